@@ -23,9 +23,10 @@ from typing import Any, TypeVar
 import llvmlite
 import numba
 import numpy as np
-from numba.core import compiler, config, serialize, sigutils
-from numba.misc.appdirs import AppDirs
+from llvmlite import binding
+from numba.core import config
 
+from kernelswarm.inside_numba import has_files, keep_by, packed, parts_of, rebuilt
 from kernelswarm.sources import is_edited, note, stamp
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -35,10 +36,7 @@ SUFFIX = f".{sys.implementation.cache_tag}.nbc"
 _LENGTH = hashlib.sha256().digest_size
 _VERSIONS = numba.__version__, llvmlite.__version__, np.__version__
 
-_compiler: Any = compiler
-_serialize: Any = serialize
-_signatures: Any = sigutils
-_folders: Any = AppDirs
+_llvm: Any = binding
 
 
 class KeptCode:
@@ -71,8 +69,7 @@ class KeptCode:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what has been compiled for some types, or None."""
-        target_context.refresh()
-        name, origin = self._place(sig, target_context.codegen()), self._origin()
+        name, origin = self._place(sig), self._origin()
         if name is None or origin is None:
             return None
         for place in places(self._file):
@@ -81,18 +78,18 @@ class KeptCode:
                 continue
             with suppress(OSError, ImportError, AttributeError):  # it names what is there no more
                 parts = pickle.loads(found)  # noqa: S301  as we wrote it, where nobody else may
-                return _compiler.CompileResult._rebuild(target_context, *parts)
+                return rebuilt(target_context, parts)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what has been compiled for some types, in the first folder that takes it."""
-        name, origin = self._place(sig, data.library.codegen), self._origin()
+        name, origin = self._place(sig), self._origin()
         lifted = any(not loop.can_cache for loop in data.lifted)
         if name is None or origin is None or lifted or data.library.has_dynamic_globals:
             return
-        if not hasattr(data, "_reduce") or not hasattr(data, "_rebuild"):  # a numba that writes it in another way
+        contents = parts_of(data)
+        if contents is None:
             return
-        contents: bytes = _serialize.dumps(data._reduce())
         contents = origin + hashlib.sha256(origin + contents).digest() + contents
         for place in places(self._file, make=True):
             with suppress(OSError):
@@ -128,22 +125,36 @@ class KeptCode:
         code = self._function.__code__
         return hashlib.sha256(repr((_VERSIONS, sources, code.co_code)).encode()).digest()
 
-    def _place(self, sig: Any, codegen: Any) -> str | None:
+    def _place(self, sig: Any) -> str | None:
         """Return the name of the file for some types on this processor."""
-        types = repr(_signatures.normalize_signature(sig))
+        types = repr(sig)
         if " at 0x" in types:  # such as those of functions: they have other names in the next process
             return None
         cells = [cell.cell_contents for cell in self._function.__closure__ or ()]
         line = self._function.__code__.co_firstlineno if "<" in self._function.__qualname__ else 0
-        told = repr((types, codegen.magic_tuple(), line)).encode() + (_serialize.dumps(cells) if cells else b"")
+        held = packed(cells) if cells else b""
+        if held is None:
+            return None
+        told = repr((types, _processor(), line)).encode() + held
         return f"{self._name}-{hashlib.sha256(told).hexdigest()[:20]}{SUFFIX}"
+
+
+@cache
+def _processor() -> tuple[object, ...]:
+    """Return what numba compiles for: the machines that share a folder may differ."""
+    try:
+        features = _llvm.get_host_cpu_features().flatten()
+    except RuntimeError:  # LLVM does not know this processor
+        features = ""
+    chosen = [vars(config).get(name) for name in ("CPU_NAME", "CPU_FEATURES", "ENABLE_AVX")]
+    return _llvm.get_process_triple(), _llvm.get_host_cpu_name(), features, *chosen
 
 
 def kept(function: Function) -> Function:
     """Compile a function with numba when it is called, and keep it."""
     dispatcher: Any = numba.njit(function)
     if hasattr(dispatcher, "py_func"):  # else compilation is switched off
-        dispatcher._cache = KeptCode(function)
+        keep_by(dispatcher, KeptCode(function))
     found: Function = dispatcher
     return found
 
@@ -179,8 +190,8 @@ def _keep(left: list[Any]) -> None:
         if id(found) in seen or not hasattr(found, "py_func") or found.__module__.startswith("kernelswarm."):
             continue
         seen.add(id(found))
-        if type(getattr(found, "_cache", None)).__name__ == "FunctionCache":
-            found._cache = KeptCode(found.py_func)
+        if has_files(found):
+            keep_by(found, KeptCode(found.py_func))
         left += _named(found.py_func)
 
 
@@ -218,10 +229,19 @@ def _lasting(folder: str, given: str, home: str) -> tuple[list[Path], str]:
     apart = f"{whole.name}_{hashlib.sha1(str(whole).encode(), usedforsecurity=False).hexdigest()}"
     if given:
         return [Path(given, apart)], apart
-    users = Path(_folders(appname="numba", appauthor=False).user_cache_dir)
+    users = _users_folder() / "numba"
     # Without a home the system's name for it is taken as it is, for a folder here or a new one at the root.
     known = users.is_absolute() and Path(home).is_absolute() and Path(home).is_dir()
     return [Path(folder, "__pycache__"), *([users / apart] if known else [])], apart
+
+
+def _users_folder() -> Path:
+    """Return where a user's programs keep what they can make again, as the system has it."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~\\AppData\\Local")).expanduser()
+    if sys.platform == "darwin":
+        return Path(os.path.expanduser("~/Library/Caches"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 
 def _temporary(make: bool) -> Path | None:

@@ -8,7 +8,8 @@ By itself numba also makes each loop ready for thousands of turns: several turns
 vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
 elements of a dictionary, there is little but the rest, and all that takes a fifth of the time of compilation. Here
 loops stay as they are: what is long is written in lanes (:mod:`kernelswarm.agents.arithmetic.lanes`), or said to be.
-Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027).
+Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027; how numba is told so is in
+:mod:`kernelswarm.inside_numba`).
 """
 
 import gc
@@ -17,25 +18,19 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import binding
-from numba.core import config, types
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.typing.templates import Signature
+from numba.core import types
 
+from kernelswarm.inside_numba import COMPILES, Dispatcher, Signature, finds, keep_by, known_options, optimised
 from kernelswarm.kept_code import KeptCode
 from kernelswarm.protocols.ground.contiguous import passed
 from kernelswarm.protocols.ground.turns import aside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_llvm: Any = binding
-_lock: Any = global_compiler_lock
 _types: Any = types
 
 _ONLY_READ = "only read"
@@ -49,7 +44,7 @@ _LONG_LOOPS = "LONG_LOOPS"
 """The constant by which a module says, where it is True, that its loops have hundreds of turns."""
 
 
-class Once(CPUDispatcher):
+class Once(Dispatcher):  # type: ignore[misc]
     """A compiled function that is not compiled again for what its code does not depend on."""
 
     def __init__(self, py_func: Callable[..., Any], *rest: Any, **options: Any) -> None:
@@ -70,14 +65,13 @@ class Once(CPUDispatcher):
         entry = self._as_stated(wanted)
         if wanted != given and given not in self.aliases:  # so that Python's calls find it without asking here
             self.aliases.add(given)
-            dispatcher: Any = self
-            dispatcher._insert([kind._code for kind in given], entry, False)
+            finds(self, given, entry)
         return entry
 
     def enable_caching(self) -> None:
         """Keep on the disk what is compiled, as long as the sources that it comes from stay as they are."""
         self.kept = KeptCode(self.py_func)
-        self._cache = self.kept
+        keep_by(self, self.kept)
 
     def _as_stated(self, sig: Any) -> Any:
         with uncollected(), interruptible(), optimised(self._long):
@@ -135,33 +129,6 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def optimised(long: bool) -> Iterator[None]:
-    """Compile what is compiled in here, and by nobody else, without unrolled loops, and without vectors unless its
-    loops are ``long``."""
-    codegen: Any = cpu_target.target_context.codegen()
-
-    def pass_builder(**chosen: Any) -> Any:
-        settings = vars(config)
-        options = _llvm.create_pipeline_tuning_options(chosen.get("opt", settings["OPT"]))
-        options.loop_vectorization = long and chosen.get("loop_vectorize", settings["LOOP_VECTORIZE"])
-        options.slp_vectorization = chosen.get("slp_vectorize", settings["SLP_VECTORIZE"])
-        options.loop_unrolling = long
-        return _llvm.create_pass_builder(codegen._tm, options)
-
-    with _lock:  # other threads wait before they compile
-        before = codegen._pass_builder
-        codegen._pass_builder = pass_builder
-        functions = codegen._function_pass_manager
-        # The whole module is optimised after its functions: what is done to these lightly is done to it thoroughly.
-        codegen._function_pass_manager = partial(functions, opt=1)
-        try:
-            yield
-        finally:
-            codegen._pass_builder = before
-            codegen._function_pass_manager = functions
-
-
-@contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C end what is compiled in here, at the latest at the end of a function inside.
 
@@ -193,11 +160,11 @@ def _end(number: int, frame: Any) -> None:
 
 
 def _compiled(function: Function, kind: type[Once] = Once, **options: Any) -> Function:
-    if vars(config)["DISABLE_JIT"]:
+    if not COMPILES:
         return function
     # References are counted, or not, as a function says itself: unsaid, as whoever calls it first.
     chosen = {"nopython": True, "no_cfunc_wrapper": True, "_nrt": True, **options}
-    dispatcher: Any = kind(function, targetoptions=chosen)
+    dispatcher: Any = kind(function, targetoptions=known_options(chosen))
     dispatcher.enable_caching()
     found: Function = dispatcher
     return found

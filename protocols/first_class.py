@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from numba import types
-from numba.core import cgutils, config
 from numba.core.errors import NumbaError, TypingError
-from numba.core.typeconv.castgraph import Conversion
-from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from kernelswarm.inside_numba import COMPILES, Signature, call_at, finds, place_of
 from kernelswarm.kept_code import keep
 from kernelswarm.protocols.ground.contiguous import Contiguous
 
@@ -34,10 +32,12 @@ MATRIX_OUT = Contiguous(types.float64, 2)
 CUBE_OUT = Contiguous(types.float64, 3)
 COUNTS_OUT = Contiguous(types.int64, 1)
 
+SAFE = {"exact", "promote", "safe"}
+"""What numba calls a conversion that loses nothing."""
+
 NONE = -1
 """In place of the address of a function that a part does not have."""
 
-_code: Any = cgutils
 _types: Any = types
 _signature: Any = Signature
 _lowered: Any = lower_builtin
@@ -61,7 +61,7 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
     ValueError
         When the function has not been compiled with numba, or cannot have this signature.
     """
-    if vars(config)["DISABLE_JIT"]:
+    if not COMPILES:
         return function
     if not hasattr(function, "get_compile_result"):
         name = getattr(function, "__name__", function)
@@ -84,15 +84,14 @@ def sole(function: Compiled, signature: Signature) -> Compiled:
     """
     if function not in _restricted:
         compiled: Any = ready(function, signature)
-        if not vars(config)["DISABLE_JIT"]:
-            _find_from_python(compiled, signature)
+        if COMPILES and _find_from_python(compiled, signature):
             compiled.disable_compile()
         _restricted.add(function)
     return function
 
 
-def _find_from_python(compiled: Any, signature: Signature) -> None:
-    """Have Python's calls find at once what is compiled for a signature.
+def _find_from_python(compiled: Any, signature: Signature) -> bool:
+    """Have Python's calls find at once what is compiled for a signature; False where this numba knows no way.
 
     Two kinds of calls do: with arrays as the signature states them, and with arrays that may all be written to. Others
     ask what converts to what, and fail where two overloads would take them equally well.
@@ -105,7 +104,9 @@ def _find_from_python(compiled: Any, signature: Signature) -> None:
         )
         if kinds not in known:  # twice the same would be two overloads as well
             known.add(kinds)
-            compiled._insert([kind._code for kind in kinds], compiled.overloads[signature.args].entry_point, False)
+            if not finds(compiled, kinds, compiled.overloads[signature.args].entry_point):
+                return False
+    return True
 
 
 def fill(function: Compiled, signature: Signature, numbers: Array, left: Array, right: Array, found: Array) -> None:
@@ -121,12 +122,11 @@ def address(function: Compiled, signature: Signature) -> int:
     key = function, id(signature)
     if key not in _addresses:
         ready(function, signature)
-        if vars(config)["DISABLE_JIT"]:
+        if not COMPILES:
             _uncompiled.append(function)
             place = len(_uncompiled) - 1
         else:
-            result = function.overloads[signature.args]  # type: ignore[attr-defined]
-            place = int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+            place = place_of(function.overloads[signature.args])  # type: ignore[attr-defined]
         _addresses[key] = place, signature  # which so keeps its place
     return _addresses[key][0]
 
@@ -146,7 +146,7 @@ class Pointed(types.Callable):
         """Return the signature, whose types the arguments are turned into."""
         wanted = self.signature.args
         fits = [context.can_convert(*pair) for pair in zip(map(_types.unliteral, args), wanted, strict=False)]
-        safe = all(found is not None and found <= Conversion.safe for found in fits)
+        safe = all(found is not None and found.name in SAFE for found in fits)
         if kws or len(args) != len(wanted) or not safe:
             raise TypingError(f"{self.name} does not take {args} {kws}")
         return self.signature
@@ -166,18 +166,12 @@ register_model(Pointed)(models.OpaqueModel)
 @_lowered(Pointed, Pointed, _types.VarArg(types.Any))
 def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     pointer, *values = arguments
-    kinds = signature.args[1:]
-    convention = context.call_conv
-    function = builder.bitcast(pointer, convention.get_function_type(signature.return_type, kinds).as_pointer())
-    status, found = convention.call_function(builder, function, signature.return_type, kinds, values)
-    with _code.if_unlikely(builder, status.is_error):
-        convention.return_status_propagate(builder, status)
-    return found
+    return call_at(context, builder, pointer, signature, values)
 
 
 def at(signature: Signature) -> Any:
     """Return what turns the address of a function with a signature into that function, in compiled code."""
-    if vars(config)["DISABLE_JIT"]:
+    if not COMPILES:
         return _uncompiled.__getitem__
     kind = Pointed(signature)
 

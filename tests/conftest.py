@@ -43,7 +43,8 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Once
 from kernelswarm.simulations.backends import ray_backend, rehearsal
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import ForkServer, lean
+from kernelswarm.simulations.backends.starting.head_start import ForkServer
+from kernelswarm.simulations.backends.starting.inside_ray import lean, raylet
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.command import progress, told
 from kernelswarm.simulations.figures import sheet
@@ -317,14 +318,13 @@ def ray_session() -> Iterator[None]:
     Its workers are forks, as where kernelswarm starts Ray.
     """
     import ray
-    from ray._private import node, ray_constants, worker
 
     folder = private_folder()
     forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
-    with lean(node.Node), forks.used(ray_constants):
+    with lean(), forks.used():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    assert worker._global_node is not None
-    store = worker._global_node.all_processes["raylet"][0].process.pid
+    store = raylet()
+    assert store is not None
     yield
     ray.shutdown()
     forks.close()

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -169,7 +170,7 @@ def _take_out(typing_context: Any, memory: Any, values: Any, outputs: Any, row: 
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def subtract_from(memory: Array, place: int, source: Array, s: int, size: int) -> None:
         """Put the differences of ``size`` entries of the source and those from a place on there."""

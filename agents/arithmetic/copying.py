@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -81,7 +82,7 @@ def _copy_stretch(typing_context: Any, target: Any, t: Any, source: Any, s: Any,
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def transpose(
         target: Array,

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes
+from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -214,7 +215,7 @@ def _pivots(number: int) -> Callable[..., Any]:
     return take
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def eliminate_two(board: Array, pivot: int) -> None:
         """Take multiples of the rows of a pivot, in an even place, and of the one after it from all rows below each so

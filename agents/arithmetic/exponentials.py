@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
 
@@ -91,7 +92,7 @@ def _decay(typing_context: Any, values: Any, start: Any, rate: Any, size: Any) -
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def decay(values: Array, start: int, rate: float, size: int) -> None:
         """Put ``exp(rate value)``, for products that are not positive, in the place of ``size`` values of an array."""

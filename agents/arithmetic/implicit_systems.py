@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import config, types
+from numba.core import types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.elimination import eliminate_two
 from kernelswarm.agents.arithmetic.lanes import Lanes, whole
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -48,7 +49,7 @@ def _fill_row(typing_context: Any, board: Any, b: Any, row: Any, r: Any, factor:
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def fill_row(board: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
         """Write ``factor row[j] rates[j]`` to the board from place ``b`` on, in whole lanes, with zeros behind them."""
@@ -99,7 +100,7 @@ pitch, room for the pivots (integers of 32 or 64 bits), the right-hand sides by 
 
 _DOUBLE = ord("d")
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def _solve_with_pivots(board: Array, outputs: int) -> None:
         size = len(board)

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes, dot, whole
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -94,7 +95,7 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def _products(factor: Array, order: int, row: Array, image: Array, projection: Array) -> None:
         size = whole(order)

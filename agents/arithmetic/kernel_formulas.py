@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot
 from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ def _planar_squares(typing_context: Any, points: Any, centers: Any, squares: Any
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def planar_squares(points: Array, centers: Array, squares: Array) -> None:
         """Fill the first columns of ``squares`` with the squared distances of points (n, 2) and centers (m, 2)."""

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, inlined, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -245,7 +246,7 @@ def _any_within(typing_context: Any, left: Any, right: Any, root: Any, a: Any, b
 
 _dot_in_lanes: Any = intrinsic(_type_and_code)
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def dot(left: Array, start: int, right: Array, size: int) -> float:
         """Compute ``sum_i left.flat[start + i] right.flat[i]`` over ``size`` entries of two contiguous arrays."""

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numba.np import arrayobj
+
+from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
-_arrays: Any = arrayobj
 _codegen: Any = cgutils
 
 
@@ -27,8 +27,8 @@ def _view(array: Any, sizes: int) -> Any:
     signature = kind(array, *[types.intp] * (1 + sizes))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = _arrays.make_array(signature.args[0])(context, builder, arguments[0])
-        part = _arrays.make_array(kind)(context, builder)
+        whole = context.make_array(signature.args[0])(context, builder, arguments[0])
+        part = context.make_array(kind)(context, builder)
         size = context.get_constant(types.intp, 8)
         shape, stride = list(arguments[2:]), size
         strides: list[Any] = []
@@ -36,13 +36,13 @@ def _view(array: Any, sizes: int) -> Any:
             strides.insert(0, stride)
             stride = builder.mul(stride, length)
         data = builder.gep(whole.data, [arguments[1]])
-        _arrays.populate_array(part, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
+        context.populate_array(part, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
         return part._getvalue()
 
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def fetch(array: AnyArray, start: int, size: int) -> None:
         """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
@@ -77,7 +77,7 @@ else:
         signature = types.void(array, types.intp, types.intp)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            data = _arrays.make_array(signature.args[0])(context, builder, arguments[0]).data
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
             byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
             prefetch = _codegen.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
@@ -95,11 +95,11 @@ else:
         length, array = size.literal_value, types.Array(kind.dtype, 1, "C")
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            part, count = _arrays.make_array(array)(context, builder), context.get_constant(types.intp, length)
+            part, count = context.make_array(array)(context, builder), context.get_constant(types.intp, length)
             data = _codegen.alloca_once(builder, context.get_data_type(array.dtype), count)
             data.align = 64  # so that lanes lie in one line of the cache each
             eight = context.get_constant(types.intp, 8)
-            _arrays.populate_array(part, data=data, shape=[count], strides=[eight], itemsize=eight, meminfo=None)
+            context.populate_array(part, data=data, shape=[count], strides=[eight], itemsize=eight, meminfo=None)
             return part._getvalue()
 
         return array(kind, size), generate
@@ -123,6 +123,10 @@ else:
     def read_only(typing_context: Any, array: Any) -> Any:
         """Return an array as one that is only read, which numba compiles functions for as for another kind."""
         signature = array.copy(readonly=True)(array)
-        return signature, lambda context, builder, signature, arguments: _arrays.impl_ret_borrowed(
-            context, builder, signature.return_type, arguments[0]
-        )
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if context.enable_nrt:  # what is returned counts as one more
+                context.nrt.incref(builder, signature.return_type, arguments[0])
+            return arguments[0]
+
+        return signature, generate

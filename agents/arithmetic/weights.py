@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, add_scaled, dot
 from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import inlined, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -125,7 +126,7 @@ def _scale_lanes(typing_context: Any, target: Any, factor: Any, size: Any) -> An
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def square_rows(weights: Array, order: int, norms: Array) -> None:
         """Write ``||W_j||^2`` of the first rows, each summed from its first output on."""

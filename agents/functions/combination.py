@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, uncounted
 
 Array = npt.NDArray[np.float64]
@@ -51,7 +52,7 @@ def _combine(
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def _combine_few(rows: Array, r: int, weights: Array, order: int, outputs: int, values: Array, v: int) -> None:
         row, found = rows.reshape(-1)[r : r + order], np.zeros(outputs)

@@ -10,7 +10,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.typeconv.castgraph import Conversion
 from numba.extending import lower_cast, models, register_model
 
 _types: Any = types
@@ -36,7 +35,8 @@ class Contiguous(_types.Array):  # type: ignore[misc]
     def can_convert_from(self, context: Any, other: Any) -> Any:
         """Say what an array is as an argument: one that may be written to is better taken by a function that does."""
         fits = isinstance(other, types.Array) and other.can_convert_to(context, self) is not None
-        return Conversion.promote if fits and other.mutable == self.mutable else None
+        as_good_as_longer = context.can_convert(types.int32, types.int64)  # numba's word for what loses nothing
+        return as_good_as_longer if fits and other.mutable == self.mutable else None
 
 
 def passed(kind: Any, readonly: bool) -> Any:
@@ -52,23 +52,28 @@ class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
 
     _PASSED = "data", "shape"
 
+    def __init__(self, models: Any, kind: Any) -> None:
+        super().__init__(models, kind)
+        self._kind = kind
+        self._parts = {name: models.lookup(self.get_member_fe_type(name)) for name in (*self._PASSED, "strides")}
+
     def get_argument_type(self) -> Any:
         """Return the types of what is passed."""
-        return tuple(self._part(name).get_argument_type() for name in self._PASSED)
+        return tuple(self._parts[name].get_argument_type() for name in self._PASSED)
 
     def as_argument(self, builder: Any, value: Any) -> Any:
         """Return what is passed of an array."""
-        return tuple(self._part(name).as_argument(builder, self.get(builder, value, name)) for name in self._PASSED)
+        return tuple(self._parts[name].as_argument(builder, self.get(builder, value, name)) for name in self._PASSED)
 
     def from_argument(self, builder: Any, value: Any) -> Any:
         """Return an array of what was passed; its memory belongs to nobody here."""
         data, shape = (
-            self._part(name).from_argument(builder, part) for name, part in zip(self._PASSED, value, strict=True)
+            self._parts[name].from_argument(builder, part) for name, part in zip(self._PASSED, value, strict=True)
         )
         count = ir.IntType(64)
-        items, itemsize = ir.Constant(count, 1), ir.Constant(count, self._fe_type.dtype.bitwidth // 8)
-        strides = ir.Constant(self._part("strides").get_value_type(), ir.Undefined)
-        for k in reversed(range(self._fe_type.ndim)):
+        items, itemsize = ir.Constant(count, 1), ir.Constant(count, self._kind.dtype.bitwidth // 8)
+        strides = ir.Constant(self._parts["strides"].get_value_type(), ir.Undefined)
+        for k in reversed(range(self._kind.ndim)):
             strides = builder.insert_value(strides, builder.mul(itemsize, items), k)
             items = builder.mul(items, builder.extract_value(shape, k))
         found = ir.Constant(self.get_value_type(), None)
@@ -76,9 +81,6 @@ class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
         for name, part in parts.items():
             found = self.set(builder, found, part, name)
         return found
-
-    def _part(self, name: str) -> Any:
-        return self._models[self._fields.index(name)]
 
 
 @_cast(Contiguous, _types.Array)

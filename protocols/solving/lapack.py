@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba.core import config, types
+from numba.core import types
 
+from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import jitted
 
 Array = npt.NDArray[np.float64]
@@ -29,7 +30,7 @@ _cholesky: Any = types.ExternalFunction(
 """That of `np.linalg.cholesky`: the kind of numbers, the half that is read and written, the size, the matrix by
 columns, its pitch."""
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def decompose(matrix: Array, values: Array) -> None:
         """Put the eigenvectors of a symmetric matrix in the place of its rows, and fill in the eigenvalues."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import logging
 import shutil
@@ -11,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from kernelswarm.simulations.backends.placement import placed
 from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
-from kernelswarm.simulations.backends.starting.head_start import DriversActor, ForkServer, lean
+from kernelswarm.simulations.backends.starting import inside_ray
+from kernelswarm.simulations.backends.starting.head_start import ForkServer
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
 from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.machine.temporarily import attribute, environment
+from kernelswarm.simulations.machine.temporarily import environment
 from kernelswarm.simulations.round.rounds import advance
 
 CHANNEL_BYTES = 16_384
@@ -61,12 +62,7 @@ class _Actor(Host):
     """A host as a Ray actor."""
 
     def __init__(self, search_path: Sequence[str]) -> None:
-        from ray.dag import DAGContext
-        from ray.experimental.channel import ChannelContext
-
-        DAGContext.get_current().buffer_size_bytes = CHANNEL_BYTES
-        # Where torch is installed, every actor would load it, 300 MB each, to look for tensors in the messages.
-        ChannelContext.get_current()._torch_available = False
+        inside_ray.prepare_actor(CHANNEL_BYTES)
         super().__init__(search_path)
 
 
@@ -81,7 +77,7 @@ class RaySession:
         self._folder = ""  # of its session
         self._hosts: list[Any] = []
         self._kind: Any = None  # of actor: what a process of it loads is sent once
-        self._drivers: DriversActor | None = None  # of one graph after another
+        self._drivers: inside_ray.DriversActor | None = None  # of one graph after another
         self._store: int | None = None  # the process of a Ray started here that makes the channels
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
@@ -119,34 +115,30 @@ class RaySession:
                     ) from error
             take_sigterm_back()
             return
-        constants: Any = importlib.import_module("ray._private.ray_constants")
-        node: Any = importlib.import_module("ray._private.node")
         try:
             self._private = private_folder()
             self._notes.note([], self._private)
-            # The constant was read from the environment when ray was imported, here or elsewhere.
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
-            loopback = attribute(constants, "ENABLE_RAY_CLUSTER", False)
-            with variables, loopback, lean(node.Node):
+            with variables, inside_ray.loopback(), inside_ray.lean():
                 self.forks = ForkServer(self._private, __name__)
-                with self.forks.used(constants):
-                    context: Any = ray.init(
+                with self.forks.used():
+                    start = partial(
+                        ray.init,
                         address="local",
                         num_cpus=min(cores(), processes),
                         num_gpus=0,
                         include_dashboard=False,
                         object_store_memory=STORE_BYTES,
-                        _temp_dir=str(self._private / "r"),  # which Ray opens to everyone
                         **quiet,
                     )
+                    context: Any = inside_ray.started_in(self._private / "r", start)  # which Ray opens to everyone
         except (OSError, RuntimeError, TimeoutError) as error:
             self._remove_files()
             raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         take_sigterm_back()
         self._folder = context.address_info["session_dir"]
-        worker: Any = importlib.import_module("ray._private.worker")
-        self._store = worker._global_node.all_processes["raylet"][0].process.pid
-        self._notes.note([self._store], self._private)
+        self._store = inside_ray.raylet()
+        self._notes.note([] if self._store is None else [self._store], self._private)
 
     def _renew(self) -> None:
         """Tell the actors of modules found since they started, and end them all if one has died meanwhile."""
@@ -186,13 +178,12 @@ class RaySession:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            graphs: Any = importlib.import_module("ray.dag.compiled_dag_node")
-            self._drivers = DriversActor(graphs.CompiledDAG, here)
+            self._drivers = inside_ray.DriversActor(here)
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport."""
         with _troubles():
-            if kind == "calls":
+            if kind == "calls" or not inside_ray.graphs_compile():
                 return _Calls(hosts, neighbors, levels)
             with nullcontext() if self._drivers is None else self._drivers.taken():
                 return _Compiled(hosts, neighbors, levels, self._store)
@@ -291,10 +282,7 @@ class _Compiled:
             sent = [host.send.bind(rounds) for host in hosts]
             steps, last = [host.advance.bind for host in hosts], [host.finish.bind for host in hosts]
             graph: Any = MultiOutputNode(_unrolled(sent, steps, last, neighbors, levels))
-        self._graph = graph.experimental_compile(_max_inflight_executions=IN_FLIGHT)
-        # Ray does this with the first answer, and in another thread when an actor dies: both at once end this process.
-        for channel in self._graph.dag_output_channels:
-            channel.ensure_registered_as_reader()
+        self._graph = inside_ray.compiled(graph, IN_FLIGHT)
 
     def submit(self, rounds: int) -> Any:
         with _troubles():

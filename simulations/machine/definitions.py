@@ -47,10 +47,8 @@ def packed(values: Sequence[object]) -> bytes:
     found = dict(_defined(values))
     if not found:
         return b""
-    from numba import cloudpickle  # which numba brings, and writes out classes and functions whole
-
+    whole = _pickler()
     with OwnCode(f"sending {', '.join(found)}, defined in this program, to other processes"):
-        whole: Any = cloudpickle
         contents: bytes = whole.dumps(found)
         return contents
 
@@ -58,9 +56,20 @@ def packed(values: Sequence[object]) -> bytes:
 def unpack(contents: bytes) -> None:
     """Define here what another process has packed."""
     if contents:
-        from numba import cloudpickle
+        vars(sys.modules[MAIN]).update(_pickler().loads(contents))
 
-        vars(sys.modules[MAIN]).update(cloudpickle.loads(contents))
+
+def _pickler() -> Any:
+    """Return what writes classes and functions out whole."""
+    from kernelswarm.inside_numba import whole_pickler
+
+    found = whole_pickler()
+    if found is None:
+        raise InputError(
+            "parts that are defined in a notebook or in a program that was typed in need the package cloudpickle in "
+            "other processes, which this version of numba does not bring: pip install cloudpickle, or use one process"
+        )
+    return found
 
 
 def _defined(value: object) -> Iterator[tuple[str, Any]]:

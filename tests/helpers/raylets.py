@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import lean
+from kernelswarm.simulations.backends.starting.inside_ray import lean
 from tests.helpers.checkout import ROOT
 
 SOON_MISSED = {"RAY_health_check_period_ms": "500", "RAY_health_check_failure_threshold": "3"}
@@ -72,11 +72,10 @@ def raylets(count: int, niceness: int, variables: Mapping[str, str] | None = Non
 
 def main() -> None:
     """Serve as the process that holds the cluster: remove the raylets whose places are read, until the input ends."""
-    from ray._private.node import Node
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    with lean(Node):
+    with lean():
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
         nodes = [cluster.head_node, *(cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]) - 1))]
     try:

@@ -88,7 +88,7 @@ HOUSES = {  # and of the others it sees
     "graphs": {"graphs"},
     "simulations": {"simulations", "agents", "protocols", "graphs"},
 }
-BELOW = {"refused_key", "kept_code"}  # what all see: the error by which a part refuses a key; what is kept compiled
+BELOW = {"refused_key", "inside_numba", "kept_code"}  # what all see: how parts refuse a key; what is kept compiled
 MOST_FILES = 16  # of a room; more are more than one idea
 LIBRARIES = {  # room -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba", "llvmlite"},
@@ -340,7 +340,7 @@ def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
     allowed = {
         "simulations/experiment/importing.py": {"importlib.import_module", "importlib.invalidate_caches"},
         "simulations/estimators/threads.py": {"importlib.import_module"},
-        "simulations/backends/ray_session.py": {"importlib.import_module"},
+        "simulations/backends/starting/inside_ray.py": {"importlib.import_module"},
         "simulations/backends/starting/fork_server.py": {"importlib.import_module"},
         "simulations/reproductions/catalogue.py": {"importlib.import_module"},
         "simulations/ground/later.py": {"importlib.import_module"},

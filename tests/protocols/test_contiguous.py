@@ -66,8 +66,8 @@ def test_a_pointer_and_the_lengths_are_all_that_is_passed() -> None:
     (compiled,) = summed.overloads.values()  # type: ignore[attr-defined]
     assert compiled.signature.args == (Contiguous(types.float64, 2, True), Contiguous(types.float64, 1))
     name, code = compiled.fndesc.llvm_func_name, compiled.library.get_llvm_str()
-    (parameters,) = re.findall(rf"^define .*@{re.escape(name)}\((.*?)\) ", code, re.MULTILINE)
-    assert parameters.count("%") == 2 + 3 + 2, "where results and errors go, pointers, and lengths"
+    (head,) = re.findall(rf"^define .*@{re.escape(name)}(\(.*)$", code, re.MULTILINE)
+    assert head.count("%") == 2 + 3 + 2, "where results and errors go, pointers, and lengths"
 
 
 @pytest.mark.parametrize("matrix", [np.arange(24.0).reshape(4, 6)[:, ::2], np.asfortranarray(np.ones((3, 2)))])

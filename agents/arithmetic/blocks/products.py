@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, config, types
+from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
 
@@ -74,7 +76,7 @@ def _multiply(
     return signature, generate
 
 
-if vars(config)["DISABLE_JIT"]:
+if not COMPILES:
 
     def _block(array: Array, start: int, pitch: int, rows: int, columns: int) -> Array:
         step = array.itemsize

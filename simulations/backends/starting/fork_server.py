@@ -20,13 +20,10 @@ from typing import Any
 PATIENCE = 5.0
 """Seconds that a request may take to arrive once it has begun."""
 
-DRAWS = "ObjectID"
-"""Ray's class of those names that it draws from a generator of its own."""
-
 Request = Mapping[str, Any]
 
 
-def main(descriptor: int, path: Sequence[str], modules: Sequence[str], worker: str) -> None:
+def main(descriptor: int, path: Sequence[str], modules: Sequence[str], numba: str, worker: str, draws: str) -> None:
     """Import modules, then fork off a worker for each request, until the standard input ends: with the driver.
 
     In a worker it ends as the worker does.
@@ -39,31 +36,27 @@ def main(descriptor: int, path: Sequence[str], modules: Sequence[str], worker: s
         Where the driver looks for modules.
     modules : sequence of str
         What is imported at once.
+    numba : str
+        The module that fills numba's tables, as the first function does that is compiled or loaded.
     worker : str
         The module of Ray that a worker runs, imported with the first request.
+    draws : str
+        Ray's class of those names that it draws from a generator of its own.
     """
     sys.path[:] = path
     gc.disable()
     for name in modules:
         importlib.import_module(name)
-    _fill_numbas_tables()
+    tables = importlib.import_module(numba)
+    tables.fill_tables()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets those that end
     with socket.socket(fileno=descriptor) as listener:
-        ours = _forked(listener, worker)
+        ours = _forked(listener, worker, draws)
     if ours is not None:
         _become(ours)
 
 
-def _fill_numbas_tables() -> None:
-    """Do what numba does with the first function that is compiled or loaded."""
-    from numba.core.registry import cpu_target
-
-    target: Any = cpu_target
-    target.typing_context.refresh()
-    target.target_context.refresh()
-
-
-def _forked(listener: socket.socket, worker: str) -> Request | None:
+def _forked(listener: socket.socket, worker: str, draws: str) -> Request | None:
     """Fork for each request; return the request in the fork, and None in the server at its end."""
     prepared = False
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
@@ -76,7 +69,7 @@ def _forked(listener: socket.socket, worker: str) -> Request | None:
             except (OSError, ValueError):  # who asked has ended in the middle of it
                 continue
             if not prepared:
-                _prepare(request, worker)
+                _prepare(request, worker, draws)
                 prepared = True
             forked = not os.fork()
             for place, descriptor in enumerate(descriptors):
@@ -91,7 +84,7 @@ def _forked(listener: socket.socket, worker: str) -> Request | None:
     return None
 
 
-def _prepare(request: Request, worker: str) -> None:
+def _prepare(request: Request, worker: str, draws: str) -> None:
     """Import what a worker runs, in the raylet's environment, which Ray reads as it is imported.
 
     Raises
@@ -102,19 +95,21 @@ def _prepare(request: Request, worker: str) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     importlib.import_module(worker)
-    if not _names_differ():
+    if not _names_differ(draws):
         raise RuntimeError("this version of Ray has drawn names as it was imported: its workers cannot be forked")
     gc.collect()
     gc.freeze()  # what is there is not looked at again, and its memory stays shared
 
 
-def _names_differ() -> bool:
+def _names_differ(draws: str) -> bool:
     """Tell whether two forks draw different names: they draw the same where their generator began before them."""
     names = []
+    if not hasattr(sys.modules["ray"], draws):
+        return False
     for _ in range(2):
         reading, writing = os.pipe()
         if not os.fork():
-            os.write(writing, getattr(sys.modules["ray"], DRAWS).from_random().binary())
+            os.write(writing, getattr(sys.modules["ray"], draws).from_random().binary())
             os._exit(0)
         os.close(writing)
         with open(reading, "rb") as said:

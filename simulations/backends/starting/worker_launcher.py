@@ -13,8 +13,8 @@ from pathlib import Path
 SERVER = "KERNELSWARM_FORK_SERVER"
 """The environment variable with the path of the fork server's socket."""
 
-RAYS_OWN = "setup_worker.py"
-"""What Ray runs in place of this file; it lies beside the worker's script."""
+RAYS_OWN = "KERNELSWARM_RAYS_OWN_LAUNCHER"
+"""That with the file that Ray runs in place of this one; it lies beside the worker's script."""
 
 CONTEXT, LANGUAGE = "--serialized-runtime-env-context=", "--language="
 """What Ray's own launcher reads of the arguments, and takes out."""
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     place = next(place for place, word in enumerate(arguments) if word.endswith(".py"))
     worker = [word for word in arguments[place:] if not word.startswith((CONTEXT, LANGUAGE))]
     if not (plain(arguments) and forked(server, worker)):
-        launcher = str(Path(arguments[place]).with_name(RAYS_OWN))
+        launcher = str(Path(arguments[place]).with_name(os.environ[RAYS_OWN]))
         os.execv(sys.executable, [sys.executable, launcher, *arguments])
 
 

@@ -17,6 +17,7 @@ import pytest
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.semaphores import Notes
+from kernelswarm.simulations.backends.starting.inside_ray import raylet
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -147,8 +148,6 @@ def assert_no_actor_outlives(driver: subprocess.Popen[str]) -> None:
 def test_a_killed_driver_leaves_no_actor_and_the_next_one_removes_its_semaphores_and_own_when_it_ends_or_is_ended(
     start: Callable[..., subprocess.Popen[str]], folder: Path
 ) -> None:
-    from ray._private import worker
-
     killed, following = start(ENDLESS), start(20, ENDLESS, stdin=subprocess.PIPE)
     store = made_by_store_of(killed)
     runs(killed)
@@ -156,8 +155,8 @@ def test_a_killed_driver_leaves_no_actor_and_the_next_one_removes_its_semaphores
     assert semaphores.made_by([store])
     (files,) = folder.parent.glob("ray-*")
     # This process is a driver that lives, with a graph and a note.
-    assert worker._global_node is not None
-    alive = worker._global_node.all_processes["raylet"][0].process.pid
+    alive = raylet()
+    assert alive is not None
     notes = Notes(folder)
     notes.note([alive])
     plans = open_network(Experiment.from_dict(EXPERIMENT)).plans

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.backends.starting import head_start
 from kernelswarm.simulations.backends.starting.head_start import ENVIRONMENTS, ForkServer, actor_bytes
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import InputError
@@ -95,8 +96,10 @@ def test_actors_are_counted_as_what_they_will_start_as(alone, monkeypatch):
 def test_a_server_that_has_ended_or_that_ray_does_not_ask_counts_as_none(alone, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))  # the one that it serves
     with closing(ForkServer(tmp_path, "json")) as server:
-        with server.used(SimpleNamespace()):
+        monkeypatch.setattr(head_start, "launched_by", lambda script: nullcontext(""))
+        with server.used():
             assert actor_bytes(server) == PROCESS_BYTES
-        with server.used(SimpleNamespace(SETUP_WORKER_FILENAME="")):
+        monkeypatch.setattr(head_start, "launched_by", lambda script: nullcontext("launcher.py"))
+        with server.used():
             assert actor_bytes(server) == FORKED_BYTES
     assert actor_bytes(server) == PROCESS_BYTES

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
-from kernelswarm.simulations.backends.starting.worker_launcher import SERVER, plain
+from kernelswarm.simulations.backends.starting.worker_launcher import RAYS_OWN, SERVER, plain
 
 SOON = 60.0
 
@@ -46,7 +46,7 @@ if __name__ == "__main__":
     sys.exit(3)
 """
 
-RAYS_OWN = """\
+OWN_LAUNCHER = """\
 import json, os, sys
 print(json.dumps({"arguments": sys.argv, "pid": os.getpid()}))
 """
@@ -58,12 +58,9 @@ Serve = Callable[[str], "subprocess.Popen[bytes]"]
 def folder(tmp_path: Path) -> Path:
     """A folder with what stands in for Ray, its package, its worker and its launcher, and for numba."""
     (tmp_path / "imported_first.py").touch()
-    (tmp_path / "numba/core").mkdir(parents=True)  # whose own tables take half a second to fill
-    for package in ("numba", "numba/core"):  # without which the one that is installed goes before it
-        (tmp_path / package / "__init__.py").touch()
-    (tmp_path / "numba/core/registry.py").write_text("from unittest.mock import Mock\ncpu_target = Mock()\n")
+    (tmp_path / "tables.py").write_text("def fill_tables():\n    pass\n")  # numba's take half a second to fill
     (tmp_path / "stand_in_worker.py").write_text(WORKER)
-    (tmp_path / "setup_worker.py").write_text(RAYS_OWN)
+    (tmp_path / "setup_worker.py").write_text(OWN_LAUNCHER)
     return tmp_path
 
 
@@ -81,7 +78,9 @@ def serve(folder: Path) -> Iterator[Serve]:
                 "descriptor": listener.fileno(),
                 "path": [str(folder), *sys.path],
                 "modules": ["imported_first"],
+                "numba": "tables",
                 "worker": "stand_in_worker",
+                "draws": "ObjectID",
             }
             servers.append(
                 subprocess.Popen(
@@ -105,7 +104,7 @@ def launched(folder: Path, *words: str, server: str = "s") -> subprocess.Popen[b
         [sys.executable, str(SCRIPTS[1]), str(folder / "stand_in_worker.py"), *words, "--language=PYTHON"],
         stdout=subprocess.PIPE,
         cwd=folder,
-        env={"PATH": os.environ["PATH"], SERVER: str(folder / server), "GIVEN": "a word"},
+        env={"PATH": os.environ["PATH"], SERVER: str(folder / server), RAYS_OWN: "setup_worker.py", "GIVEN": "a word"},
         process_group=0,
         preexec_fn=as_a_raylet,
     )
