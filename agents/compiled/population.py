@@ -250,7 +250,7 @@ class Population:
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         width, columns = self._points.shape[3], self._targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self._lived) if self._outside else rounds, width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._lived), width + columns)
         if drawn:
             self.take_on(*self.followed_by(drawn))
         return bool(drawn)

@@ -214,9 +214,7 @@ class VectorPopulation:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         points, targets, _ = self._samples
         columns = points.shape[3] + targets.shape[3]
-        drawn = draw_ahead(
-            self.agents, ahead(rounds, self.agents[0].round + self._settled) if self._outside else rounds, columns
-        )
+        drawn = draw_ahead(self.agents, ahead(rounds, self.agents[0].round + self._settled), columns)
         if not drawn:
             return False
         now = slice(self._at, self._at + 2)

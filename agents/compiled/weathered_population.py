@@ -280,7 +280,7 @@ class WeatheredPopulation(Population):
         width, columns = points.shape[3], targets.shape[3]
         for agent, x, y, cursor in zip(self.agents, points, targets, self._counts.cursor.tolist(), strict=True):
             put_back(agent, x[cursor:].reshape(-1, width), y[cursor:].reshape(-1, columns))
-        drawn = draw_ahead(self.agents, ahead(rounds, self._now) if self._outside else rounds, width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
         self._ahead = points[:, :0], targets[:, :0]
         if drawn:
             self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])

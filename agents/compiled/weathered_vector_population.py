@@ -171,7 +171,7 @@ class WeatheredVectorPopulation(VectorPopulation):
         width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
         for agent, x, y, at in zip(self.agents, points, targets, cursor, strict=True):
             put_back(agent, x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
-        drawn = draw_ahead(self.agents, ahead(rounds, self._now) if self._outside else rounds, width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
         now = np.array(cursor)[:, np.newaxis] + np.arange(2)
         nodes = np.arange(len(now))[:, np.newaxis]
         points, targets = points[nodes, now], targets[nodes, now]

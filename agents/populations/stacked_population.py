@@ -166,7 +166,7 @@ class StackedPopulation:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         copies, nodes = len(self.populations), len(self.agents)
         columns = self._points.shape[3] + self._targets.shape[3] + copies * self._outputs
-        drawn = draw_ahead(self.agents, ahead(rounds, self._lived) if self._outside else rounds, columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._lived), columns)
         if not drawn:
             return False
         self._points, self._targets = self._widest.followed_by(drawn)
