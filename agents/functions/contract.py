@@ -49,6 +49,23 @@ class Function(Protocol):
 
 
 @runtime_checkable
+class Featured(Function, Protocol):
+    """A function that is linear in features, which others may have too."""
+
+    def shares_features(self, other: Any) -> bool:
+        """Return whether another function is linear in the same features."""
+        ...
+
+    def features(self, points: Array) -> Array:
+        """Compute the features of ``points`` (n, p): (n, L)."""
+        ...
+
+    def combined(self, features: Array) -> Array:
+        """Compute the values (n, C) of points with these features, (n, L)."""
+        ...
+
+
+@runtime_checkable
 class Averageable(Function, Protocol):
     """A function of a linear space: a weighted mean of several is again one of its kind."""
 

@@ -60,10 +60,21 @@ class CosineFunction:
         _fill(points, self.frequencies, self.phases, features)
         return features
 
+    def shares_features(self, other: object) -> bool:
+        """Return whether another function has the same frequencies and phases."""
+        return isinstance(other, CosineFunction) and all(
+            mine is theirs or np.array_equal(mine, theirs)
+            for mine, theirs in ((self.phases, other.phases), (self.frequencies, other.frequencies))
+        )
+
+    def combined(self, features: Array) -> Array:
+        """Compute the values (n, C) of points with these features, (n, L)."""
+        values: Array = combine(features, self.coefficients)
+        return values
+
     def values(self, points: Array) -> Array:
         """Evaluate f at ``points`` (n, p): (n, C)."""
-        values: Array = combine(self.features(points), self.coefficients)
-        return values
+        return self.combined(self.features(points))
 
     def averaged(self, others: "Sequence[CosineFunction]", shares: Array) -> "CosineFunction":
         """Return ``q_0 f + sum_k q_k g_k`` of functions of the same features."""
@@ -76,11 +87,7 @@ class CosineFunction:
 
     def distance(self, other: object) -> float:
         """Compute ``||V - W||``, which tends to the Hilbert distance as L grows; NaN unless the features are equal."""
-        if (
-            isinstance(other, CosineFunction)
-            and np.array_equal(self.frequencies, other.frequencies)
-            and np.array_equal(self.phases, other.phases)
-        ):
+        if isinstance(other, CosineFunction) and self.shares_features(other):
             return float(np.linalg.norm(self.coefficients - other.coefficients))
         return math.nan
 

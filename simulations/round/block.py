@@ -23,7 +23,7 @@ from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.contract import AnyRule, StateRule
 from kernelswarm.protocols.weather.weather import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
-from kernelswarm.simulations.round.measure import Report, report, writeable
+from kernelswarm.simulations.round.measure import Report, reports
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
 from kernelswarm.simulations.round.wire import Reader, pack, pack_copies, read_copies
@@ -224,12 +224,7 @@ class Block:
         Asked once more before the next round it says the same; its sums end when that begins, or with a snapshot.
         """
         self._reported = True
-        pooled = writeable(pooled)
-        return [
-            entry
-            for agent, evaluated in zip(self.agents, self._evaluated, strict=True)
-            for entry in report(agent, evaluated, pooled)
-        ]
+        return reports(self.agents, self._evaluated, pooled)
 
     def _begin_sums(self) -> None:
         """Begin new sums after a report, which has brought the agents up to date."""

@@ -1,16 +1,18 @@
-"""What is measured of one node: its risk and error on its own distribution and on the pooled one."""
+"""What is measured of nodes: their risks and errors on their own distributions and on the pooled one."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.functions.contract import Featured
 from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
-from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.simulations.round.scores import scores
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -18,6 +20,12 @@ Integers = npt.NDArray[np.int64]
 
 BYTES = 8
 """Bytes of a scalar that is sent as it is: float64."""
+
+AT_ONCE = 64
+"""Nodes that are measured together: what they are measured on stays near the processor."""
+
+Evaluated = tuple[tuple[int, NodeSource], ...]
+"""The nodes, with their streams, on whose held-out data a function is measured."""
 
 
 @dataclass(frozen=True)
@@ -75,68 +83,124 @@ class Report:
     traffic: Integers | None = None
 
 
-def mean_risk(loss: Loss, values: Array, held_out: HeldOut) -> float:
-    """Compute the mean loss of ``values`` (n, C) on held-out data; NaN where there is none."""
-    return float(loss.values(values, held_out.targets).mean()) if len(values) else float("nan")
+def reports(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> list[Report]:
+    """Measure each agent's function on the held-out data of each node it stands for, and on pooled data.
+
+    The agents have one protocol. Their sums stay as they are.
+    """
+    pooled = writeable(pooled)
+    common = _at_common_points(agents, pooled.points)
+    found: list[Report] = []
+    for start in range(0, len(agents), AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        found += _reports(agents[some], evaluated[some], pooled, common[some])
+    return found
 
 
-def integral(loss: Loss, function: Function) -> float:
+def _reports(
+    agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Sequence[Array]
+) -> list[Report]:
+    """Measure some agents, whose values at the pooled points are there."""
+    areas = [_integral(agent) for agent in agents]
+    on_pooled = scores(agents, common, [pooled] * len(agents))
+    edges = _edges(agents)
+    standings = _standings(agents)
+    each = [agent for agent, nodes in zip(agents, evaluated, strict=True) for _ in nodes]
+    held_out = [
+        writeable(source.held_out(agent.samples // len(nodes)))
+        for agent, nodes in zip(agents, evaluated, strict=True)
+        for _, source in nodes
+    ]
+    values = _values(each, held_out)
+    own = iter(scores(each, values, held_out))
+    found: list[Report] = []
+    for agent, nodes, area, (risk, error), edge, standing, at_pooled in zip(
+        agents, evaluated, areas, on_pooled, edges, standings, common, strict=True
+    ):
+        shared = {"global_risk": risk + area, "global_error": error, **_sums(agent)}
+        samples = float(agent.samples // len(nodes))
+        for node, _ in nodes:
+            risk, error = next(own)
+            figures = {"samples": samples, "risk": risk + area, "error": error, **shared}
+            found.append(
+                Report(
+                    node,
+                    agent.neighbors,
+                    figures,
+                    edge.gaps,
+                    edge.violation,
+                    edge.tolerances,
+                    edge.duals,
+                    at_pooled,
+                    standing,
+                    agent.tally.traffic,
+                )
+            )
+    return found
+
+
+def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
+    """Evaluate all functions at the same points (n, p), each (n, C): features that they share are computed once."""
+    found: list[Array] = []
+    features, known = points, None
+    for agent in agents:
+        function = agent.function
+        if not fulfils(function, Featured):
+            found.append(function.values(points))
+            continue
+        if known is None or not function.shares_features(known):
+            features, known = function.features(points), function
+        found.append(function.combined(features))
+    return found
+
+
+def _values(agents: Sequence[Node], held_out: Sequence[HeldOut]) -> list[Array]:
+    """Evaluate each agent's function on held-out data."""
+    found: list[Array] = []
+    for agent, data in zip(agents, held_out, strict=True):
+        found.append(agent.function.values(data.points))
+    return found
+
+
+def _integral(agent: Node) -> float:
     """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
-    grid = grid_of(loss)
-    return 0.0 if grid is None else grid.volume * float(np.sum(function.values(grid.points)))
+    grid = grid_of(agent.learner.loss)
+    return 0.0 if grid is None else grid.volume * float(np.sum(agent.function.values(grid.points)))
 
 
-def mean_error(loss: Loss, values: Array, held_out: HeldOut) -> float:
-    """Compute the rate of wrong classes, or the mean squared distance to the targets, noise-free where known.
+class _Edges(NamedTuple):
+    """What a report says of a node's directed edges."""
 
-    NaN without data, and where the targets are events and their density is not known.
-    """
-    if not len(values) or (grid_of(loss) is not None and held_out.truth is None):
-        return float("nan")
-    decided = loss.decide(values)
-    if loss.task == "regression":
-        truth = held_out.targets if held_out.truth is None else held_out.truth
-        return float(np.sum((decided - truth) ** 2) / len(values))
-    return np.count_nonzero(decided[:, 0] != held_out.targets[:, 0]) / len(values)
+    gaps: Array
+    violation: Array
+    tolerances: Array
+    duals: Array
 
 
-def report(agent: Node, evaluated: tuple[tuple[int, NodeSource], ...], pooled: HeldOut) -> Iterable[Report]:
-    """Measure an agent's function on the held-out data of each node it stands for, and on what is :func:`writeable`.
+def _edges(agents: Sequence[Node]) -> list[_Edges]:
+    tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
+    tolerances = np.concatenate([record.tolerances for record in records])
+    rounds = np.concatenate([tally.gap_rounds for tally in tallies])
+    violation = np.where(np.isnan(tolerances), np.nan, np.concatenate([tally.violation for tally in tallies]))
+    gaps = np.concatenate([tally.gaps for tally in tallies])
+    gaps = np.where(rounds > 0, gaps / np.where(rounds > 0, rounds, 1), np.nan)
+    ends = np.cumsum([0, *(len(agent.neighbors) for agent in agents)]).tolist()
+    return [
+        _Edges(gaps[first:last], violation[first:last], record.tolerances, record.duals)
+        for record, first, last in zip(records, ends, ends[1:], strict=False)
+    ]
 
-    Its sums stay as they are.
-    """
+
+def _sums(agent: Node) -> dict[str, float]:
     tally = agent.tally
-    function = agent.function
-    loss = agent.learner.loss
-    common = function.values(pooled.points)
-    area = integral(loss, function)
-    record = agent.record()
-    violation = np.where(np.isnan(record.tolerances), np.nan, tally.violation)
-    heard = tally.gap_rounds > 0
-    gaps = np.where(heard, tally.gaps / np.where(heard, tally.gap_rounds, 1), np.nan)
-    shared = {
-        "global_risk": mean_risk(loss, common, pooled) + area,
-        "global_error": mean_error(loss, common, pooled),
+    return {
         "progressive_risk": tally.loss / tally.samples if tally.samples else float("nan"),
-        "model_order": float(function.order),
+        "model_order": float(agent.function.order),
         "compression_error": tally.compression_error / tally.rounds if tally.rounds else 0.0,
         "scalars_sent": float(tally.scalars_sent),
         "bytes_sent": float(BYTES * tally.scalars_sent) if tally.traffic is None else tally.bytes_sent,
         "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
     }
-    standing = _standing(agent, function)
-    samples = agent.samples // len(evaluated)
-    for node, source in evaluated:
-        held_out = writeable(source.held_out(samples))
-        values = function.values(held_out.points)
-        figures = {
-            "samples": float(samples),
-            "risk": mean_risk(loss, values, held_out) + area,
-            "error": mean_error(loss, values, held_out),
-            **shared,
-        }
-        edges = (gaps, violation, record.tolerances, record.duals)
-        yield Report(node, agent.neighbors, figures, *edges, common, standing, tally.traffic)
 
 
 def writeable(held_out: HeldOut) -> HeldOut:
@@ -145,12 +209,14 @@ def writeable(held_out: HeldOut) -> HeldOut:
     return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
 
 
-def _standing(agent: Node, function: Function) -> Standing:
-    learner = agent.learner
-    return Standing(
-        unchanged=not function.weights.any(),
-        compression_budget=(
-            float(learner.compression_budget(agent.state)) if fulfils(learner, CompressingLearner) else None
-        ),
-        remedy=agent.remedy(),
-    )
+def _standings(agents: Sequence[Node]) -> list[Standing]:
+    remedies: dict[tuple[object, ...], str] = {}  # most nodes have the same one
+    found: list[Standing] = []
+    for agent in agents:
+        learner, state = agent.learner, agent.state
+        key = type(agent), id(learner), learner.eta(state), bool(agent.neighbors)
+        if key not in remedies:
+            remedies[key] = agent.remedy()
+        budget = float(learner.compression_budget(state)) if fulfils(learner, CompressingLearner) else None
+        found.append(Standing(not agent.function.weights.any(), budget, remedies[key]))
+    return found

@@ -17,7 +17,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe
-from kernelswarm.simulations.round.measure import Report, report, writeable
+from kernelswarm.simulations.round.measure import Report, reports
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.running.batch_solver import fit
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source
@@ -89,7 +89,7 @@ class BatchEngine:
         """Fit the function, and measure it on every node's held-out data, in sorted order of the labels."""
         with Named(self, working=True):
             self._fit()
-            found = report(self._agent, self._plan.evaluated, writeable(pooled))
+            found = reports([self._agent], [self._plan.evaluated], pooled)
             return [replace(each, standing=replace(each.standing, remedy=REMEDY)) for each in found]
 
     def functions(self) -> LearnedFunctions:

@@ -70,10 +70,18 @@ class AffineFunction:
         sole(_features, FEATURES)(_WITH_ONES, np.ascontiguousarray(points), features)
         return features
 
+    def shares_features(self, other: object) -> bool:
+        """Return whether another function is affine too, with an intercept or without as this one."""
+        return isinstance(other, AffineFunction) and other.intercept == self.intercept
+
+    def combined(self, features: Array) -> Array:
+        """Compute the values (n, C) of points with these features, (n, L)."""
+        values: Array = combine(features, self.coefficients)
+        return values
+
     def values(self, points: Array) -> Array:
         """Evaluate f at ``points`` (n, p): (n, C)."""
-        values: Array = combine(self.features(points), self.coefficients)
-        return values
+        return self.combined(self.features(points))
 
     def averaged(self, others: "Sequence[AffineFunction]", shares: Array) -> "AffineFunction":
         """Return ``q_0 f + sum_k q_k g_k`` of functions of the same features."""

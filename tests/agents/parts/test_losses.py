@@ -25,7 +25,7 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
-from kernelswarm.simulations.round.measure import mean_error
+from kernelswarm.simulations.round.scores import scores_of
 from kernelswarm.simulations.streams.contract import HeldOut
 from tests.contracts.specimens import LOSSES
 
@@ -278,7 +278,7 @@ def test_a_loss_without_a_grid_is_a_sum_over_samples() -> None:
     loss = Unintegrated()
     assert grid_of(loss) is None and grid_of(Squared()) is None
     values, targets = np.array([[1.0], [3.0]]), np.array([[0.0], [1.0]])
-    assert mean_error(loss, values, HeldOut(np.zeros((2, 1)), targets)) == (1.0 + 4.0) / 2.0
+    assert scores_of(loss, [values], [HeldOut(np.zeros((2, 1)), targets)]) == [((1.0 + 4.0) / 2.0, (1.0 + 4.0) / 2.0)]
     box = PoissonProcess((0.0,), (2.0,), (4,))
     assert grid_of(box) is box.grid
 

@@ -1,0 +1,89 @@
+"""Risks and errors of functions on held-out data, those of many nodes in one pass."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.node import Node
+from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.simulations.streams.contract import HeldOut
+
+Array = npt.NDArray[np.float64]
+
+Score = tuple[float, float]
+"""Mean loss and error."""
+
+
+def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]) -> list[Score]:
+    """Compute the mean loss of each agent's values (n, C) on held-out data, and the error; NaN where there is none.
+
+    The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN
+    where the targets are events and their density is not known.
+
+    Losses that are compiled compute each sample by itself, so that those of all agents can be computed together. What
+    other losses do with a sample may depend on the others in some last bit: they see each agent's alone.
+    """
+    found: list[Score] = []
+    for loss, together in _alike(agents, values, held_out):
+        if loss is None:
+            for place in together:
+                agent = agents[place]
+                found += scores_of(agent.learner.loss, [values[place]], [held_out[place]])
+        else:
+            found += scores_of(loss, [values[place] for place in together], [held_out[place] for place in together])
+    return found
+
+
+def _alike(
+    agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]
+) -> Iterator[tuple[Loss | None, list[int]]]:
+    """Yield the places of neighbours in the list that have the same loss and as much data; no loss where it is not
+    compiled."""
+    losses = {id(agent.learner.loss): agent.learner.loss for agent in agents}
+    compiled = {known: loss if _is_compiled(loss) else None for known, loss in losses.items()}
+
+    def kind(place: int) -> tuple[object, ...]:
+        data = held_out[place]
+        return id(agents[place].learner.loss), values[place].shape, data.targets.shape, data.truth is None
+
+    for (known, *_), places in groupby(range(len(agents)), kind):
+        assert isinstance(known, int)
+        yield compiled[known], list(places)
+
+
+def _is_compiled(loss: Loss) -> bool:
+    try:
+        handed_over(loss, "loss")
+    except NotCompiledError:
+        return False
+    return True
+
+
+def scores_of(loss: Loss, values: Sequence[Array], held_out: Sequence[HeldOut]) -> list[Score]:
+    """Compute the scores of values (n, C) on sets of the same size."""
+    count, size = len(values), len(values[0])
+    if not size:
+        return [(float("nan"), float("nan"))] * count
+    predictions = np.concatenate(values)
+    targets = np.concatenate([data.targets for data in held_out])
+    risks = loss.values(predictions, targets).reshape(count, size).mean(axis=1).tolist()
+    return list(zip(risks, _errors(loss, predictions, targets, held_out), strict=True))
+
+
+def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[HeldOut]) -> list[float]:
+    count = len(held_out)
+    size = len(predictions) // count
+    if grid_of(loss) is not None and held_out[0].truth is None:
+        return [float("nan")] * count
+    decided = loss.decide(predictions)
+    if loss.task == "regression":
+        known = [data.truth for data in held_out if data.truth is not None]
+        squares = (decided - (np.concatenate(known) if known else targets)) ** 2
+        distances: list[float] = (squares.reshape(count, -1).sum(axis=1) / size).tolist()
+        return distances
+    wrong = (decided[:, 0] != targets[:, 0]).reshape(count, size)
+    rates: list[float] = (wrong.sum(axis=1) / size).tolist()
+    return rates
