@@ -16,6 +16,7 @@ from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.compiled import (
     PHASE,
     SEEING,
@@ -42,7 +43,7 @@ def obstacle(learners: Sequence[Learner], rule: StateRule) -> str | None:
     except NotCompiledError as cause:
         return str(cause)
     for form, learner in zip(forms, learners, strict=True):
-        if not isinstance(form, CompiledFeatureLearner):
+        if not fulfils(form, CompiledFeatureLearner):
             return f"the learner {type(learner).__name__}, whose compiled state is more than its weights"
     if len({learner.batch_size for learner in learners}) > 1:
         return "batch sizes that differ from node to node"

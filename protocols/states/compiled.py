@@ -4,6 +4,7 @@ What a node knows is a vector that the protocol lays out itself, field by field 
 node's function first.
 """
 
+import math
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -81,10 +82,9 @@ def unpacked(state: Any, vector: Array) -> Any:
     fields: list[Any] = []
     begin = 0
     for field in state:
-        shape = np.shape(field)
-        size = int(np.prod(shape))
-        taken = vector[begin : begin + size].copy().reshape(shape)
-        fields.append(taken if shape else float(taken))
+        shape = field.shape if isinstance(field, np.ndarray) else np.shape(field)
+        size = math.prod(shape)
+        fields.append(vector[begin : begin + size].copy().reshape(shape) if shape else float(vector[begin]))
         begin += size
     return type(state)(*fields)
 
