@@ -16,6 +16,7 @@ from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
+from kernelswarm.protocols.weather.absences import Absences, leave_out
 from kernelswarm.protocols.weather.timetable import Timetable
 
 Array = npt.NDArray[np.float64]
@@ -53,6 +54,8 @@ class Conditions:
         Whether there are edges on which only one end asks.
     transit : int
         Rounds that an edge is busy with a message.
+    absences : Absences or None
+        Rounds without a sample, where the data have some.
     """
 
     links: Links
@@ -61,11 +64,13 @@ class Conditions:
     timetable: Timetable | None = None
     directed: bool = False
     transit: int = 1
+    absences: Absences | None = None
 
     @property
     def ideal(self) -> bool:
         """Whether nothing ever happens."""
-        return self.links.ideal and self.clock.ideal and self.timetable is None and not self.directed
+        alone = self.timetable is None and self.absences is None and not self.directed
+        return self.links.ideal and self.clock.ideal and alone
 
 
 class Weather:
@@ -107,6 +112,8 @@ class Weather:
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
             self._edges = self._timetable.places(edges.senders, edges.hearers)
+        self._absences = conditions.absences
+        self._nodes = nodes
         self._transit = conditions.transit
         # Who sends on an edge is the node of interest; where messages take long, edges begin one after the other.
         self._sending = np.searchsorted(nodes, edges.hearers)
@@ -132,6 +139,9 @@ class Weather:
         start(self._node_keys, self._first, self._next, self._edge_keys, self._channels, self._bad)
         if self._joins is not None:
             self._next[:] = self._joins
+        if self._absences is not None:
+            self._woken = np.zeros(len(self._nodes), dtype=np.int64)
+            self._absent, self._present = self._absences.of(self._nodes)
 
     def look(self, round: int) -> int:
         """Look ahead from a round on; returns its place among the rounds that are seen now."""
@@ -143,6 +153,8 @@ class Weather:
             self.awake = np.zeros((len(self._node_keys), self._span), dtype=np.bool_)
             self.fates = np.zeros((len(self._edge_keys), self._span), dtype=np.int64)
             wake(self._node_keys, self._gaps, self._next, self._draws, self.first, self.awake)
+            if self._absences is not None:
+                leave_out(self._absences.rounds, self._absent, self._present, self._woken, self.awake)
             self.there = np.ones((len(self._edge_keys), self._span), dtype=np.bool_)
             if self._timetable is not None:
                 self.there = self._timetable.rounds(self.first, self._span, self._edges)

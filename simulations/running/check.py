@@ -264,7 +264,8 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         if busy > 1:
             said.append(f"one in {busy:,} rounds on each edge")
         section.lines.append(("links", ", ".join(said)))
-    fragile = None if links.ideal and clock.ideal else shelter_of(rule)
+    steady = links.ideal and clock.ideal and network.source.calendars is None
+    fragile = None if steady else shelter_of(rule)
     if fragile is not None:
         section.lines.append(("warning", f"functions grow without bound in the long run: {fragile}"))
     found_privacy = privacy_of(links, network.plans, network.source)
@@ -315,10 +316,14 @@ def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
 
 
 def _awake(clock: Clock, network: Network) -> float:
+    conditions = network.plans[0].conditions
+    share = 1.0
+    if conditions is not None and conditions.absences is not None:
+        share = conditions.absences.share(network.rounds)
     if clock.ideal:
-        return 1.0
+        return share
     joined = share_joined(clock, network.adjacency.labels.tolist(), network.rounds)
-    return joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
+    return share * joined * share_awake(clock, np.linspace(0.0, 1.0, PLACES, endpoint=False))
 
 
 def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> RoundCost:

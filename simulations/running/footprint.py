@@ -174,7 +174,8 @@ def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outp
         each = (
             np.array([float(points)]) if rule.pooled else float(learner.batch_size) * (1 + talking * adjacency.degrees)
         )
-        repacked = _repacked(experiment)  # room for the points of a step is there once, and for few others beside
+        # room for the points of a step is there once, and for few others beside
+        repacked = source.calendars is None and _repacked(experiment)
         room = points**2 if repacked else float((each**2).sum()) * _copies(experiment)
         what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
         found.append(Need(step, given, what, NUMBER * room))

@@ -39,6 +39,7 @@ from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
+from kernelswarm.simulations.streams.calendars import absences
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 from kernelswarm.simulations.streams.travelling import TravellingSamples
@@ -146,7 +147,13 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     plans: list[AgentPlan] = []
     shared: dict[object, tuple[Any, ...]] = {}
     pooled = rule.pooled
-    conditions = weather(experiment, adjacency)
+    sizes = [size if pooled else learners[label].batch_size for label in labels]
+    conditions, ends = weather(experiment, adjacency), []
+    if source.lengths is not None:
+        ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
+    if source.calendars is not None and rule.offline is None:
+        found, ends = absences(source.calendars, labels, source.epochs, sizes, experiment.rounds)
+        conditions = replace(conditions, absences=found)
     slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
@@ -179,9 +186,6 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         conditions = replace(conditions, transit=transit(experiment.links, plans))
         if conditions.transit > 1:
             plans = [replace(plan, conditions=plan.conditions and conditions) for plan in plans]
-    sizes = [size if rule.pooled else learners[label].batch_size for label in labels]
-    lengths = source.lengths or []
-    ends = [-(-length // drawn) for length, drawn in zip(lengths, sizes, strict=bool(lengths))]
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
     return Network(adjacency, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
 
@@ -252,7 +256,8 @@ def _pool(
 ) -> PooledSource | TravellingSamples:
     """Return the samples of all nodes as they reach the one learner."""
     size, links = experiment.learner.batch_size, experiment.links
-    if experiment.protocol.offline is not None or (links.ideal and experiment.clock.ideal):
+    alone = experiment.clock.ideal and conditions.absences is None
+    if experiment.protocol.offline is not None or (links.ideal and alone):
         return PooledSource(source.nodes, size)
     with Asked("links", links, note="the one learner has no location, and its links have no attributes"):
         return TravellingSamples(source, size, labels, conditions)

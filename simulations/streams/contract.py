@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.streams.calendars import Calendar
 
 Array = npt.NDArray[np.float64]
 
@@ -101,6 +102,8 @@ class Source:
         targets are classes.
     locations
         Where the nodes are, (V, 2); None where they are nowhere.
+    calendars
+        Where some nodes have no sample in some rounds: when each node has its own. None where they have one in each.
     discount
         Of the rewards that the targets are, where the truth is the value function of a Markov chain; None elsewhere.
     differences
@@ -121,6 +124,7 @@ class Source:
     locations: Array | None = None
     differences: Differences | None = None
     discount: float | None = None
+    calendars: list[Calendar] | None = None
 
 
 class Stream(Protocol):

@@ -73,9 +73,8 @@ class SetAside:
         source, drawn = _opened_before(cast(Hashable, self.stream), *rest) if known else _opened(self.stream, *rest)
         sources: list[NodeSource] = [self._without(*own, source, held_out) for own in drawn]
         lengths = [min(len(points) - len(points[self.fold :: FOLDS]), self.samples) for points, _ in drawn]
-        return replace(
-            source, nodes=sources, lengths=[length * source.epochs for length in lengths], truth=None, noise_free=None
-        )
+        lengths = [length * source.epochs for length in lengths]
+        return replace(source, nodes=sources, lengths=lengths, truth=None, noise_free=None, calendars=None)
 
     def _without(self, points: Array, targets: Array, source: Source, held_out: int) -> _AsideSource:
         places = np.arange(len(points))

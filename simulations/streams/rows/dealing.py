@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.ground.coding import Missing
@@ -14,9 +15,10 @@ from kernelswarm.simulations.ground.node_names import in_order
 from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array
 from kernelswarm.simulations.streams.regions import Indices, cut_regions
-from kernelswarm.simulations.streams.rows.encoding.gaps import check_missing
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, check_missing
 from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.rows import Rows
 from kernelswarm.simulations.streams.rows.scaling import Scaling, check_scaling, scaling_for
@@ -47,6 +49,10 @@ class Dealing:
     missing: Missing = "refuse"
     times: TimesAs = "days"
 
+    def goes_in_step(self, rows: Rows) -> bool:
+        """Tell whether the nodes' rows belong to the same steps one by one: they name their node, and keep order."""
+        return rows.ids is not None and self.order != "shuffled"
+
     def __post_init__(self) -> None:
         check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
         check_positive(concentration=self.concentration)
@@ -72,10 +78,11 @@ class Dealing:
 
 @dataclass(frozen=True, eq=False)
 class Hand:
-    """Rows of one node, as indices in the order in which they are seen."""
+    """Rows of one node, as indices in the order in which they are seen, and when, where it is without some."""
 
     training: Indices
     testing: Indices
+    calendar: Calendar | None = None
 
 
 def deal(
@@ -90,7 +97,8 @@ def deal(
     """Give every node its rows and its test rows, both by one rule.
 
     The rows are shuffled by the seed first, also those that name their node, unless the order of the file is to be
-    kept. Without separate test rows, every node sets a random ``test_fraction`` of its own rows apart.
+    kept. Without separate test rows, every node sets a random ``test_fraction`` of its own rows apart: those of the
+    same places, where nodes go on in step and lack some rows.
 
     Parameters
     ----------
@@ -134,7 +142,11 @@ def deal(
                 "on its own distribution cannot be measured: use fewer nodes, give more test rows, or none so that "
                 "test_fraction sets some of each node's rows apart"
             )
-        return [Hand(*pair) for pair in zip(training, testing, strict=True)]
+        found = [Hand(*pair) for pair in zip(training, testing, strict=True)]
+        return found if rows.steps is None else in_step(rows, found, np.zeros(rows.steps[1].max(), dtype=bool))
+    if rows.steps is not None:
+        apart = places_apart(int(rows.steps[1].max()), dealing.test_fraction, generator(seed, Role.SPLIT, 3))
+        return in_step(rows, [set_apart_at(own, apart[rows.steps[0][own]]) for own in training], apart)
     return [set_apart(own, dealing.test_fraction, generator(seed, Role.SPLIT, 3, k)) for k, own in enumerate(training)]
 
 
@@ -145,10 +157,60 @@ def _called(rows: Rows, node: int) -> str:
 
 def set_apart(own: Indices, fraction: float, random: np.random.Generator) -> Hand:
     """Choose which of a node's rows it is measured on: the fraction, but at least one, leaving at least one."""
-    count = min(max(round(fraction * len(own)), 1), len(own) - 1)
-    apart = np.zeros(len(own), dtype=bool)
-    apart[random.choice(len(own), count, replace=False)] = True
+    apart = places_apart(len(own), fraction, random)
     return Hand(own[~apart], own[apart])
+
+
+def places_apart(rows: int, fraction: float, random: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Choose places of rows at random: the fraction, but at least one, leaving at least one."""
+    count = min(max(round(fraction * rows), 1), rows - 1)
+    apart = np.zeros(rows, dtype=bool)
+    apart[random.choice(rows, count, replace=False)] = True
+    return apart
+
+
+def set_apart_at(own: Indices, apart: npt.NDArray[np.bool_]) -> Hand:
+    """Set some of a node's rows apart; its last where it would be none, and all but its first where it would be all."""
+    apart = apart.copy()
+    if not apart.any():
+        apart[-1] = True
+    if apart.all():
+        apart[0] = False
+    return Hand(own[~apart], own[apart])
+
+
+def counted(rows: Rows, left: Rows) -> Rows:
+    """Return the rows that are left of others with their places among all rows of their nodes, as `Rows.steps`.
+
+    Rows without a node or a time have no place.
+    """
+    assert rows.ids is not None and left.kept is not None
+    known = ~are_gaps(rows.ids)
+    if rows.times is not None:
+        known &= ~are_gaps(rows.times)
+    order = in_sequence(rows)
+    order = order[known[order]]
+    owners = np.unique(rows.ids[order], return_inverse=True)[1]
+    counts = np.bincount(owners)
+    together = np.argsort(owners, kind="stable")
+    steps, lengths = np.zeros(len(rows), dtype=np.intp), np.zeros(len(rows), dtype=np.intp)
+    steps[order[together]] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    lengths[order] = counts[owners]
+    places = left.kept if rows.kept is None else np.searchsorted(rows.kept, left.kept)
+    return replace(left, steps=(steps[places], lengths[places]))
+
+
+def in_step(rows: Rows, hands: list[Hand], apart: npt.NDArray[np.bool_]) -> list[Hand]:
+    """Give nodes the calendar of what they learn from: places at which rows are set apart, (most,), are no steps."""
+    assert rows.steps is not None
+    steps, lengths = rows.steps
+    before = np.concatenate([[0], np.cumsum(apart)])
+    found = []
+    for hand in hands:
+        length, own = int(lengths[hand.training[0]]), steps[hand.training]
+        own = own - before[own]
+        found.append(replace(hand, calendar=Calendar(own, max(length - int(before[length]), int(own[-1]) + 1))))
+    return found
 
 
 def shuffled(rows: Rows, order: Order, random: np.random.Generator) -> Indices:

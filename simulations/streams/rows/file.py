@@ -92,7 +92,7 @@ class File:
         nan in arrays. "refuse" names the first; "drop" leaves out every row with one; "mean" fills those of inputs with
         the mean of the rows that are learned from, the most frequent of words and truth values; "last" with the last
         value that the node knew before in the order of the rows, the first with the mean. Rows without a target or a
-        node are left out.
+        node are left out. Rows that name their node and keep their order are left out as rounds without a sample.
     times
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
         weekday and season too. Times of a zone count in UTC.

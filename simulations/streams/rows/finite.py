@@ -15,7 +15,7 @@ from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.regions import Indices
-from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, deal, in_sequence
+from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, counted, deal, in_sequence
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
 from kernelswarm.simulations.streams.rows.encoding.learning import learn
 from kernelswarm.simulations.streams.rows.rows import (
@@ -107,7 +107,7 @@ def open_rows(
         little for the nodes.
     """
     filled = dealing.missing in ("mean", "last")
-    rows, gaps = without_gaps(rows, dealing.missing)
+    rows, gaps = left_of(rows, dealing)
     check_rows(rows, filled)
     if test is not None:
         test, test_gaps = without_gaps(test, dealing.missing)
@@ -172,6 +172,10 @@ def open_rows(
         FiniteSource(*own, HeldOut(freeze(points), freeze(values)), dealing.epochs)
         for own, (points, values) in zip(training, testing, strict=True)
     ]
+    calendars = None
+    if rows.steps is not None:
+        calendars = [hand.calendar for hand in hands if hand.calendar is not None]
+        facts["rounds_without_sample"] = sum(calendar.length - len(calendar.steps) for calendar in calendars)
     sizes = [len(points) for points, _ in training]
     facts |= {
         "rows": sum(sizes),
@@ -192,7 +196,15 @@ def open_rows(
         description=DataDescription(inputs, outputs, labels, None if rows.ids is None else in_order(rows.ids)),
         locations=patch_middles(rows, hands) if dealing.split == "patches" and rows.ids is None else locations,
         differences=differences,
+        calendars=calendars,
     )
+
+
+def left_of(rows: Rows, dealing: Dealing) -> tuple[Rows, str]:
+    """Leave out the rows to learn from that gaps make useless, and say so: of nodes in step they are rounds apart."""
+    apart = dealing.goes_in_step(rows)
+    left, said = without_gaps(rows, dealing.missing, apart)
+    return (counted(rows, left) if apart and len(left) < len(rows) else left), said
 
 
 def coded(rows: Rows, test: Rows | None, hands: list[Hand], coding: Coding) -> tuple[Array, Array]:

@@ -68,6 +68,9 @@ class Rows:
         The column of these times.
     kept
         The rows of the file that these are, (n,), from 0; None for all.
+    steps
+        Where rows were left out of those of nodes that go on in step: the place of each row among all of its node's,
+        (n,), from 0, and how many these are, (n,). None elsewhere.
     """
 
     name: str
@@ -86,6 +89,7 @@ class Rows:
     times: Numbers | None = None
     time: str | None = None
     kept: npt.NDArray[np.intp] | None = None
+    steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
 
     def __len__(self) -> int:
         return len(self.points)
@@ -111,10 +115,10 @@ def numbering(rows: Rows) -> Numbered:
     return row_numbers([rows.columns[place] for place in places], rows.points[:, places], rows.ids)
 
 
-def without_gaps(rows: Rows, missing: Missing) -> tuple[Rows, str]:
+def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[Rows, str]:
     """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
 
-    Gaps that are to be filled are left in the points, as nan.
+    Gaps that are to be filled are left in the points, as nan. Of nodes that go on in step, messages say so.
 
     Returns
     -------
@@ -153,7 +157,7 @@ def without_gaps(rows: Rows, missing: Missing) -> tuple[Rows, str]:
             + ('set stream.missing = "mean" or "last", or ' if missing == "drop" else "")
             + "leave out columns that are mostly empty with stream.drop"
         )
-    said = told(counts, len(rows), int((~left).sum()), missing)
+    said = told(counts, len(rows), int((~left).sum()), missing, in_step)
     return (rows if left.all() else chosen(rows, np.flatnonzero(left))), said
 
 

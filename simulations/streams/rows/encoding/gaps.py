@@ -26,6 +26,10 @@ DONE = {
 """What messages say of what is done about gaps."""
 
 
+WITHOUT = "their nodes have no sample in these rounds"
+"""What is said of rows that are left out of nodes that go on in step."""
+
+
 def check_missing(missing: Missing) -> None:
     """Refuse what is none of the ways to treat gaps."""
     if missing not in get_args(Missing):
@@ -55,13 +59,17 @@ def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return found
 
 
-def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: Missing) -> str:
+def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: Missing, in_step: bool = False) -> str:
     """Say how many values are missing in which columns, and what is done about it.
+
+    Of nodes that go on ``in_step``, rows that are left out are rounds without a sample.
 
     Examples
     --------
     >>> told([("temperature", 12), ("wind", 1)], 1000, 12, "drop")
     '13 values missing of 1,000 rows, in temperature 12 and wind 1: their rows are left out (12 rows)'
+    >>> told([("ozone", 12)], 1000, 12, "drop", in_step=True)
+    '12 values missing of 1,000 rows, in ozone 12: their nodes have no sample in these rounds (12 rows)'
     """
     total = sum(count for _, count in counts)
     named = [f"{column} {count:,}" for column, count in counts]
@@ -71,7 +79,9 @@ def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: M
     out = f"{left_out:,} row{'s' * (left_out != 1)}"
     done = DONE[missing]
     if missing == "drop":
-        done += f" ({out})"
+        done = f"{WITHOUT} ({out})" if in_step else f"{done} ({out})"
+    elif left_out and in_step:
+        done += f"; {out} without a target: {WITHOUT}"
     elif left_out:
         done += f"; {out} without a target or node {'is' if left_out == 1 else 'are'} left out"
     return f"{total:,} value{'s' * (total != 1)} missing of {rows:,} rows, in {listed}: {done}"
