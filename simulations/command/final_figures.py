@@ -47,8 +47,7 @@ def as_text(result: Result, width: int = 100) -> str:
         lines.append(("task", str(facts["task_chosen"])))
     if "gaps" in facts:
         lines.append(("gaps", str(facts["gaps"])))
-    if "row_numbers" in facts:
-        lines.append(("warning", str(facts["row_numbers"])))
+    lines += [("warning", str(facts[name])) for name in ("row_numbers", "gap_codes") if name in facts]
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))

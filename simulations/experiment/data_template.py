@@ -15,8 +15,10 @@ from kernelswarm.simulations.experiment.chosen_network import chosen_network
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown, some, toml
+from kernelswarm.simulations.ground.wording import plain, shown, some, toml
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
+from kernelswarm.simulations.streams.rows.encoding.codes import as_key
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.rows import (
@@ -24,6 +26,7 @@ from kernelswarm.simulations.streams.rows.rows import (
     check_rows,
     numbering,
     resolve_task,
+    suspected_gaps,
     told_task,
     without_gaps,
 )
@@ -36,6 +39,12 @@ NODE = "node"  # the column that a stream looks for
 
 TARGETS = {"y", "target", "label", "class"}
 """What targets are called, in any case: the only column of such a name is one."""
+
+CODED = "far from all other values, again and again"
+"""Why a value is taken for a gap."""
+
+MOSTLY = 0.5
+"""Share of an input that is missing from which on it is said."""
 
 FILLED: Missing = "mean"
 """What is done about gaps: the one way that keeps all rows and asks for no order of them."""
@@ -169,6 +178,7 @@ def write_for(
             )
             if value
         )
+        + (f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if file.na_values else "")
         + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
         gaps=f'{_comment(gaps)}missing = "{FILLED}"        # or "drop" rows with a gap, "last" known values\n'
         if gaps
@@ -185,6 +195,9 @@ def write_for(
     )
     write_new(path, text)
     filled = f'{gaps} (stream.missing = "{FILLED}")' if gaps else ""
+    filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if file.na_values else ""
+    empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
+    filled += f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
     return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting]))
 
 
@@ -207,6 +220,10 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
             raise
         words = error.words
         file = replace(file, drop=(*file.drop, *words))
+        rows, test = file.read()
+    codes = as_key(suspected_gaps(rows))
+    if codes:
+        file = replace(file, na_values=codes)
         rows, test = file.read()
     counters = () if file.features else numbering(rows).by_name
     if counters and len(counters) < len(rows.columns):
@@ -231,6 +248,11 @@ def made_of(rows: Rows) -> str:
         elif column.kind in ("time", "clock", "duration"):
             said.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
     return ", ".join(said)
+
+
+def _shares_of_gaps(rows: Rows) -> list[float]:
+    """Return the share of each input that is missing."""
+    return [float(are_gaps(rows.points[:, place]).mean()) for place in range(rows.points.shape[1])]
 
 
 def _inputs(rows: Rows) -> str:

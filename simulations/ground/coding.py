@@ -65,6 +65,8 @@ class CodedColumn:
         Of moments, the first of the training rows, in microseconds since 1970.
     fill
         What stands in for a gap, as the values are given; None where gaps are refused.
+    codes
+        Values that stand for gaps: numbers or text.
     written
         How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day" or
         "month", which comes first.
@@ -78,6 +80,7 @@ class CodedColumn:
     origin: float = 0.0
     fill: float | None = None
     written: Written = ""
+    codes: tuple[float | str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,9 +191,9 @@ class Coding:
 
 def _column(entry: Any, key: str) -> CodedColumn:
     known = {field.name for field in fields(CodedColumn)}
-    if not isinstance(entry, dict) or set(entry) != known:
+    if not isinstance(entry, dict) or {*entry, "codes"} != known:  # which files of earlier versions do not have
         raise ValueError(f"{key} must be a table with {', '.join(sorted(known))}")
-    words, fill, origin = entry["words"], entry["fill"], entry["origin"]
+    words, fill, origin, codes = entry["words"], entry["fill"], entry["origin"], entry.get("codes", [])
     right = (
         isinstance(entry["name"], str)
         and entry["kind"] in get_args(Kind)
@@ -200,12 +203,14 @@ def _column(entry: Any, key: str) -> CodedColumn:
         and (len(words) > 0) == (entry["kind"] in ("words", "ranks"))
         and all(isinstance(entry[name], bool) for name in ("zoned", "cycles"))
         and entry["written"] in get_args(Written)
+        and isinstance(codes, list)
+        and all(isinstance(code, str) or _is_finite(code) for code in codes)
         and _is_finite(origin)
         and (fill is None or _is_finite(fill))
     )
     if not right:
         raise ValueError(f"{key} = {shown(entry)} does not describe a column")
-    return CodedColumn(**{**entry, "words": tuple(words)})
+    return CodedColumn(**{**entry, "words": tuple(words), "codes": tuple(codes)})
 
 
 def _is_finite(value: Any) -> bool:

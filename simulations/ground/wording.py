@@ -144,6 +144,10 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that stand without quotes in a file."""
+
+
 def toml(value: Any) -> str:
     """Return a plain value as TOML on one line.
 
@@ -151,6 +155,8 @@ def toml(value: Any) -> str:
     --------
     >>> toml({"name": "ray", "nodes_per_actor": 4})
     '{ name = "ray", nodes_per_actor = 4 }'
+    >>> toml({"CO(GT)": -200})
+    '{ "CO(GT)" = -200 }'
     """
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
@@ -159,7 +165,8 @@ def toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, dict):
-        entries = ", ".join(f"{key} = {toml(entry)}" for key, entry in value.items())
+        named = ((key if BARE.fullmatch(key) else toml(key), entry) for key, entry in value.items())
+        entries = ", ".join(f"{key} = {toml(entry)}" for key, entry in named)
         return f"{{ {entries} }}" if entries else "{}"
     return str(value)  # numbers, inf and nan included, and dates, are written as they print
 

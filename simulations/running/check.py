@@ -230,7 +230,7 @@ def _stream(experiment: Experiment, network: Network) -> Section:
         shortest, longest = min(source.lengths), max(source.lengths)
         lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
     for name, value in source.facts.items():
-        if name == "row_numbers":
+        if name in ("row_numbers", "gap_codes"):
             lines.append(("warning", str(value)))
             continue
         lines.append((name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)))

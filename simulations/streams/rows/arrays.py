@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
+from kernelswarm.simulations.ground.coding import CodedColumn
 from kernelswarm.simulations.ground.wording import choices, shown
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
-from kernelswarm.simulations.streams.rows.reading import call, column_numbers, shorten
+from kernelswarm.simulations.streams.rows.encoding.codes import Found, NaValues, array_without, named_in, with_codes
+from kernelswarm.simulations.streams.rows.reading import call, check_names, column_numbers, shorten
 from kernelswarm.simulations.streams.rows.rows import EXACT, Numbers, Rows, check_exact, plain_labels
 
 #: Bytes that a sparse file may take as a full array before it is refused.
@@ -21,7 +24,9 @@ MOST_BYTES = 2 * 2**30
 MOST_FEATURES = 10**6
 
 
-def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+def read_npz(
+    key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...], na_values: NaValues = ()
+) -> tuple[Rows, Rows | None]:
     """Read arrays x (n, p) and y (n,) or (n, q), optionally x_test, y_test and the nodes of both kinds of rows.
 
     Raises
@@ -31,7 +36,7 @@ def read_npz(key: str, path: Path, node_array: str, split_columns: tuple[str | i
     """
     name = call(key, path)
     arrays = arrays_of(name, path, lambda known: needed(name, known, node_array))
-    return rows_of_arrays(name, arrays, node_array, split_columns)
+    return rows_of_arrays(name, arrays, node_array, split_columns, na_values)
 
 
 def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, Numbers]:
@@ -67,7 +72,11 @@ def needed(name: str, known: list[str], node_array: str) -> list[str]:
 
 
 def rows_of_arrays(
-    name: str, arrays: Mapping[str, Numbers], node_array: str, split_columns: tuple[str | int, ...]
+    name: str,
+    arrays: Mapping[str, Numbers],
+    node_array: str,
+    split_columns: tuple[str | int, ...],
+    na_values: NaValues = (),
 ) -> tuple[Rows, Rows | None]:
     """Make rows of arrays with the names of an npz file, and test rows where there are some.
 
@@ -77,16 +86,22 @@ def rows_of_arrays(
         An array is missing, or they do not fit together.
     """
     chosen = {array: arrays[array] for array in needed(name, list(arrays), node_array)}
-    training = npz_rows(name, chosen, "x", "y", node_array, split_columns)
+    training = npz_rows(name, chosen, "", node_array, split_columns, na_values)
     if "x_test" not in chosen:
         return training, None
-    return training, npz_rows(name, chosen, "x_test", "y_test", f"{node_array}_test", split_columns)
+    return training, npz_rows(name, chosen, "_test", node_array, split_columns, na_values)
 
 
 def npz_rows(
-    name: str, arrays: Mapping[str, Numbers], x: str, y: str, node: str, split_columns: tuple[str | int, ...]
+    name: str,
+    arrays: Mapping[str, Numbers],
+    ending: str,
+    node: str,
+    split_columns: tuple[str | int, ...],
+    na_values: NaValues,
 ) -> Rows:
-    """Check that arrays fit together, and make rows of them."""
+    """Check that arrays, whose names have an ending, fit together, and make rows of them."""
+    x, y, node = (f"{array}{ending}" for array in ("x", "y", node))
     for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):
         if arrays[array].dtype.kind not in kinds:
             raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold {rule}: convert it")
@@ -115,20 +130,44 @@ def npz_rows(
     places = column_numbers(name, split_columns, points.shape[1])
     if targets.ndim == 1:
         targets = targets[:, None]
-    return Rows(
+    columns = tuple(f"{x}[:, {column}]" for column in range(points.shape[1]))
+    rows = Rows(
         name=name,
         points=points,
         targets=targets,
-        columns=tuple(f"{x}[:, {column}]" for column in range(points.shape[1])),
+        columns=columns,
         target_columns=(y,) if targets.shape[1] == 1 else tuple(f"{y}[:, {k}]" for k in range(targets.shape[1])),
         counting="rows count from 0",
         ids=ids,
         places=points[:, places] if places else None,
         whole=targets.dtype.kind in "biu",
     )
+    return rows if na_values == () else without_codes(rows, na_values, places, ending)
 
 
-def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int, ...]) -> tuple[Rows, Rows | None]:
+def without_codes(rows: Rows, na_values: NaValues, places: Sequence[int], ending: str = "") -> Rows:
+    """Return rows of arrays with gaps in place of the values that stand for some; ``ending`` is that of their names."""
+    columns, targets = (
+        [name.replace(ending, "", 1) if ending else name for name in names]
+        for names in (rows.columns, rows.target_columns)
+    )
+    check_names(rows.name, "na_values", named_in(na_values), [*columns, *targets])
+    found: Found = {}
+    points = array_without(rows.points, columns, na_values, found)
+    kinds = with_codes([CodedColumn(column) for column in columns], na_values)
+    return replace(
+        rows,
+        points=points,
+        targets=array_without(rows.targets, targets, na_values, found),
+        places=points[:, places] if places else None,
+        kinds=kinds,
+        codes=found,
+    )
+
+
+def read_svmlight(
+    files: list[tuple[str, Path]], split_columns: tuple[str | int, ...], na_values: NaValues = ()
+) -> tuple[Rows, Rows | None]:
     """Read one svmlight file, or two with the same features: lines "label feature:value ...", gzipped or not.
 
     Raises
@@ -176,4 +215,6 @@ def read_svmlight(files: list[tuple[str, Path]], split_columns: tuple[str | int,
                 whole=whole,
             )
         )
+    if na_values != ():
+        rows = [without_codes(part, na_values, places) for part in rows]
     return rows[0], rows[1] if len(rows) > 1 else None

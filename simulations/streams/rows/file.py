@@ -13,6 +13,7 @@ from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
 from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, dialect_of
+from kernelswarm.simulations.streams.rows.encoding.codes import NaValues, check_codes
 from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.finite import open_rows
 from kernelswarm.simulations.streams.rows.held import (
@@ -93,6 +94,8 @@ class File:
         the mean of the rows that are learned from, the most frequent of words and truth values; "last" with the last
         value that the node knew before in the order of the rows, the first with the mean. Rows without a target or a
         node are left out. Rows that name their node and keep their order are left out as rounds without a sample.
+    na_values
+        Values that stand for gaps besides: a number such as -200, text, a list of them, or a table of these by column.
     times
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
         weekday and season too. Times of a zone count in UTC.
@@ -153,6 +156,7 @@ class File:
     order: Order = "shuffled"
     time_column: str = ""
     missing: Missing = "refuse"
+    na_values: NaValues = ()
     times: TimesAs = "days"
     delimiter: str = AUTO
     decimal: Literal["auto", ".", ","] = "auto"
@@ -188,6 +192,7 @@ class File:
                 'stands there, such as ";"',
             )
         check_encoding(self.encoding)
+        check_codes(self.na_values)
         if self.skip_lines != "auto" and self.skip_lines < 0:
             raise RefusedKey("skip_lines", f'= {self.skip_lines} must be "auto", or at least 0')
         if self.features and self.drop:
@@ -234,9 +239,9 @@ class File:
         if self.contents:
             return self._required(kind, found).rows(columns)
         if kind == "npz":
-            return read_npz(*found[0], self.node_column, self.split_columns)
+            return read_npz(*found[0], self.node_column, self.split_columns, self.na_values)
         if kind == "svmlight":
-            return read_svmlight(found, self.split_columns)
+            return read_svmlight(found, self.split_columns, self.na_values)
         if kind == "parquet":
             rows = read_parquet(*found[0], columns)
             return rows, None if len(found) == 1 else read_parquet(*found[1], columns.of_test(rows))
@@ -280,6 +285,7 @@ class File:
             mark="" if self.decimal == "auto" else self.decimal,
             time=self.time_column if self.order == "time" else None,
             drop=self.drop,
+            na_values=self.na_values,
         )
 
     def _required(self, kind: Format, found: list[tuple[str, Path]]) -> Held:

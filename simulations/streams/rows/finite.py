@@ -25,6 +25,7 @@ from kernelswarm.simulations.streams.rows.rows import (
     class_indices,
     numbering,
     resolve_task,
+    suspected_gaps,
     told_task,
     without_gaps,
 )
@@ -107,6 +108,7 @@ def open_rows(
         little for the nodes.
     """
     filled = dealing.missing in ("mean", "last")
+    suspected = suspected_gaps(rows)
     rows, gaps = left_of(rows, dealing)
     check_rows(rows, filled)
     if test is not None:
@@ -127,12 +129,14 @@ def open_rows(
     counting = numbering(rows).words()
     if counting:
         facts["row_numbers"] = counting
+    if suspected:
+        facts["gap_codes"] = "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected)
     classes = None
     labels: Labels | None = None
     if known == "classification":
         rows, test, labels = class_indices(rows, test)
         classes = len(labels)
-    if filled or any(column.kind not in ("number", "truth") for column in rows.kinds):
+    if filled or any(column.codes or column.kind not in ("number", "truth") for column in rows.kinds):
         rows, test = with_places(rows, test, dealing)
         hands = deal(dealing, rows, test, classes, nodes, seed, locations)
         coding = learn(

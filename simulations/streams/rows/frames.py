@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.ground.coding import Coding
 from kernelswarm.simulations.ground.wording import nearest, shown, some
 from kernelswarm.simulations.streams.rows.columns import inputs, numbers
+from kernelswarm.simulations.streams.rows.encoding.codes import table_without
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
 from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers
@@ -112,6 +113,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray
     table, wanted = _picked(data, names, name)
     assert table is not None
     columns = [replace(column, name=text) for column, text in zip(coding.columns, wanted, strict=True)]
+    table = table_without(table, wanted, {column.name: column.codes for column in columns})
     values, read = inputs(name, table, wanted, wanted=columns, told=CURE)
     found = np.column_stack(values).astype(np.float64)
     if coding.missing == "last":

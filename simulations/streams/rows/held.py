@@ -98,7 +98,7 @@ class HeldArrays(_Described):
         return contents_of_arrays(self.arrays)
 
     def rows(self, columns: Columns) -> tuple[Rows, Rows | None]:
-        return rows_of_arrays(self.name, self.arrays, columns.node, columns.split)
+        return rows_of_arrays(self.name, self.arrays, columns.node, columns.split, columns.na_values)
 
     def write(self, folder: Path) -> None:
         np.savez(folder / self.FILE, allow_pickle=False, **self.arrays)

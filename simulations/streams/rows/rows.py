@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy.typing as npt
 from kernelswarm.simulations.ground.coding import CodedColumn, Missing
 from kernelswarm.simulations.ground.data_description import Labels
 from kernelswarm.simulations.ground.wording import shown
-from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told, written
+from kernelswarm.simulations.streams.written.gap_codes import Suspected, gap_codes
 from kernelswarm.simulations.streams.written.row_numbers import Numbered, row_numbers
 
 Numbers = npt.NDArray[Any]  # of any real type: data stays as small as it was until it is dealt
@@ -71,6 +72,8 @@ class Rows:
     steps
         Where rows were left out of those of nodes that go on in step: the place of each row among all of its node's,
         (n,), from 0, and how many these are, (n,). None elsewhere.
+    codes
+        How often values that stand for gaps occurred, by what messages call them.
     """
 
     name: str
@@ -90,6 +93,7 @@ class Rows:
     time: str | None = None
     kept: npt.NDArray[np.intp] | None = None
     steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
+    codes: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -115,6 +119,13 @@ def numbering(rows: Rows) -> Numbered:
     return row_numbers([rows.columns[place] for place in places], rows.points[:, places], rows.ids)
 
 
+def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
+    """Find numbers that seem to stand for gaps, among the inputs and the targets."""
+    places = [place for place, column in enumerate(rows.held) if column.kind == "number"]
+    names = [rows.columns[place] for place in places] + list(rows.target_columns)
+    return gap_codes(names, [*(rows.points[:, place] for place in places), *rows.targets.T])
+
+
 def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[Rows, str]:
     """Leave out the rows that gaps make useless: with "drop" those with any, otherwise those without target or node.
 
@@ -137,7 +148,7 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
         gaps.append(np.asarray(found.any(axis=1))[:, None])
         columns.append(name)
     if not any(part.any() for part in gaps):
-        return rows, ""
+        return rows, written(rows.codes)[1]
     table = np.column_stack(gaps)
     counts = [(column, int(count)) for column, count in zip(columns, table.sum(axis=0), strict=True) if count]
     counts = list(dict(reversed(counts)).items())[::-1]  # a time or a split column that is an input too counts once
@@ -157,7 +168,8 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
             + ('set stream.missing = "mean" or "last", or ' if missing == "drop" else "")
             + "leave out columns that are mostly empty with stream.drop"
         )
-    said = told(counts, len(rows), int((~left).sum()), missing, in_step)
+    coded, unused = written(rows.codes, sum(count for _, count in counts))
+    said = told(counts, len(rows), int((~left).sum()), missing, in_step, coded, unused)
     return (rows if left.all() else chosen(rows, np.flatnonzero(left))), said
 
 

@@ -24,6 +24,14 @@ from kernelswarm.simulations.streams.rows.columns import (
     read_input,
 )
 from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect
+from kernelswarm.simulations.streams.rows.encoding.codes import (
+    Found,
+    NaValues,
+    named_in,
+    table_without,
+    with_codes,
+    words_in,
+)
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
@@ -44,7 +52,7 @@ class Columns:
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
     as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
     are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one. The
-    columns ``drop`` are no inputs.
+    columns ``drop`` are no inputs. ``na_values`` stand for gaps.
     """
 
     target: tuple[str, ...]
@@ -57,6 +65,7 @@ class Columns:
     kinds: tuple[CodedColumn, ...] = ()
     time: str | None = None
     drop: tuple[str, ...] = ()
+    na_values: NaValues = ()
 
     def of_test(self, rows: Rows) -> Columns:
         """Return what the columns of a second table mean, with test rows for the rows that were read.
@@ -135,8 +144,9 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     from pyarrow import csv
 
     # Any other word in a column of numbers is shown as it stands in the file.
+    gaps = [*WRITTEN, *words_in(columns.na_values)]
     convert = csv.ConvertOptions(
-        null_values=[f"{before}{gap}{after}" for gap in WRITTEN for before in ("", " ") for after in ("", " ")],
+        null_values=[f"{before}{gap}{after}" for gap in gaps for before in ("", " ") for after in ("", " ")],
         strings_can_be_null=True,
         decimal_point=dialect.decimal,
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
@@ -163,7 +173,9 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
             f"{name}: the first line, {shown(dialect.delimiter.join(table.column_names[:6]))}, holds numbers; it must "
             "name the columns: put a header such as x1,x2,y above it"
         )
-    return select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
+    rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
+    words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
+    return replace(rows, codes={code: count for code, count in rows.codes.items() if code not in words})
 
 
 def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
@@ -230,6 +242,10 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
             )
     split = [str(column) for column in columns.split]
     check_names(name, "split_columns", split, known)
+    check_names(name, "na_values", named_in(columns.na_values), known)
+    codes: Found = {}
+    used = [column for column in (*features, *target, *split, ids, columns.time or "") if column in known]
+    table = table_without(table, used, columns.na_values, codes)
     single = table.column(target[0]) if len(target) == 1 else None
     if single is not None and columns.task in ("auto", "classification") and is_text(single):
         targets = [labels(name, table, target[0], asked=columns.task == "classification", mark=columns.mark)]
@@ -256,7 +272,8 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         or (counted and all(_are_whole(table.column(column)) for column in target))
         or (single is not None and target[0] in categories(name, table)),
         ranking=() if single is None else ranking(single),
-        kinds=() if all(kind.kind == "number" for kind in kinds) else kinds,
+        kinds=with_codes(kinds, columns.na_values),
+        codes=codes,
         times=times,
         time=time,
     )

@@ -148,7 +148,7 @@ def test_files_hold_the_coding_as_json_and_older_ones_are_read(folder: Path, tmp
         ({"kind": "smell"}, "does not describe a column"),
         ({"words": ["N", "N"]}, "does not describe a column"),
         ({"fill": "N"}, "does not describe a column"),
-        ({"more": 1}, "must be a table with cycles, fill, kind"),
+        ({"more": 1}, "must be a table with codes, cycles, fill, kind"),
         ({"words": ["N", "S"]}, "inputs.coding makes"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -59,10 +59,36 @@ def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return found
 
 
-def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: Missing, in_step: bool = False) -> str:
+def written(codes: Mapping[str, int], gaps: int = 0) -> tuple[str, str]:
+    """Say how many of so many gaps are written as which values, and which of these occur nowhere.
+
+    Examples
+    --------
+    >>> written({"-200": 1200, "-99": 0}, 1500), written({"-200": 1500}, 1500)
+    (('1,200 of them written as -200', 'no value is -99, which na_values names'), ('all of them written as -200', ''))
+    """
+    found = [
+        f"{'all' if count == gaps else f'{count:,}'} of them written as {code}"
+        for code, count in codes.items()
+        if count
+    ]
+    unused = [code for code, count in codes.items() if not count]
+    return ", ".join(found), f"no value is {' or '.join(unused)}, which na_values names" if unused else ""
+
+
+def told(
+    counts: Sequence[tuple[str, int]],
+    rows: int,
+    left_out: int,
+    missing: Missing,
+    in_step: bool = False,
+    coded: str = "",
+    unused: str = "",
+) -> str:
     """Say how many values are missing in which columns, and what is done about it.
 
-    Of nodes that go on ``in_step``, rows that are left out are rounds without a sample.
+    Of nodes that go on ``in_step``, rows that are left out are rounds without a sample; ``coded`` and ``unused`` say
+    what `written` does.
 
     Examples
     --------
@@ -84,7 +110,8 @@ def told(counts: Sequence[tuple[str, int]], rows: int, left_out: int, missing: M
         done += f"; {out} without a target: {WITHOUT}"
     elif left_out:
         done += f"; {out} without a target or node {'is' if left_out == 1 else 'are'} left out"
-    return f"{total:,} value{'s' * (total != 1)} missing of {rows:,} rows, in {listed}: {done}"
+    of = f"{total:,} value{'s' * (total != 1)} missing of {rows:,} rows{coded and f', {coded}'}, in {listed}"
+    return f"{of}: {done}{unused and f'; {unused}'}"
 
 
 MOST_NAMED = 6
