@@ -28,6 +28,8 @@ ATTEMPTS = 100
 class GraphFunction:
     """A call such as ``networkx:petersen_graph`` with the table's other keys as its arguments.
 
+    It may return whatever a topology may be given as in Python: a graph, a matrix, edges, or a dict of neighbours.
+
     A function with an argument ``generator`` gets a numpy Generator, one with ``seed`` a whole number; both follow the
     experiment's seed, and such a function is called up to 100 times, until its network is connected.
 
@@ -66,10 +68,11 @@ class GraphFunction:
                 raise RefusedKey(key, f"is missing: {self.function} needs it")
 
     def build(self, generator: np.random.Generator) -> Graph:
-        """Call the function; ValueError when it returns no networkx graph, or no connected one in all its draws."""
+        """Call the function; ValueError when it returns no form of a graph, or no connected one in all its draws."""
         # Actors read this file too, and have no use for networkx.
         import networkx as nx
 
+        from kernelswarm.graphs.given.from_python import FORMS, graph_of
         from kernelswarm.graphs.redraw import draw_until_connected
 
         function = find("topology", self.function, "topology.name")
@@ -78,9 +81,14 @@ class GraphFunction:
         def draw() -> Graph:
             drawn = {"generator": generator, "seed": int(generator.integers(2**31))} if random else {}
             with OwnCode(f"calling {self.function}", ValueError, MemoryError):
-                graph = function(**self.arguments, **{key: drawn[key] for key in random})
-            if not isinstance(graph, nx.Graph):
-                raise ValueError(f"{self.function} returned a {type(graph).__name__}: it must return a networkx Graph")
+                returned = function(**self.arguments, **{key: drawn[key] for key in random})
+            said = f"{self.function} returned a {type(returned).__name__}"
+            try:
+                graph = graph_of(returned)
+            except ValueError as error:
+                raise ValueError(f"{said}, which {error}") from error
+            if graph is None:
+                raise ValueError(f"{said}: it must return {FORMS}")
             return graph
 
         graph = draw()

@@ -147,7 +147,7 @@ CHANGES = [
     ("learner.kernel=broken:Kernel", "importing broken failed: ", "line 1"),
     ("learner.kernel=needs_more:Kernel", "importing needs_more failed: No module named 'no_such_library'", ""),
     ("learner.kernel=a/b:Kernel", 'must look like "package.module:Class"', ""),
-    ("topology=not_a_part:no_graph", "topology: not_a_part:no_graph returned a list", "networkx Graph"),
+    ("topology=not_a_part:no_graph", "topology: not_a_part:no_graph returned a list, which holds 1", "no edge"),
     ("topology={name='networkx:petersen_graph',nodes=3}", "topology.nodes = 3 is not an argument of networkx:", ""),
     ("topology=networkx:cycle_graph", "topology.n is missing: networkx:cycle_graph needs it", ""),
     ("topology={name='apart:two_parts',strict=true}", "topology: ", "disconnected"),

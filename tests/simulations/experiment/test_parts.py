@@ -21,7 +21,6 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import Huber
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
-from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.naming import find, part_name
 from kernelswarm.simulations.experiment.parts import PARTS, build, catalogue, default_of, describe, fill, merge
 from kernelswarm.simulations.ground.errors import InputError
@@ -370,11 +369,6 @@ def test_random_function_follows_the_generator_until_connected() -> None:
 )
 def test_arguments_of_a_function_are_checked(table: dict[str, Any], message: str) -> None:
     assert message in refusal("topology", table)
-
-
-def test_function_must_return_a_network() -> None:
-    with pytest.raises(ValueError, match="json:dumps returned a str: it must return a networkx Graph"):
-        GraphFunction("json:dumps", {"obj": 1}).build(np.random.default_rng(0))
 
 
 def test_merge_lays_keys_over_tables() -> None:

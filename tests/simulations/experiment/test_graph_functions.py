@@ -1,0 +1,81 @@
+"""A user's own function as a topology, whatever form of a graph it returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.graph_function import GraphFunction
+from kernelswarm.simulations.running.network import build_topology
+
+FORMS = {
+    "graph": "networkx.Graph(EDGES)",
+    "edges": "EDGES",
+    "edges_and_weights": "[(*edge, 2.0) for edge in EDGES]",
+    "pairs": "numpy.array(EDGES)",
+    "neighbors": "{0: [1, 2], 1: [2], 2: [3], 3: []}",
+    "matrix": "networkx.to_numpy_array(networkx.Graph(EDGES))",
+    "sparse": "networkx.to_scipy_sparse_array(networkx.Graph(EDGES))",
+    "frame": "pyarrow.table({'weight': [1.0] * 4, 'source': [0, 0, 1, 2], 'target': [1, 2, 2, 3]})",
+}
+SOURCE = "import networkx, numpy, pyarrow\nEDGES = [(0, 1), (0, 2), (1, 2), (2, 3)]\n" + "".join(
+    f"def {name}():\n    return {form}\n" for name, form in FORMS.items()
+)
+
+
+def described(folder: Path, function: str, **keys: object) -> Experiment:
+    tables = {"stream": "sine_regression", "learner": "linear", "protocol": "consensus"}
+    return Experiment.from_dict({"topology": {"name": function, **keys}, **tables}, folder)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_function_returns_whatever_a_topology_may_be(tmp_path: Path, form: str) -> None:
+    (tmp_path / "own_forms.py").write_text(SOURCE)
+    found = build_topology(described(tmp_path, f"own_forms:{form}"))
+    assert found.labelled_edges.tolist() == [[0, 1], [0, 2], [1, 2], [2, 3]]
+
+
+def test_names_and_directions_are_those_of_the_object(tmp_path: Path) -> None:
+    (tmp_path / "own_names.py").write_text(
+        "import numpy\n"
+        "def rooms():\n    return {'roof': ['hall'], 'hall': ['yard']}\n"
+        "def asking():\n    return numpy.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])\n"
+    )
+    assert build_topology(described(tmp_path, "own_names:rooms")).names == ["hall", "roof", "yard"]
+    with pytest.warns(UserWarning, match="not symmetric"):
+        directed = build_topology(described(tmp_path, "own_names:asking"))
+    assert directed.number_of_edges() == 3
+
+
+def test_random_edges_are_drawn_until_they_connect_all(tmp_path: Path) -> None:
+    (tmp_path / "own_draws.py").write_text(
+        "def links(generator, nodes):\n"
+        "    return [(i, j) for i in range(nodes) for j in range(i) if generator.uniform() < 0.3] + [(0, 1)]\n"
+    )
+    for seed in range(5):
+        graph = build_topology(described(tmp_path, "own_draws:links", nodes=8)).graph
+        assert nx.is_connected(graph), seed
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("'text'", "own_wrong_0:made returned a str: it must return a networkx graph, an adjacency matrix"),
+        ("{'name': 3}", "own_wrong_1:made returned a dict: it must return"),
+        ("[1, 2]", "own_wrong_2:made returned a list, which holds 1, which is no edge"),
+        ("numpy.ones((2, 3))", "own_wrong_3:made returned a ndarray, which "),
+    ],
+)
+def test_what_is_no_graph_is_refused_by_function_value_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = said.split(":")[0]
+    (tmp_path / f"{name}.py").write_text(f"import numpy\ndef made():\n    return {source}\n")
+    with pytest.raises(ValueError, match=name) as refusal:
+        GraphFunction(f"{name}:made", {}).build(np.random.default_rng(0))
+    assert said in str(refusal.value)
