@@ -73,13 +73,15 @@ def over_pairs(rows: Table, column: str) -> dict[Edge, float]:
 def delivered_shares(result: Result) -> dict[Edge, float]:
     """Return the share of the messages from a node to another that arrived, of those whose fate is known by the end.
 
-    Directed edges, (source, target); empty where links are ideal, and without an edge on which there was no message.
+    Directed edges, (source, target); empty where none was lost or late, and without an edge on which there was no
+    message.
     """
     rows = last_rows(result.edges)
     if "delivered" not in rows:
         return {}
     pairs = zip(rows["source"].tolist(), rows["target"].tolist(), share_delivered(rows).tolist(), strict=True)
-    return {(source, target): share for source, target, share in pairs if np.isfinite(share)}
+    found = {(source, target): share for source, target, share in pairs if np.isfinite(share)}
+    return found if min(found.values(), default=1.0) < 1.0 else {}
 
 
 def share_delivered(edges: Table) -> Array:

@@ -28,7 +28,7 @@ WORDS = {"delivered": "delivered", "lost": "lost", "late": "dropped as too late"
 
 def has_clock(result: Result) -> bool:
     """Tell whether the run has a clock by which nodes sleep, or rounds that bring them no sample."""
-    if "rounds_without_sample" in result.facts:
+    if "rows_without_sample" in result.facts:
         return True
     clock = result.config.get("clock", "synchronous")
     return (clock.get("name") if isinstance(clock, Mapping) else clock) != "synchronous"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.weather.absences import Absences
+if TYPE_CHECKING:
+    from kernelswarm.protocols.weather.absences import Absences
 
 Integers = npt.NDArray[np.int64]
 
@@ -61,6 +62,9 @@ def absences(
     most
         The rounds that are asked for.
     """
+    # What only reads data has no use for compiled functions.
+    from kernelswarm.protocols.weather.absences import Absences
+
     found, ends = [], []
     for calendar, size in zip(calendars, batch_sizes, strict=True):
         rounds = calendar.rounds(epochs, size, most)

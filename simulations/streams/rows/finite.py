@@ -179,7 +179,7 @@ def open_rows(
     calendars = None
     if rows.steps is not None:
         calendars = [hand.calendar for hand in hands if hand.calendar is not None]
-        facts["rounds_without_sample"] = sum(calendar.length - len(calendar.steps) for calendar in calendars)
+        facts["rows_without_sample"] = sum(calendar.length - len(calendar.steps) for calendar in calendars)
     sizes = [len(points) for points, _ in training]
     facts |= {
         "rows": sum(sizes),

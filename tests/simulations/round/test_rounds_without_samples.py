@@ -84,7 +84,7 @@ def test_a_node_learns_in_the_rounds_of_its_rows(protocol: str) -> None:
     for node in GRAPH:
         own = result.nodes["node"] == node
         np.testing.assert_array_equal(result.nodes["samples"][own], np.cumsum(there[:, node]))
-    assert result.facts["rounds_without_sample"] == GAPS.sum() > 20
+    assert result.facts["rows_without_sample"] == GAPS.sum() > 20
     assert "their nodes have no sample in these rounds (" in str(result.facts["gaps"])
 
 
@@ -182,7 +182,7 @@ def test_a_node_with_two_rows_has_one_to_learn_from() -> None:
 @pytest.mark.parametrize("rows", [{"order": "shuffled"}, {"node_column": ""}, {"order": "shuffled", "epochs": 2}])
 def test_of_rows_without_a_step_those_with_gaps_are_left_out(rows: dict[str, Any]) -> None:
     source = open_network(described(table(apart=False), rows=rows)).source
-    assert source.calendars is None and "rounds_without_sample" not in source.facts
+    assert source.calendars is None and "rows_without_sample" not in source.facts
     assert "their rows are left out" in str(source.facts["gaps"])
 
 
@@ -190,7 +190,7 @@ def test_filled_inputs_beside_missing_targets_keep_the_rounds() -> None:
     data = table()
     data["x"] = np.where((np.arange(len(NODE)) % 9 == 0)[:, None], np.nan, data["x"])
     result = simulate(described(data, rows={"missing": "last"}))
-    assert result.facts["rounds_without_sample"] == GAPS.sum()
+    assert result.facts["rows_without_sample"] == GAPS.sum()
     assert str(result.facts["gaps"]).endswith(
         f"{GAPS.sum()} rows without a target: their nodes have no sample in these rounds"
     )
@@ -216,7 +216,7 @@ def test_check_and_figures_know_of_them() -> None:
     experiment = described(table())
     network = open_network(experiment)
     said = as_text(examine(experiment))
-    assert "rounds without sample" in said and "their nodes have no sample in these rounds" in said
+    assert "rows without sample" in said and "their nodes have no sample in these rounds" in said
     conditions = network.plans[0].conditions
     assert isinstance(conditions, Conditions) and isinstance(conditions.absences, Absences)
     there = ~GAPS.reshape(STEPS, NODES)
