@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
+from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.simulations.observing.constant import best_constant, risk_of, zero_risk
+from kernelswarm.simulations.observing.constant import best_constant, risks_of
 from kernelswarm.simulations.observing.training_rows import TrainingRows
-from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.round.measure import AT_ONCE, Report
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 
@@ -64,8 +68,7 @@ def baseline(
     outputs : int
         C.
     """
-    constants: dict[int, float] = {}
-    zeros, learned, learned_zeros = list[float](), list[float](), list[float]()
+    found: list[_Node] = []
     for report in reports:
         (place, source), learner = sources[report.node], learners[report.node]
         held_out = source.held_out(int(report.figures["samples"]))
@@ -77,14 +80,30 @@ def baseline(
         constant = best_constant(loss, outputs, own if loss.task == "regression" else _with_every_class(own, outputs))
         if fulfils(learner, ValueLearner):
             constant = constant / (1.0 - learner.discount)  # the value of a chain with the same reward everywhere
-        constants[report.node] = risk_of(loss, constant, held_out)
-        zeros.append(zero_risk(loss, outputs, held_out))
-        learned.append(risk_of(loss, constant, own))
-        learned_zeros.append(zero_risk(loss, outputs, own))
-    if not constants:
+        found.append(_Node(report.node, loss, constant, held_out, own))
+    if not found:
         return Baseline()
-    means = [math.fsum(values) / len(constants) for values in (constants.values(), zeros, learned, learned_zeros)]
-    return Baseline(means[0], means[1], constants, means[2], means[3])
+    kinds: tuple[list[float], ...] = [], [], [], []
+    for _, together in groupby(enumerate(found), lambda each: (id(each[1].loss), each[0] // AT_ONCE)):
+        some = [node for _, node in together]
+        constants, zeros = [node.constant for node in some], [np.zeros(outputs)] * len(some)
+        unseen, learned = [node.held_out for node in some], [node.own for node in some]
+        pairs = (constants, unseen), (zeros, unseen), (constants, learned), (zeros, learned)
+        for risks, pair in zip(kinds, pairs, strict=True):
+            risks += risks_of(some[0].loss, *pair)
+    means = [math.fsum(risks) / len(risks) for risks in kinds]
+    each = dict(zip((node.label for node in found), kinds[0], strict=True))
+    return Baseline(means[0], means[1], each, means[2], means[3])
+
+
+class _Node(NamedTuple):
+    """A node with held-out data."""
+
+    label: int
+    loss: Loss
+    constant: npt.NDArray[np.float64]
+    held_out: HeldOut
+    own: HeldOut  # what it learned from
 
 
 def _with_every_class(rows: HeldOut, outputs: int) -> HeldOut:

@@ -1,23 +1,48 @@
 """The risk of the best constant prediction: what whoever has learned anything should be better than."""
 
+from collections.abc import Sequence
+from itertools import groupby
+
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.simulations.round.scores import by_sample
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
 
 
+def risks_of(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut]) -> list[float]:
+    """Compute the risk of predicting a constant (C,) at every point, of each constant on its own data; NaN without
+    data.
+
+    Where the loss allows it, constants that have as much data are computed together.
+    """
+    found: list[float] = []
+    together = by_sample(loss)
+    for (size, *_), places in groupby(range(len(constants)), lambda k: (len(held_out[k].targets), together or k)):
+        some = list(places)
+        found += _risks(loss, [constants[k] for k in some], [held_out[k] for k in some], size)
+    return found
+
+
+def _risks(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut], size: int) -> list[float]:
+    if not size:
+        return [float("nan")] * len(constants)
+    grid = grid_of(loss)
+    areas = [0.0 if grid is None else grid.volume * len(grid.points) * float(each.sum()) for each in constants]
+    # Read-only targets, as streams hand them out, would have the loss compiled a second time.
+    losses = loss.values(
+        np.repeat(np.stack(constants), size, axis=0), np.concatenate([data.targets for data in held_out])
+    )
+    means = losses.reshape(len(constants), size).mean(axis=1).tolist()
+    return [mean + area for mean, area in zip(means, areas, strict=True)]
+
+
 def risk_of(loss: Loss, constant: Array, held_out: HeldOut) -> float:
     """Compute the risk of predicting ``constant`` (C,) at every point; NaN without data."""
-    count = len(held_out.targets)
-    if not count:
-        return float("nan")
-    grid = grid_of(loss)
-    area = 0.0 if grid is None else grid.volume * len(grid.points) * float(constant.sum())
-    # Read-only targets, as streams hand them out, would have the loss compiled a second time.
-    return float(loss.values(np.tile(constant, (count, 1)), np.array(held_out.targets)).mean()) + area
+    return risks_of(loss, [constant], [held_out])[0]
 
 
 def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
@@ -50,8 +75,3 @@ def best_constant(loss: Loss, outputs: int, rows: HeldOut) -> Array:
 
     found = minimize(risk, start, method="Powell", options={"xtol": 1e-8, "ftol": 1e-12})
     return np.atleast_1d(np.asarray(found.x, dtype=np.float64))
-
-
-def zero_risk(loss: Loss, outputs: int, held_out: HeldOut) -> float:
-    """Compute the risk of the function 0, which every learner starts from; NaN without held-out data."""
-    return risk_of(loss, np.zeros(outputs), held_out)

@@ -21,6 +21,8 @@ Integers = npt.NDArray[np.int64]
 BYTES = 8
 """Bytes of a scalar that is sent as it is: float64."""
 
+NONE, NOWHERE = np.empty(0), np.empty((0, 0))
+
 AT_ONCE = 64
 """Nodes that are measured together: what they are measured on stays near the processor."""
 
@@ -81,6 +83,12 @@ class Report:
     common: Array
     standing: Standing
     traffic: Integers | None = None
+
+    def told(self) -> "Report":
+        """Return it without what a report need not hold once it is in the tables."""
+        return Report(
+            self.node, self.neighbors, self.figures, NONE, NONE, NONE, NONE, NOWHERE, self.standing, self.traffic
+        )
 
 
 def reports(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> list[Report]:

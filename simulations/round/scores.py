@@ -43,7 +43,7 @@ def _alike(
     """Yield the places of neighbours in the list that have the same loss and as much data; no loss where it is not
     compiled."""
     losses = {id(agent.learner.loss): agent.learner.loss for agent in agents}
-    compiled = {known: loss if _is_compiled(loss) else None for known, loss in losses.items()}
+    compiled = {known: loss if by_sample(loss) else None for known, loss in losses.items()}
 
     def kind(place: int) -> tuple[object, ...]:
         data = held_out[place]
@@ -54,7 +54,8 @@ def _alike(
         yield compiled[known], list(places)
 
 
-def _is_compiled(loss: Loss) -> bool:
+def by_sample(loss: Loss) -> bool:
+    """Whether a loss computes each sample by itself, to the last bit."""
     try:
         handed_over(loss, "loss")
     except NotCompiledError:

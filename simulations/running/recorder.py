@@ -1,7 +1,6 @@
 """The reports of an evaluation as rows of the three tables of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,6 @@ WHOLE = {
     "edges": {"round", "source", "target", "sent", "delivered", "lost", "late"},
 }
 """Columns of whole numbers, by table."""
-
-TOLD: dict[str, Any] = {
-    "common": np.empty((0, 0)),
-    **dict.fromkeys(("gaps", "violation", "tolerances", "duals"), np.empty(0)),
-}
-"""In the place of what reports need not hold once they are rows."""
 
 
 class Recorder:
@@ -77,10 +70,9 @@ class Recorder:
         """Return the rows of one evaluation after ``round`` rounds, ``seconds`` after the first began."""
         edges = self._edge_columns(round, reports) if self._rule.communicates else {}
         constrained = edges.get("violation", np.empty(0))
+        figures = {name: np.array([report.figures[name] for report in reports]) for name in reports[0].figures}
         means = {
-            name: float(np.nanmean([report.figures[name] for report in reports]))
-            if any(np.isfinite(report.figures[name]) for report in reports)
-            else float("nan")
+            name: float(np.nanmean(figures[name])) if np.isfinite(figures[name]).any() else float("nan")
             for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
         }
         traffic = self._traffic(round, reports)
@@ -96,13 +88,13 @@ class Recorder:
             **traffic,
             "seconds": seconds,
         }
-        nodes: dict[str, Sequence[float] | Labels] = {
+        nodes: dict[str, Sequence[float] | Array | Labels] = {
             "round": [round] * len(reports),
             "node": [report.node for report in reports],
             **({} if self._names is None else {"name": self._names}),
-            **{name: [report.figures[name] for report in reports] for name in reports[0].figures},
+            **figures,
         }
-        self.reports = [replace(report, **TOLD) for report in reports]
+        self.reports = [report.told() for report in reports]
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
@@ -133,7 +125,7 @@ class Recorder:
         columns: dict[str, npt.NDArray[Any]] = {
             "round": np.full(sum(degrees), round),
             "source": np.repeat([report.node for report in reports], degrees),
-            "target": np.concatenate([report.neighbors for report in reports]),
+            "target": np.array([other for report in reports for other in report.neighbors]),
             "constraint": np.concatenate([report.gaps for report in reports]),
             "tolerance": np.concatenate([report.tolerances for report in reports]),
             "dual": np.concatenate([report.duals for report in reports]),

@@ -125,7 +125,12 @@ class SyntheticSource:
         return {"samples": self._taken}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self._rewind(int(state["samples"]))
+        samples = int(state["samples"])
+        place = samples - self._first
+        if 0 <= place < self._stop:
+            self._offset = place  # what follows is at hand
+        else:
+            self._rewind(samples)
 
     def _rewind(self, samples: int) -> None:
         """Stand before sample number ``samples``, in a chunk that is made when it is needed."""
