@@ -63,9 +63,8 @@ class Bare:
         import kernelswarm.simulations.backends.ray_session
         if same:
             import kernelswarm.agents.learners.polk, kernelswarm.simulations.streams.generated.sine_regression, ray.dag
-            from numba.core.registry import cpu_target
-            cpu_target.typing_context.refresh()
-            cpu_target.target_context.refresh()
+            import kernelswarm.inside_numba
+            kernelswarm.inside_numba.fill_tables()
     def ready(self):
         return os.getpid()
 

@@ -83,6 +83,9 @@ OPTIONAL = [
 ]
 """Names of numba's without which functions are compiled in its own way."""
 
+OF_FILES = ["_nrt", "_cache", "_reduce", "_rebuild"]
+"""Those of them without which nothing that was kept can be loaded, or only what has been compiled otherwise."""
+
 FORCED = sorted({path.rpartition(".")[2] for paths in inside_numba.NEEDED.values() for path in paths} - {"compile"})
 """Names without which nothing is compiled; the word compile stands for too much else to be renamed."""
 
@@ -119,12 +122,29 @@ def said_by(program: str, folder: Path, library: str, names: Sequence[str], **en
     return found.stdout, set(re.findall(r"RuntimeWarning: .* has no (.*), which kernelswarm", found.stderr))
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIONAL if name not in {"_nrt", "_cache", "_reduce", "_rebuild"}])
+@pytest.mark.parametrize("name", [name for name in OPTIONAL if name not in OF_FILES])
 def test_without_a_name_functions_are_compiled_and_runs_are_the_same(name: str, tmp_path: Path) -> None:
     out, missing = said_by(FUNCTIONS + RUN.replace("EXPERIMENT", str(EXPERIMENT)), tmp_path, "numba", [name])
     assert out == f"{digest()}\n"
     (said,) = missing
     assert name in said
+
+
+KEPT = """
+import numpy as np
+from kernelswarm.protocols.limits import restrain
+print(*restrain(np.ones((3, 2)), np.ones(3), np.ones(3), 1))
+"""
+
+
+@pytest.mark.parametrize("name", OF_FILES)
+def test_without_a_name_that_files_take_functions_are_compiled_and_compute_the_same(name: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    out, missing = said_by(FUNCTIONS + KEPT, tmp_path, "numba", [name], NUMBA_CACHE_DIR=str(tmp_path / "kept"))
+    assert out == "1.0 1.0\n"
+    (said,) = missing
+    assert name in said
+    assert any((tmp_path / "kept").rglob("*.nbc")) == (name == "_nrt")
 
 
 def test_without_any_of_them_all_is_compiled_each_time_and_runs_are_the_same(tmp_path: Path) -> None:
@@ -141,7 +161,7 @@ def test_without_what_compilation_takes_nothing_is_compiled_and_runs_are_the_sam
     out, missing = said_by(FUNCTIONS + RUN.replace("EXPERIMENT", str(EXPERIMENT)), tmp_path, "numba", FORCED)
     assert out == f"{digest()}\n"
     (said,) = missing
-    assert {*said.split(" and no ")} == {*FORCED}
+    assert {*said.split(" and no ")} == {*FORCED, *inside_numba.ROUTINES}
 
 
 @pytest.mark.parametrize("module", sorted(inside_numba.NEEDED))
@@ -155,7 +175,7 @@ def test_each_module_that_compilation_takes_is_asked_for(module: str, monkeypatc
 
 @pytest.mark.parametrize("names", [OF_RAY, ["experimental_compile"]], ids=["started otherwise", "no compiled graphs"])
 def test_without_names_of_rays_actors_compute_the_same(names: Sequence[str], tmp_path: Path) -> None:
-    program = RUN.replace("EXPERIMENT", str(EXPERIMENT | {"backend": {"name": "ray", "processes": 2}}))
+    program = RUN.replace("EXPERIMENT", str(EXPERIMENT | {"backend": {"name": "ray", "nodes_per_actor": 2}}))
     out, missing = said_by(program, tmp_path, "ray", names)
     assert out == f"{digest()}\n"
     # Two are missed only where an actor dies, and one is said by the actors.
@@ -175,6 +195,10 @@ SOURCES = [
 ] + sorted((ROOT / "kernelswarm").glob("*.py"))
 
 
+def of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
 def own_names(tree: ast.AST) -> set[str]:
     """What a file defines: functions, names, attributes of what its methods are called on, slots."""
     found = set()
@@ -183,7 +207,7 @@ def own_names(tree: ast.AST) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and of_self(node):
             found.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
             found.add(node.value)  # a slot
@@ -217,6 +241,6 @@ def test_every_name_of_these_two_files_is_tried_without() -> None:
         own = {
             node.attr
             for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" and node.attr.startswith("_")
+            if isinstance(node, ast.Attribute) and of_self(node) and node.attr.startswith("_")
         }
         assert {attr for attr in used if re.match(r"_[a-z]", attr)} - own <= {*tried}
