@@ -31,6 +31,7 @@ from kernelswarm.simulations.streams.rows.rows import (
     without_gaps,
 )
 from kernelswarm.simulations.streams.written.character_encoding import AUTO, WINDOWS, NotUTF8
+from kernelswarm.simulations.streams.written.node_columns import is_called_so, node_columns
 
 NODES, LEAST = 10, 20
 """Nodes, fewer where each would have less than this many rows."""
@@ -63,7 +64,7 @@ seed = 0
 rounds = {rounds}            # every node sees its rows {times}
 evaluate_every = {evaluate_every}
 
-[topology]              # ring, complete, erdos_renyi, random_geometric, file, ...; see kernelswarm list topologies
+[topology]              # or your own: name = "file", path = "graph.graphml"; see kernelswarm list topologies
 {network}
 
 [stream]
@@ -111,7 +112,7 @@ def write_for(
     -------
     str
         What was found, in a sentence, and in lines under it what network was chosen, what whole numbers are taken for,
-        and which inputs may number the rows.
+        and which inputs may number the rows or name nodes.
 
     Raises
     ------
@@ -198,7 +199,8 @@ def write_for(
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if file.na_values else ""
     empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
     filled += f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
-    return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting]))
+    found = [what, f"network: {network.words}", told, filled, made_of(rows), counting, _nodes(rows, left_out[0][2])]
+    return "\n".join(filter(None, found))
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
@@ -248,6 +250,17 @@ def made_of(rows: Rows) -> str:
         elif column.kind in ("time", "clock", "duration"):
             said.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
     return ", ".join(said)
+
+
+def _nodes(rows: Rows, words: Sequence[str]) -> str:
+    """Say which columns, or ones of too many words, seem to name nodes, where none does; empty where there is none."""
+    if rows.ids is not None or not are_names(rows.columns):
+        return ""
+    found = [*node_columns(rows.columns, rows.points), *filter(is_called_so, words)]
+    if not found:
+        return ""
+    called = " or ".join(map(shown, found))
+    return f"rows are dealt to the nodes; where {called} says which node a row is of, say so with --nodes"
 
 
 def _shares_of_gaps(rows: Rows) -> list[float]:

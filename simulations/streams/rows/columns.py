@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import ALIKE, HELD, CodedColumn
+from kernelswarm.simulations.ground.coding import ALIKE, HELD, CodedColumn, Kind
 from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
@@ -24,7 +24,7 @@ from kernelswarm.simulations.streams.rows.encoding.text import (
     read_text,
     without_words,
 )
-from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay, of_arrow
+from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay, of_arrow, of_text
 from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 
@@ -135,7 +135,7 @@ def read_input(
                 "the day or the month comes first: write them as 2021-12-31"
             ) from error
         if read is None:
-            raise _unreadable(name, column, found, told)
+            raise _unreadable(name, column, found, told, kind)
         if wanted is not None and found.words:
             _check_kind(name, wanted, read[1], told)
         return read
@@ -178,8 +178,15 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Num
     return spread, CodedColumn(column, "words", words)
 
 
-def _unreadable(name: str, column: str, found: Entries, told: str) -> ValueError:
-    """The refusal of text that is neither all numbers nor all times nor all words."""
+def _unreadable(name: str, column: str, found: Entries, told: str, wanted: Kind | None) -> ValueError:
+    """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
+    if wanted in ("time", "clock"):
+        odd = [place for place, word in enumerate(found.words) if not _is_time(word)]
+        row, place = min((found.row(place), place) for place in odd or range(len(found.words)))
+        return ValueError(
+            f"{name}: row {row}, column {shown(column)} holds {shown(found.words[place])}, and what was learned from "
+            f"holds {HELD[wanted]} ({COUNTING}): {told or 'write all of them in one way, such as 2021-12-31 18:30'}"
+        )
     odd = [place for place, word in enumerate(found.words) if not is_number(word)]
     row, place = min((found.row(place), place) for place in odd or range(len(found.words)))
     word = found.words[place]
@@ -188,6 +195,14 @@ def _unreadable(name: str, column: str, found: Entries, told: str) -> ValueError
         f"{name}: row {row}, column {shown(column)} holds {shown(word)}, which is {NO_NUMBER}{both} ({COUNTING}): "
         + (told or remedy(word, is_target=False))
     )
+
+
+def _is_time(word: str) -> bool:
+    """Tell whether text alone is a date or a time, though not one of a whole column perhaps."""
+    try:
+        return of_text([word], "day") is not None or of_text([word], "month") is not None
+    except WhichIsTheDay:
+        return True
 
 
 def numbers(

@@ -241,6 +241,19 @@ def test_many_other_nodes_are_joined_at_random(call: Command, nodes: int, words:
     assert network.number_of_nodes() == nodes and diagnose(network).diameter_upper <= diameter
 
 
+def test_a_column_that_may_name_nodes_is_asked_about(call: Command) -> None:
+    rows = [f"s{k % 6},{k % 8},{k % 8 + 0.5},{k / 7}" for k in range(240)]
+    Path("data.csv").write_text("Sensor,station_id,probe,y\n" + "\n".join(rows))
+    asked = 'where "Sensor" or "station_id" says which node a row is of, say so with --nodes'
+    assert asked in call("init", "--data", "data.csv").out
+    assert "say so with --nodes" not in call("init", "e.toml", "--data", "data.csv", "--nodes", "Sensor").out
+    many = [f"s{k % 60},{k % 7},{k / 7}" for k in range(600)]  # too many words for an input
+    Path("many.csv").write_text("device,x,y\n" + "\n".join(many))
+    assert 'where "device" says which node' in call("init", "m.toml", "--data", "many.csv").out
+    Path("each.csv").write_text("sensor,y\n" + "\n".join(f"{k},{k / 7}" for k in range(99)))
+    assert "say so with --nodes" not in call("init", "n.toml", "--data", "each.csv").out
+
+
 @pytest.mark.parametrize("place", ["", "1.5"])
 def test_gaps_do_not_move_stations_and_words_do_not_place_them(call: Command, place: str) -> None:
     """A station that no row places leaves the others without a network by places."""

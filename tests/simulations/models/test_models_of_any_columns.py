@@ -103,6 +103,10 @@ def test_columns_of_another_kind_are_refused(folder: Path) -> None:
         ({"when": np.arange(ROWS)}, 'column "when" holds numbers, and what was learned from holds dates or times'),
         ({"wind": np.arange(ROWS)}, 'column "wind" holds numbers, and what was learned from holds words'),
         ({"load": ["much"] * ROWS}, 'row 1, column "load" holds "much", which is not a number'),
+        (
+            {"when": [*map(str, WHEN[:-2]), "1 March 23", str(WHEN[-1])]},
+            f'row {ROWS - 1}, column "when" holds "1 March 23", and what was learned from holds dates or times',
+        ),
         ({"when": [f"{moment}Z" for moment in WHEN]}, "holds dates or times of a time zone"),
     ):
         with pytest.raises(ValueError, match=re.escape(said)):

@@ -251,6 +251,13 @@ def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
     )
 
 
+def test_init_says_which_inputs_are_mostly_missing(tmp_path: Path) -> None:
+    rows = [f"{k if k % 5 == 0 else ''},{k if k % 5 else ''},{k / 7}" for k in range(100)]
+    (tmp_path / "t.csv").write_text("rare,often,y\n" + "\n".join(rows))
+    said = write_for(tmp_path / "t.csv", tmp_path / "e.toml")
+    assert "; rare is mostly missing: perhaps --drop" in said and "stream.na_values" not in said
+
+
 def test_init_names_the_columns_where_others_measure_the_value(tmp_path: Path) -> None:
     own = air() | {"height": np.resize([-400.0, -200.0, 0.0, 350.0], 200)}
     text = ",".join(own) + "\n" + "\n".join(",".join(map(str, row)) for row in zip(*own.values(), strict=True))
