@@ -45,6 +45,8 @@ def verdict(result: Result) -> list[str]:
         beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
         said.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
     said += units_of(result)
+    if "gaps" in result.facts:
+        said.append(f"Of the data: {result.facts['gaps']}.")
     order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
     reached = [] if order is None else [f"Models are made of {readable(order)} points or features on average"]
     if disagreement is not None and nodes > 1:
@@ -67,8 +69,9 @@ def units_of(result: Result) -> list[str]:
 
 
 def warnings_of(result: Result) -> list[str]:
-    """Return what is wrong with a run that came to its end, a sentence each."""
-    return [sentence[:1].upper() + sentence[1:] for sentence in result.verdict.values()]
+    """Return what is wrong with a run that came to its end, or with its data, a sentence each."""
+    of_data = [str(result.facts[name]) for name in ("row_numbers", "gap_codes") if name in result.facts]
+    return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
 
 
 def comparison_title(comparison: Comparison) -> str:

@@ -287,6 +287,17 @@ def test_marks_of_the_template_in_a_text_are_no_marks(result: Result) -> None:
     assert found.data == content
 
 
+def test_what_is_missing_of_the_data_and_what_seems_to_be_is_said(tmp_path: Path) -> None:
+    x = np.linspace(0.0, 1.0, 60)
+    y = np.where(np.arange(60) % 7 == 0, np.nan, np.sin(5.0 * x))
+    coded = np.where(np.arange(60) % 5 == 0, -999.0, x)
+    keys: dict[str, Any] = {"topology": {"name": "ring", "nodes": 3}, "learner": "linear", "protocol": "isolated"}
+    ran = simulate(data={"x": x, "z": coded, "y": y}, stream={"missing": "drop"}, rounds=5, **keys)
+    data = page_of(run_folder.write(ran, tmp_path / "run")).data
+    assert any(said.startswith("Of the data: 9 values missing of 60 rows, in y 9: ") for said in data["verdict"])
+    assert any(said.startswith('-999 occurs 12 times in "z", far from other values') for said in data["warnings"])
+
+
 def test_a_run_that_has_failed_says_so(result: Result, tmp_path: Path) -> None:
     summary = {"status": "failed", "reason": "node 3 diverged", "rounds": 7, "protocol": "proximity"}
     empty = {name: values[:0] for name, values in result.network.items()}
