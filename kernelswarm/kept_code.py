@@ -214,7 +214,8 @@ def places(file: str, make: bool = False) -> Iterator[Path]:
     ``NUMBA_CACHE_DIR``, where it is set; else beside the source, or in the user's folder for such things where he has a
     home. Then a folder of his own among temporary files, if it is there or to be made.
     """
-    home, folders = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~"), os.path.dirname(file)
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", os.path.expanduser("~"))
+    folders = os.path.dirname(file)
     known, apart = _lasting(folders, vars(config)["CACHE_DIR"], home)
     yield from known
     temporary = _temporary(make)
