@@ -92,6 +92,11 @@ class NotCompiledError(Exception):
     """A part hands nothing over to compiled rounds; the text names it."""
 
 
+def hands_over(part: object) -> bool:
+    """Tell whether a part's class hands something over to compiled rounds itself: it may only inherit what does."""
+    return "compiled" in vars(type(part))
+
+
 def handed_over(part: object, kind: str) -> Any:
     """Return what a part hands over to compiled rounds as its property ``compiled``.
 
@@ -102,6 +107,6 @@ def handed_over(part: object, kind: str) -> Any:
     NotCompiledError
         When the part's class has no such property of its own, or that of a part inside it.
     """
-    if "compiled" not in vars(type(part)):
+    if not hands_over(part):
         raise NotCompiledError(f"the {kind} {type(part).__name__}")
     return part.compiled  # type: ignore[attr-defined]

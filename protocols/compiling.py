@@ -26,6 +26,7 @@ from numba.core import types
 
 from kernelswarm.inside_numba import COMPILES, Dispatcher, Signature, finds, keep_by, known_options, optimised
 from kernelswarm.kept_code import KeptCode
+from kernelswarm.protocols.ground.callbacks import called
 from kernelswarm.protocols.ground.contiguous import passed
 from kernelswarm.protocols.ground.turns import aside
 
@@ -112,7 +113,7 @@ class Released(Once):
     def __call__(self, *arguments: Any) -> Any:
         """Run it, in the thread that calls it."""
         with aside():
-            return super().__call__(*arguments)
+            return called(super().__call__, *arguments)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Compiled functions that parts hand over, called by their addresses.
+"""Functions that parts hand over, called by their addresses.
 
 A round is compiled once, whatever parts it runs: it holds no part's code, only the signatures by which it calls them.
 An address is a plain integer, so that parts stand in arrays by node. A call costs about 3 ns more than a direct one.
@@ -15,6 +15,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from kernelswarm.inside_numba import COMPILES, Signature, call_at, finds, place_of
 from kernelswarm.kept_code import keep
+from kernelswarm.protocols.ground.callbacks import Address
 from kernelswarm.protocols.ground.contiguous import Contiguous
 
 Array = npt.NDArray[np.float64]
@@ -117,8 +118,14 @@ def fill(function: Compiled, signature: Signature, numbers: Array, left: Array, 
         function(numbers, np.ascontiguousarray(left), np.ascontiguousarray(right), found)
 
 
-def address(function: Compiled, signature: Signature) -> int:
-    """Return where compiled code finds a function; raises as :func:`ready`."""
+def address(function: Callable[..., Any], signature: Signature) -> int:
+    """Return where compiled code finds a function; raises as :func:`ready`.
+
+    A function in plain Python stands there as long as the number that is returned, an `Address`: keep that, or an
+    ``array_of`` such numbers. The arrays that it is given to fill are there while it is called.
+    """
+    if not hasattr(function, "get_compile_result") and not vars(config)["DISABLE_JIT"]:
+        return Address.of(function, signature)
     key = function, id(signature)
     if key not in _addresses:
         ready(function, signature)

@@ -17,9 +17,11 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
 from kernelswarm.protocols.contract import Exchange, Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
+from kernelswarm.protocols.ground.callbacks import array_of, keep_for
 from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
@@ -32,6 +34,7 @@ class States(NamedTuple):
     counts: Integers  # (V, the most that any has)
     begins: Integers  # (V,) where each begins in the storage
     lengths: Integers  # (V,) its numbers
+    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
 
 
 class Kinds(NamedTuple):
@@ -154,8 +157,8 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
         )
     ]
     return Coupling(
-        functions=np.array(functions, dtype=np.int64),
-        tools=np.array(form.tools, dtype=np.int64),
+        functions=array_of(functions),
+        tools=array_of(form.tools),
         numbers=np.asarray(form.numbers, dtype=np.float64),
         rows=len(links.state) // max(len(links.other), 1),
         duals=-1 if form.duals is None else form.duals,
@@ -186,16 +189,16 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
             first.append(i)
     functions, tools, numbers, loss_numbers = [], [], [], []
     for i in first:
-        form, loss = forms[i], agents[i].learner.loss
-        functions.append(addresses_of(form, handed_over(loss, "loss")))
-        tools.append(np.array(form.tools, dtype=np.int64))
+        form, loss = forms[i], loss_form(agents[i].learner.loss)
+        functions.append(addresses_of(form, loss))
+        tools.append(form.tools)
         numbers.append(form.numbers(agents[i].state))
-        loss_numbers.append(handed_over(loss, "loss").numbers)
+        loss_numbers.append(loss.numbers)
     losses = [agents[i].learner.loss for i in first]
     return Kinds(
         of=np.array([places[id(form)] for form in forms], dtype=np.int64),
-        functions=np.array(functions, dtype=np.int64),
-        tools=joined(tools, np.int64),
+        functions=places_of(functions),
+        tools=places_of(tools),
         numbers=joined(numbers, np.float64),
         number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
         loss_numbers=joined(loss_numbers, np.float64),
@@ -222,6 +225,13 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
         repack,
         place,
     ]
+
+
+def places_of(rows: Sequence[Sequence[int]]) -> Integers:
+    """Return addresses as rows of one array, which keeps what stands there."""
+    found: Integers = joined(rows, np.int64)
+    keep_for(found, [place for row in rows for place in row])
+    return found
 
 
 def joined(rows: Sequence[Any], kind: Any) -> Any:
@@ -286,7 +296,8 @@ def states_of(
     ):
         form.move(agent.state, flat[begin : begin + size], capacity)
         counts.append(form.counts(agent.state, capacity, points))
-    return States(storage, joined(counts, np.int64), begins, np.array(lengths, dtype=np.int64))
+    turn = np.zeros(2, dtype=np.int64)
+    return States(storage, joined(counts, np.int64), begins, np.array(lengths, dtype=np.int64), turn)
 
 
 def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
@@ -312,9 +323,10 @@ def look_at(
     States that are not repacked have ``room`` for points beside those of a step.
     """
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
-        form, state, counts = forms[i], agents[i].state, states.counts[i]
+        form, agent, counts = forms[i], agents[i], states.counts[i]
+        state = agent.state
         form.settle(state, counts, 0)
-        form.attend(state)
+        form.attend(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
         capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
         known = form.counts(state, capacity, taken[i])
         counts[: len(known)] = known

@@ -1,6 +1,6 @@
 """Samples, and the sizes of the steps on them, for many rounds at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.signatures import CompiledLearner
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import Node
+from kernelswarm.agents.node.node import Node, Outgoing
 
 Array = npt.NDArray[np.float64]
 
@@ -104,3 +104,24 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
         agent.source = agent.source.source
     if len(points):
         agent.source = Ahead(points, targets, agent.source)
+
+
+def first_samples(
+    agents: Sequence[Agent], messages: Mapping[int, Outgoing], places: Mapping[int, int], outside: Sequence[int]
+) -> tuple[Array, Array]:
+    """Return the points, (V + outside, 2, b, p), and targets, (V, 2, b, q), that are learned from next and then."""
+    first = agents[0]
+    assert first.targets is not None
+    points = np.zeros((len(places), 2, first.learner.batch_size, first.width))
+    targets = np.zeros((len(agents), 2, *first.targets.shape))
+    for i, agent in enumerate(agents):
+        points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = in_flight(agent)
+    if not outside:
+        return points, targets
+    for agent in agents:
+        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False):
+            points[places[other], 0] = evaluation.points
+    answered = any(agent.theirs for agent in agents)
+    for node in outside:
+        points[places[node], int(answered)] = messages[node].points
+    return points, targets

@@ -27,9 +27,11 @@ from kernelswarm.agents.compiled.arrays import addresses_of
 from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.compiling import uncounted
 from kernelswarm.protocols.first_class import NONE, Integers
+from kernelswarm.protocols.ground.callbacks import array_of, called
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -100,9 +102,8 @@ class Pass:
         learner = self.learner
         if obstacle(learner) is not None:
             return None
-        form, loss = handed_over(learner, "learner"), handed_over(learner.loss, "loss")
-        functions, tools = (np.array(places, dtype=np.int64) for places in (addresses_of(form, loss), form.tools))
-        return LookedUp(form, functions, tools, loss.numbers)
+        form, loss = handed_over(learner, "learner"), loss_form(learner.loss)
+        return LookedUp(form, array_of(addresses_of(form, loss)), array_of(form.tools), loss.numbers)
 
     def learn(self, state: Any, points: Array, targets: Array) -> Array:
         """Learn from samples in their order and return what was predicted before each, as :func:`learn` does."""
@@ -140,12 +141,13 @@ class Pass:
             capacity = form.reserve(state, most)
             storage, counts = form.storage(state), form.counts(state, capacity, most)
             if counts[WANTS] == SINGLE_STEPS:
-                return taken * size
+                return int(taken * size)
             if rates is None:
                 rates = form.step_sizes(form.steps(state), steps)
             scratch = np.empty(form.scratch(state, capacity, size))
             before = taken
-            taken, reason = _steps(
+            taken, reason = called(
+                _steps,
                 found.functions,
                 found.tools,
                 numbers,
@@ -167,7 +169,7 @@ class Pass:
             if counts[WANTS] == LOOK:
                 form.attend(state)
             if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
-                return min(taken * size, len(points))
+                return int(min(taken * size, len(points)))
 
 
 def _plain(name: str, values: Array) -> Array:
@@ -184,7 +186,6 @@ def obstacle(learner: Learner) -> str | None:
     """Say which part keeps a learner out of compiled steps; None where none does."""
     try:
         handed_over(learner, "learner")
-        handed_over(learner.loss, "loss")
     except NotCompiledError as cause:
         return str(cause)
     return None

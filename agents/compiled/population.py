@@ -30,12 +30,13 @@ from kernelswarm.agents.compiled.arrays import (
     sums_of,
     with_spare,
 )
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, in_flight, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, live
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
-from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import Exchange
 from kernelswarm.protocols.first_class import NONE
 
@@ -56,8 +57,6 @@ def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
     try:
         rule_form(rule)
         learner_forms(learners)
-        for loss in {learner: learner.loss for learner in learners}.values():
-            handed_over(loss, "loss")
     except NotCompiledError as cause:
         return str(cause)
     if len({learner.batch_size for learner in learners}) > 1:
@@ -79,6 +78,8 @@ class Population:
 
     answers = True
     """Whether nodes answer their neighbours one by one."""
+    lived = 0
+    """The rounds completed by the last call of :meth:`run`, also where that has raised."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -107,7 +108,7 @@ class Population:
         self._stepped = 0  # and since their states were
         self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
         self._said = UNTOLD
-        self._points, self._targets = self._samples(messages)
+        self._points, self._targets = first_samples(agents, messages, places, self._outside)
         self._answer()
         for e, message, slot in heard_edges(agents, self._outside, messages):
             hear(self._messages, self.links, e, message, slot)
@@ -136,7 +137,7 @@ class Population:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left = rounds
+        left, self.lived = rounds, 0
         while left:
             if self._at >= self._step_sizes.shape[1] - 1 and not self._draw(left):
                 break
@@ -146,6 +147,7 @@ class Population:
             self._lived += lived
             self._settled += lived
             self._stepped += lived
+            self.lived += lived
             left -= lived
             if reason == PAUSED:
                 if not self._attend():
@@ -166,25 +168,26 @@ class Population:
         """Live through some rounds whose samples are there; returns as :func:`live`, but is never full."""
         lived, since = 0, len(self.agents) if learned else 0
         while True:
-            reason, rounds, node, curvature = live(
-                self._states,
-                self._kinds,
-                self.links,
-                self._messages,
-                self._sums,
-                self._coupling,
-                self._bench,
-                self._scratch,
-                self._points,
-                self._targets,
-                self._step_sizes,
-                self._said,
-                first + lived,
-                count - lived,
-                self._lived + lived,
-                DIVERGED,
-                since,
-            )
+            with AtTurn(self, self._states.turn, lived):
+                reason, rounds, node, curvature = live(
+                    self._states,
+                    self._kinds,
+                    self.links,
+                    self._messages,
+                    self._sums,
+                    self._coupling,
+                    self._bench,
+                    self._scratch,
+                    self._points,
+                    self._targets,
+                    self._step_sizes,
+                    self._said,
+                    first + lived,
+                    count - lived,
+                    self._lived + lived,
+                    DIVERGED,
+                    since,
+                )
             lived += rounds
             if reason != FULL:
                 return reason, lived, node, curvature
@@ -379,21 +382,3 @@ class Population:
             each += self._size * outputs + self.sends_duals
             each += 2 * self._size * self._coupling.implicit
         return degree * each
-
-    def _samples(self, messages: Mapping[int, Outgoing]) -> tuple[Array, Array]:
-        """Return the points, (V + outside, 2, b, p), and targets, (V, 2, b, q), that are learned from next and then."""
-        first = self.agents[0]
-        assert first.targets is not None
-        points = np.zeros((len(self.places), 2, self._size, first.width))
-        targets = np.zeros((len(self.agents), 2, *first.targets.shape))
-        for i, agent in enumerate(self.agents):
-            points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = in_flight(agent)
-        if not self._outside:
-            return points, targets
-        for agent in self.agents:
-            for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False):
-                points[self.places[other], 0] = evaluation.points
-        answered = any(agent.theirs for agent in self.agents)
-        for node in self._outside:
-            points[self.places[node], int(answered)] = messages[node].points
-        return points, targets

@@ -79,7 +79,13 @@ def live(
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     # Each taken out of its tuple once: that counts references.
-    storage, all_counts, begins, lengths = states.storage, states.counts, states.begins, states.lengths
+    storage, all_counts, begins, lengths, turn = (
+        states.storage,
+        states.counts,
+        states.begins,
+        states.lengths,
+        states.turn,
+    )
     kind_of, functions_of, tools_of, numbers_of = kinds.of, kinds.functions, kinds.tools, kinds.numbers
     number_counts, loss_numbers_of, loss_number_counts = (
         kinds.number_counts,
@@ -113,12 +119,14 @@ def live(
     pair_loads, step_loads, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
     gaps, excess = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
+        turn[0] = t - first
         for i in range(0 if since == 0 or t > first else nodes, nodes):
             taken = size * (1 + starts[i + 1] - starts[i]) if symmetric else size
             needs_room = all_counts[i, ROOM] < taken and functions_of[kind_of[i], REPACK] == NONE
             if all_counts[i, WANTS] != NOTHING or needs_room:
                 return PAUSED, t - first, 0, 0.0
         for i in range(since if t == first else 0, nodes):
+            turn[1] = i
             begin, degree = starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             kind = kind_of[i]
@@ -287,6 +295,7 @@ def live(
         if lay_rows(states, kinds, links, messages, symmetric, size) > bench.capacity:
             return FULL, t - first, nodes, 0.0
         for i in range(nodes):
+            turn[1] = i
             kind, begin, degree = kind_of[i], starts[i], starts[i + 1] - starts[i]
             taken = size * (1 + degree) if symmetric else size
             evaluate = evaluate_at(functions_of[kind, EVALUATE])

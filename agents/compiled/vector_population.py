@@ -13,9 +13,11 @@ from kernelswarm.agents.compiled.rounds import DONE
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
+from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.first_class import NONE, address
+from kernelswarm.protocols.ground.callbacks import array_of
 from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.states.compiled import (
     PHASE,
@@ -38,8 +40,6 @@ def obstacle(learners: Sequence[Learner], rule: StateRule) -> str | None:
     try:
         handed_over(rule, "protocol")
         forms = learner_forms(learners)
-        for loss in {learner: learner.loss for learner in learners}.values():
-            handed_over(loss, "loss")
     except NotCompiledError as cause:
         return str(cause)
     for form, learner in zip(forms, learners, strict=True):
@@ -74,6 +74,7 @@ class VectorPopulation:
     """
 
     answers = symmetric = sends_duals = False
+    lived = 0
 
     def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -130,27 +131,29 @@ class VectorPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left = rounds
+        left, self.lived = rounds, 0
         while left:
             ahead = self._samples.step_sizes.shape[1] - 1 - self._at
             if not ahead and not self._draw(left):
                 break
             count = min(left, self._samples.step_sizes.shape[1] - 1 - self._at)
-            reason, lived, node = live_by_vectors(
-                self._states,
-                self._kinds,
-                self.links.start,
-                self.links.other,
-                self._vectors,
-                self._sums,
-                self._phases,
-                self._samples,
-                self._work,
-                self._at,
-                count,
-                DIVERGED,
-            )
+            with AtTurn(self, self._states.turn):
+                reason, lived, node = live_by_vectors(
+                    self._states,
+                    self._kinds,
+                    self.links.start,
+                    self.links.other,
+                    self._vectors,
+                    self._sums,
+                    self._phases,
+                    self._samples,
+                    self._work,
+                    self._at,
+                    count,
+                    DIVERGED,
+                )
             self._at += lived
+            self.lived += lived
             self._settled += lived
             left -= lived
             if reason != DONE:
@@ -257,7 +260,7 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledStateRule, sent: int) ->
     columns = first.own.rows.shape[1]
     learners = {agent.learner: agent for agent in agents}.values()
     return Phases(
-        functions=np.array([starts[0], ends[0], starts[1], ends[1]], dtype=np.int64),
+        functions=array_of([starts[0], ends[0], starts[1], ends[1]]),
         numbers=np.asarray(rule.numbers, dtype=np.float64),
         lambdas=np.stack([lambdas_of(cast(FeatureLearner, node.learner), node.state, columns) for node in learners]),
         weights=int(np.size(first.rule.weights(first.links))),

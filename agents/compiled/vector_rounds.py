@@ -117,7 +117,9 @@ def live_by_vectors(
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
     said, width = vectors.said, vectors.said.shape[1]
     for t in range(first, first + count):
+        states.turn[0] = t - first
         for i in range(len(kinds.of)):
+            states.turn[1] = i
             degree = start[i + 1] - start[i]
             for e in range(degree):
                 j = other[start[i] + e]
@@ -126,6 +128,7 @@ def live_by_vectors(
             if not end_round(i, t, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
                 return LARGE_VALUES, t - first, i
         for i in range(len(kinds.of)):
+            states.turn[1] = i
             begin_round(i, t + 1, states, kinds, vectors, phases, samples, work)
             for k in range(width):
                 said[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]

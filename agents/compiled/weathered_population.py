@@ -33,6 +33,7 @@ from kernelswarm.agents.compiled.weathered_filling import (
 from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Said
+from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.weathered import WeatheredAgent
 
 Array = npt.NDArray[np.float64]
@@ -128,33 +129,35 @@ class WeatheredPopulation(Population):
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived; raises as Population."""
-        left = rounds
+        left, self.lived = rounds, 0
         while left:
             place = self._weather.look(self._now - PRIMING)
             count = min(left, self._weather.awake.shape[1] - place)
-            reason, lived, node, curvature = live_in_weather(
-                self._states,
-                self._kinds,
-                self.links,
-                self._air,
-                self._kept,
-                self._sums,
-                self._counts,
-                self._coupling,
-                self._terms,
-                self._scratch,
-                self._work,
-                *self._ahead,
-                self._step_sizes,
-                self._weather.awake,
-                self._weather.fates,
-                self._weather.there,
-                self._weather.first,
-                self._now,
-                count,
-                DIVERGED,
-            )
+            with AtTurn(self, self._states.turn):
+                reason, lived, node, curvature = live_in_weather(
+                    self._states,
+                    self._kinds,
+                    self.links,
+                    self._air,
+                    self._kept,
+                    self._sums,
+                    self._counts,
+                    self._coupling,
+                    self._terms,
+                    self._scratch,
+                    self._work,
+                    *self._ahead,
+                    self._step_sizes,
+                    self._weather.awake,
+                    self._weather.fates,
+                    self._weather.there,
+                    self._weather.first,
+                    self._now,
+                    count,
+                    DIVERGED,
+                )
             self._now += lived
+            self.lived += lived
             left -= lived
             if reason == PAUSED:
                 used_up = (self._counts.cursor == self._ahead[0].shape[1]).any()

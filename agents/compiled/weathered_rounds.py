@@ -63,6 +63,7 @@ def live_in_weather(
                     return PAUSED, now - first, 0, 0.0
         hear(links, air, counts, coupling.symmetric, terms, awake, place, now)
         for i in range(nodes):
+            states.turn[0], states.turn[1] = now - first, i
             if awake[i, place]:
                 reason, curvature = learn(
                     i,
@@ -84,6 +85,7 @@ def live_in_weather(
                 if reason != DONE:
                     return reason, now - first, i, curvature
         for i in range(nodes):
+            states.turn[1] = i
             if awake[i, place]:
                 prepare(i, states, kinds, links, air, kept, counts, coupling, terms, scratch, work, step_sizes, now)
                 say(

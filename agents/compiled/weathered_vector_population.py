@@ -23,6 +23,7 @@ from kernelswarm.agents.compiled.weathered_filling import (
 from kernelswarm.agents.compiled.weathered_vector_rounds import live_by_vectors_in_weather
 from kernelswarm.agents.node.heard import SILENT
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.protocols.states.compiled import packed
 
@@ -71,33 +72,35 @@ class WeatheredVectorPopulation(VectorPopulation):
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""
-        left = rounds
+        left, self.lived = rounds, 0
         while left:
             place = self._weather.look(self._now - PRIMING)
             count = min(left, self._weather.awake.shape[1] - place)
-            reason, lived, node = live_by_vectors_in_weather(
-                self._states,
-                self._kinds,
-                self.links,
-                self._air,
-                self._told,
-                self._vectors,
-                self._sums,
-                self._counts,
-                self._phases,
-                self._terms,
-                self._samples,
-                self._work,
-                self.agents[0].message_bytes,
-                self._weather.awake,
-                self._weather.fates,
-                self._weather.there,
-                self._weather.first,
-                self._now,
-                count,
-                DIVERGED,
-            )
+            with AtTurn(self, self._states.turn):
+                reason, lived, node = live_by_vectors_in_weather(
+                    self._states,
+                    self._kinds,
+                    self.links,
+                    self._air,
+                    self._told,
+                    self._vectors,
+                    self._sums,
+                    self._counts,
+                    self._phases,
+                    self._terms,
+                    self._samples,
+                    self._work,
+                    self.agents[0].message_bytes,
+                    self._weather.awake,
+                    self._weather.fates,
+                    self._weather.there,
+                    self._weather.first,
+                    self._now,
+                    count,
+                    DIVERGED,
+                )
             self._now += lived
+            self.lived += lived
             left -= lived
             if reason == PAUSED:
                 if not self._draw(left):

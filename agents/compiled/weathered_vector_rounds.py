@@ -76,6 +76,7 @@ def live_by_vectors_in_weather(
             if not awake[i, place]:
                 fall_silent(i, links, air, now)
                 continue
+            states.turn[0], states.turn[1] = now - first, i
             gather(i, links, air, told, vectors, terms, work, now)
             degree = links.start[i + 1] - links.start[i]
             at = counts.cursor[i]

@@ -21,6 +21,7 @@ from kernelswarm.agents.learners import kernel_steps
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import POLK_TOOLS, CompiledPolk, compress, inner_products
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
@@ -194,7 +195,7 @@ class CompiledSpppot(CompiledPolk):
     def __init__(self, learner: Any) -> None:
         # Points that stay are compressed one by one, however many there are.
         super().__init__(learner, BLOCKED_FROM_SAMPLES if learner.grid is None else np.inf)
-        loss, mirror = handed_over(learner.loss, "loss"), handed_over(learner.mirror_map, "mirror map")
+        loss, mirror = loss_form(learner.loss), handed_over(learner.mirror_map, "mirror map")
         self.tools = (*self.tools, address(mirror.values, MIRROR), address(loss.derivatives, LOSS_DERIVATIVES))
         self._loss, self._mirror = loss.numbers, mirror.numbers
 

@@ -192,8 +192,9 @@ class Agent(Node):
                 gradient = gradient + pulling / taken
                 gaps = constraint_values(rule, own.values, answers)
                 if rule.compares_losses:
-                    losses = learner.loss.values(answers.reshape(-1, self.outputs), np.concatenate([targets] * degree))
-                    excess = np.array([(total(row) - loss) / size for row in losses.reshape(degree, size)])
+                    # Neighbour by neighbour, as compiled rounds do: a loss may round a larger array otherwise.
+                    losses = [total(learner.loss.values(answer, targets)) for answer in answers]
+                    excess = np.array([(theirs - loss) / size for theirs in losses])
                     if not self.sees_new:
                         excess[:] = np.nan
             evaluations.append(own)

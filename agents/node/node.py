@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -241,6 +241,10 @@ class Node(ABC):
                 f"its values reached {_largest(values):.3g} where targets reach {self.largest_target:.3g}",
                 self.remedy(),
             )
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Raise what a part raised at this node's turn in compiled code: whoever asks finds the node on the stack."""
+        raise error
 
     def remedy(self) -> str:
         """Name the keys to lower where the function grows without bound, with their values."""

@@ -19,6 +19,7 @@ from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
+from kernelswarm.protocols.compiled import hands_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.ground.fulfilling import fulfils
@@ -41,6 +42,15 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     if not isinstance(rule, StateRule):
         return population.obstacle(learners, rule)
     return vector_population.obstacle(learners, rule)
+
+
+def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
+    """Name a part in plain Python that compiled rounds call; None where there is none."""
+    for learner in dict.fromkeys(learners):
+        for kind, part in (("loss", learner.loss),):
+            if not hands_over(part):
+                return f"the {kind} {type(part).__name__}"
+    return None
 
 
 def round_of_evaluations(ideal: bool) -> Compiled:

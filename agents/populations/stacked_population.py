@@ -13,11 +13,13 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
+from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.populations.weighing import Copies, weigh
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.copies.compiled import HEAR, LEARN, SAY, SHARES, CompiledStackedRule
 from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.ground.callbacks import array_of
 from kernelswarm.protocols.states.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
@@ -46,6 +48,8 @@ class StackedPopulation:
         What these nodes and the outside ones that they hear from sent last, by label.
     """
 
+    lived = 0
+
     def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         first = agents[0]
@@ -68,7 +72,7 @@ class StackedPopulation:
         functions = zip(self._rule[:4], (LEARN, HEAR, SAY, SHARES), strict=True)
         states = [packed(agent.links) for agent in agents]
         self._copies = Copies(
-            functions=np.array([address(*each) for each in functions], dtype=np.int64),
+            functions=array_of([address(*each) for each in functions]),
             numbers=self._rule.numbers,
             states=joined(states, np.float64),
             lengths=np.array([len(state) for state in states], dtype=np.int64),
@@ -78,6 +82,7 @@ class StackedPopulation:
             largest_target=np.array([agent.largest_target for agent in agents]),
             samples=np.array([agent.samples for agent in agents], dtype=np.float64),
             distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
+            turn=np.zeros(2, dtype=np.int64),
         )
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
@@ -101,7 +106,7 @@ class StackedPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left = rounds
+        left, self.lived = rounds, 0
         while left and not self._single:
             known = self._points.shape[1] - 2 - self._at
             if not known:
@@ -115,6 +120,7 @@ class StackedPopulation:
             self._live(count)
             self._at += count
             self._lived += count
+            self.lived += count
             self._settled += count
             left -= count
         return rounds - left
@@ -180,24 +186,30 @@ class StackedPopulation:
         """Live through some rounds whose samples are there."""
         errors: list[DivergenceError] = []
         for k, each in enumerate(self.populations):
+            failed = True
             try:
                 lived = each.run(count)
                 if lived < count:
                     self._go_on(k, lived, count)
+                failed = False
             except DivergenceError as error:
                 errors.append(error)
                 count = error.round - self._lived  # the others may grow without bound before
-        lived, place = weigh(
-            self._copies,
-            self._kinds,
-            self._links,
-            self._said,
-            self._targets,
-            self._mixture,
-            self._at,
-            count,
-            DIVERGED,
-        )
+                failed = False
+            finally:
+                self.lived += each.lived if failed else 0
+        with AtTurn(self, self._copies.turn):
+            lived, place = weigh(
+                self._copies,
+                self._kinds,
+                self._links,
+                self._said,
+                self._targets,
+                self._mixture,
+                self._at,
+                count,
+                DIVERGED,
+            )
         first = min(errors, key=lambda error: (error.round, error.node), default=None)
         if place >= 0:
             agent = self.agents[place]

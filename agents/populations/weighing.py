@@ -39,6 +39,7 @@ class Copies(NamedTuple):
     largest_target: Array  # (V,) of the whole run
     samples: Array  # (V,) of the whole run
     distinct: Array  # (V,) so many of the samples differ
+    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
 
 
 @released(makes_arrays=True)
@@ -64,7 +65,9 @@ def weigh(
         widest = max(widest, links.start[i + 1] - links.start[i])
     heard = np.empty((widest, members))
     for t in range(first, first + count):
+        copies.turn[0] = t - first
         for i in range(nodes):
+            copies.turn[1] = i
             begin, degree = links.start[i], links.start[i + 1] - links.start[i]
             kind, state = kinds.of[i], line(copies.states, i * most, copies.lengths[i])
             loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])

@@ -14,6 +14,7 @@ from types import TracebackType
 
 class _Own(threading.local):
     turn: threading.Lock | None = None
+    left: threading.Lock | None = None  # by whoever has the turn, and is aside
 
 
 _own = _Own()
@@ -39,7 +40,7 @@ class aside:
     __slots__ = ("_turn",)
 
     def __enter__(self) -> None:
-        self._turn = _own.turn
+        self._turn = _own.left = _own.turn
         if self._turn is not None:
             self._turn.release()
 
@@ -48,3 +49,23 @@ class aside:
     ) -> None:
         if self._turn is not None:
             self._turn.acquire()
+            _own.left = None
+
+
+class in_turn:
+    """The context in which Python code, called from what runs aside, waits for the thread's turn and has it."""
+
+    __slots__ = ("_turn",)
+
+    def __enter__(self) -> None:
+        self._turn = _own.left
+        if self._turn is not None:
+            self._turn.acquire()
+            _own.left = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._turn is not None:
+            _own.left = self._turn
+            self._turn.release()

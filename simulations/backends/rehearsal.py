@@ -17,6 +17,7 @@ from kernelswarm.agents.compiled.arrays import addresses_of
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
@@ -111,7 +112,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     with beside(_compile_round, replace(plan, source=_Rehearsed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
         if obstacle([learner], rule, ideal, plan.whole) is None:
-            addresses_of(handed_over(learner, "learner"), handed_over(learner.loss, "loss"))
+            addresses_of(handed_over(learner, "learner"), loss_form(learner.loss))
             with waiting():
                 wait()
 

@@ -185,7 +185,12 @@ class Block:
                     return 1
         population = self._population
         if population is not None and self._crossing is not None:
-            done = population.run(rounds) if self._crossing.scatter(incoming) else 0
+            done = -1
+            try:
+                done = population.run(rounds) if self._crossing.scatter(incoming) else 0
+            finally:
+                if done < 0:  # it has raised: the round that failed is the next one
+                    self.done += population.lived // self._steps
             if done:
                 return done
             self._read(incoming)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
@@ -187,7 +187,8 @@ def _way(blocks: list[list[AgentPlan]]) -> str:
     ]
     causes = [cause for cause in found if cause is not None]
     if not causes:
-        return COMPILED
+        called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
+        return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
     where = "" if len(causes) == len(found) else f"in {len(causes):,} of {len(found):,} actors "
     return f"{where}agent by agent: {causes[0]}"
 

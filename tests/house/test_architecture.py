@@ -34,6 +34,7 @@ ROOMS = (  # each imports only from itself and from those before it
     "agents/arithmetic",
     "agents/arithmetic/blocks",
     "agents/parts",
+    "agents/plain",
     "agents/functions",
     "agents/learners",
     "agents/learners/features",

@@ -17,7 +17,7 @@ from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, features_at
 from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import Integers
@@ -355,7 +355,7 @@ class CompiledAdaRaker(CompiledLinear):
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner, the loss and the features."""
-        loss = handed_over(self._learner.loss, "loss")
+        loss = loss_form(self._learner.loss)
         return np.concatenate([state.numbers, [len(loss.numbers)], loss.numbers, self._features(state)])
 
     def length(self, state: Any, capacity: int) -> int:

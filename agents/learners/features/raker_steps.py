@@ -21,7 +21,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.states.hedge import log_weights, shares_of
@@ -325,7 +325,7 @@ class CompiledRaker(CompiledLinear):
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
         super().__init__(learner)
-        loss = handed_over(learner.loss, "loss")
+        loss = loss_form(learner.loss)
         self.tools = (
             address(features, FEATURES),
             address(loss.values, LOSS_VALUES),
@@ -335,7 +335,7 @@ class CompiledRaker(CompiledLinear):
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner, the loss and the features."""
-        learner, loss = self._learner, handed_over(self._learner.loss, "loss")
+        learner, loss = self._learner, loss_form(self._learner.loss)
         members, features, _ = state.members.shape
         own = [learner.regularization, learner.batch_size, learner.hedge_rate, learner.forgetting, members, features]
         head = np.array([*own, len(loss.numbers)], dtype=np.float64)

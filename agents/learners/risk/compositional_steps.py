@@ -21,6 +21,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.arithmetic.tables import line
 from kernelswarm.agents.learners.kernel_steps import PLANNED
 from kernelswarm.agents.parts.schedules import step_sizes
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
 from kernelswarm.protocols.first_class import NONE, Compiled, Integers, address
@@ -271,7 +272,7 @@ class CompiledComposition:
 
     def __init__(self, learner: Any, tools: Sequence[int], step: Compiled) -> None:
         composition = learner.composition
-        loss = handed_over(composition.loss, "loss")
+        loss = loss_form(composition.loss)
         dispersion = handed_over(composition.dispersion, "dispersion")
         own = {
             LOSS: len(loss.numbers),

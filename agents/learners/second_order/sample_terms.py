@@ -14,7 +14,7 @@ from kernelswarm.agents.arithmetic.signatures import (
 )
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.learners.second_order import moves
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import NONE, address
 
@@ -28,14 +28,14 @@ reach of a pull, a number of the learner's own, how many numbers the loss has, a
 
 def numbers_of(learner: Any, own: float) -> Array:
     """Return the learner's numbers; ``own`` is its own one."""
-    loss = handed_over(learner.loss, "loss")
+    loss = loss_form(learner.loss)
     head = [learner.penalty, learner.forgetting, learner.batch_size, learner.loss.curvature, learner.reach, own]
     return np.concatenate([np.array([*head, len(loss.numbers)], dtype=np.float64), loss.numbers])
 
 
 def tools_of(learner: Any) -> tuple[int, int]:
     """Return the addresses of the loss's derivatives and of its curvatures."""
-    loss = handed_over(learner.loss, "loss")
+    loss = loss_form(learner.loss)
     bends: Callable[..., Any] | None = loss.curvatures
     return address(loss.derivatives, LOSS_DERIVATIVES), NONE if bends is None else address(bends, LOSS_VALUES)
 

@@ -18,10 +18,11 @@ from kernelswarm.agents.parts import budgets
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.schedules import Constant, step_sizes
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Pull
-from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.first_class import address, sole
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import ToleranceState
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -398,7 +399,8 @@ class Own(Polk):
 def test_what_a_class_inherits_is_not_taken_for_its_own():
     assert step_sizes(Halved(0.5), 0, 3).tolist() == [0.25, 0.25, 0.25]
     learner = Polk(Shifted(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
-    assert obstacle([learner], Consensus()) == "the loss Shifted"
+    assert in_python([learner], Consensus()) == "the loss Shifted"
+    assert obstacle([learner], Consensus()) is None
     assert obstacle([Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))], Consensus()) == "the learner Own"
     plain = Polk(Absolute(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
 
@@ -414,7 +416,7 @@ def test_functions_that_do_not_fit_are_refused_by_name():
         return 0.0
 
     with pytest.raises(ValueError, match=r"plain is not a compiled function: decorate it with numba.njit"):
-        address(plain, BOUND)
+        sole(plain, BOUND)
 
     @njit
     def fewer(numbers, step_size):

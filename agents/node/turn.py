@@ -1,0 +1,52 @@
+"""Whose turn it is in compiled code, for what parts in plain Python raise there."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.node import Node
+
+Integers = npt.NDArray[np.int64]
+
+
+class Living(Protocol):
+    """Nodes that live through rounds together."""
+
+    lived: int
+
+    @property
+    def agents(self) -> Sequence[Node]:
+        """The nodes."""
+
+
+class AtTurn:
+    """The border to compiled rounds: what is raised in there leaves with the node at whose turn it was on the stack.
+
+    Parameters
+    ----------
+    nodes : Living
+        Those that live through the rounds; ``lived`` is brought up to the round that failed.
+    turn : Array
+        (2,) the rounds completed in there, and the place of the node.
+    before : int
+        The rounds that ``lived`` does not count yet.
+    """
+
+    __slots__ = ("_before", "_nodes", "_turn")
+
+    def __init__(self, nodes: Living, turn: Integers, before: int = 0) -> None:
+        self._nodes, self._turn, self._before = nodes, turn, before
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            rounds, node = self._turn.tolist()
+            self._nodes.lived += self._before + rounds
+            self._nodes.agents[int(node)].fail(error)

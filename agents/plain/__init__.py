@@ -1,0 +1,1 @@
+"""What parts in plain Python hand over to compiled rounds: functions made of their methods."""

@@ -1,0 +1,25 @@
+"""What a method returns, put where compiled code looks for it."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def fill(found: Array, answer: Any, method: str) -> None:
+    """Copy what a method returned into an array.
+
+    Raises
+    ------
+    ValueError
+        When it has another shape; dimensions of length 1 may be missing.
+    """
+    if type(answer) is not np.ndarray:
+        answer = np.asarray(answer)
+    if answer.shape != found.shape:
+        if [count for count in answer.shape if count != 1] != [count for count in found.shape if count != 1]:
+            raise ValueError(f"{method} returned an array of shape {answer.shape}, and {found.shape} is asked for")
+        answer = answer.reshape(found.shape)
+    found[...] = answer

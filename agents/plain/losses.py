@@ -1,0 +1,41 @@
+"""A loss for compiled rounds, whether it is compiled or not."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import CompiledLoss
+from kernelswarm.agents.parts.losses import CurvedLoss, Loss
+from kernelswarm.agents.parts.offers import OfferingLoss
+from kernelswarm.agents.plain.filling import fill
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.first_class import Compiled
+from kernelswarm.protocols.ground.fulfilling import fulfils
+
+Array = npt.NDArray[np.float64]
+
+
+def loss_form(loss: Loss) -> CompiledLoss:
+    """Return what a loss hands over to compiled rounds, or the same made of its methods."""
+    try:
+        found: CompiledLoss = handed_over(loss, "loss")
+    except NotCompiledError:
+        return CompiledLoss(
+            _filling(loss, "values"),
+            _filling(loss, "derivatives"),
+            np.zeros(0),
+            _filling(loss, "curvatures") if fulfils(loss, CurvedLoss) else None,
+            _filling(loss, "offers") if fulfils(loss, OfferingLoss) else None,
+        )
+    return found
+
+
+def _filling(loss: Any, method: str) -> Compiled:
+    """Return a function with the signature of a loss's that fills an array with what a method returns."""
+    asked, name = getattr(loss, method), f"{type(loss).__name__}.{method}"
+
+    def function(numbers: Array, predictions: Array, targets: Array, found: Array) -> None:
+        fill(found, asked(predictions, targets), name)
+
+    return function

@@ -1,0 +1,133 @@
+"""Parts in plain Python join the compiled round: the same bits as agent by agent, and what they raise is raised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm import Experiment, SimulationError, simulate
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Parsimony
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Squared
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
+from tests.helpers.halves import Halves
+from tests.helpers.plain_parts import FailingLoss, Marked, PlainLogistic, PlainSquared
+
+CLASSES = {"name": "gaussian_mixture", "classes": 2}
+KERNEL = {"name": "gaussian", "bandwidth": 0.4}
+POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": KERNEL}
+PROTOCOLS = {
+    "isolated": {"name": "isolated"},
+    "centralized": {"name": "centralized"},
+    "one-sided, explicit": {"name": "consensus", "penalty": 0.3, "as_published": True},
+    "one-sided, implicit": {"name": "consensus", "penalty": 0.3, "form": "one_sided"},
+    "symmetric, explicit": {"name": "consensus", "penalty": 0.3, "step": "explicit"},
+    "symmetric, implicit": {"name": "consensus", "penalty": 0.3},
+    "proximity": {"name": "proximity", "gamma": 0.05, "dual_max": 0.5, "as_published": True},
+    "proximity, adaptive": {"name": "proximity"},
+}
+EACH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
+
+
+def assert_same_bits(learner: Any, protocol: Any, stream: Any = "sine_regression") -> None:
+    description = small_network(learner, protocol, stream)
+    plans = open_network(description).plans
+    for ideal in (True, False):
+        assert obstacle([plan.learner for plan in plans], plans[0].rule, ideal) is None
+    require_the_same_bits(description, learner)
+
+
+@EACH
+def test_a_loss(protocol: dict[str, Any]) -> None:
+    assert_same_bits({**POLK, "loss": PlainSquared()}, protocol)
+
+
+@pytest.mark.parametrize(
+    ("learner", "protocol"),
+    [
+        ({"name": "random_features", "features": 12, "step_size": 0.1, "kernel": KERNEL}, {"name": "diffusion"}),
+        ({"name": "raker", "factors": [0.5, 2.0], "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "adaraker", "factors": [0.5, 2.0], "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "newton", "kernel": KERNEL}, {"name": "consensus"}),
+        ({"name": "bsgd", "step_size": 0.1, "kernel": KERNEL}, {"name": "consensus"}),
+    ],
+    ids=str,
+)
+def test_a_loss_of_other_learners(learner: dict[str, Any], protocol: dict[str, Any]) -> None:
+    assert_same_bits({**learner, "loss": PlainLogistic()}, protocol, CLASSES)
+
+
+@pytest.mark.parametrize("loss", [PlainSquared(), Squared()], ids=["plain", "compiled"])
+def test_a_pass_over_samples_has_the_bits_of_single_steps(loss: Squared) -> None:
+    generator = np.random.default_rng(3)
+    points, targets = generator.normal(size=(90, 2)), generator.normal(size=(90, 1))
+    learner = Polk(loss, Gaussian(0.7), Constant(0.3), batch_size=4, budget=Parsimony(0.01))
+    assert passes.obstacle(learner) is None
+    state, single = learner.init(2, 1), learner.init(2, 1)
+    learned = passes.learn(learner, state, points, targets)
+    walk = passes.Pass(learner)
+    walk.__dict__["_looked_up"] = None  # nothing compiled
+    np.testing.assert_array_equal(learned, walk.learn(single, points, targets))
+    for name, array in learner.snapshot(state).items():
+        np.testing.assert_array_equal(array, learner.snapshot(single)[name])
+
+
+def failing(way: str = "raises", **tables: Any) -> Experiment:
+    learner = Polk(FailingLoss(way=way), Gaussian(0.3), Constant(0.2), budget=Parsimony(0.01))
+    return Experiment.from_dict(
+        {
+            "topology": nx.cycle_graph(4),
+            "stream": Marked(),
+            "learner": learner,
+            "protocol": PROTOCOLS["symmetric, implicit"],
+            "rounds": 40,
+            "evaluate_every": 10,
+            **tables,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lossy"),
+    [
+        ("isolated", False),
+        ("symmetric, implicit", False),
+        ("proximity", False),
+        ("symmetric, implicit", True),
+    ],
+)
+def test_what_a_part_raises_is_raised_with_the_node_and_the_round_of_single_agents(protocol: str, lossy: bool) -> None:
+    description = failing(protocol=PROTOCOLS[protocol])
+    if lossy:
+        description = description.with_changes({"links": {"loss": 0.3}})
+    told = []
+    for size, compiled in ((4, False), (4, True), (2, True)):
+        with pytest.raises(SimulationError) as failure:
+            simulate(replace(description, backend=Halves(size, compiled)))
+        cause = failure.value.__cause__
+        assert cause is not None
+        assert isinstance(cause.__cause__, LookupError)
+        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
+        assert cause.__cause__.__context__ is cause.__cause__.__cause__
+        told.append(str(failure.value))
+    assert told == [told[0]] * 3
+    assert told[0].startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
+
+
+def test_an_interrupted_part_ends_the_round_and_the_engine_can_be_closed() -> None:
+    engine = SerialEngine([open_network(failing("interrupts")).plans])
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(40)
+    engine.close()
+    again = SerialEngine([open_network(failing("interrupts")).plans])
+    again.run(10)  # the mark is of round 11
