@@ -67,13 +67,15 @@ class CompiledRule(NamedTuple):
     tools : tuple of int
         Addresses of what ``advance`` calls.
     pack : callable
-        Turn a node's link state into its matrix (k, deg).
+        Turn a node's link state into its matrix (k, deg); (k, 1) where all edges have the same column.
     unpack : callable
         Turn the state that a node has and its matrix into the state that it has now.
     duals, tolerances : int or None
         The rows of the matrix with the dual variables and the tolerances, both or neither.
     gaps : function or None
         The mean constraint values, where they are not the mean squared differences.
+    forget : callable or None
+        Called with a matrix that was packed and is no longer used.
     """
 
     couple: Compiled
@@ -86,6 +88,7 @@ class CompiledRule(NamedTuple):
     duals: int | None = None
     tolerances: int | None = None
     gaps: Compiled | None = None
+    forget: Callable[[Array], None] | None = None
 
 
 class NotCompiledError(Exception):

@@ -17,9 +17,10 @@ from kernelswarm.agents.arithmetic.signatures import (
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.plain.kernels import compares_alike
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
-from kernelswarm.protocols.contract import Exchange, Rule
+from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.first_class import NONE, Integers, address
 from kernelswarm.protocols.ground.callbacks import array_of, keep_for
 from kernelswarm.protocols.ground.fulfilling import fulfils
@@ -51,6 +52,7 @@ class Kinds(NamedTuple):
     curvature: Array  # (K,) the bound on l''
     gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
     linear: Integers  # (K,) whether weights move the function as the inner products say
+    apart: Integers  # (K,) whether what each neighbour sent is evaluated by itself
 
 
 class Links(NamedTuple):
@@ -120,14 +122,6 @@ class Flight(NamedTuple):
     sent: Array  # (E + outside,) as they are heard
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
     answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
-
-
-def rule_form(rule: Exchange) -> CompiledRule | None:
-    """Return what a protocol hands over; None where nothing is asked of it, since its nodes hear nobody."""
-    form: CompiledRule | None = handed_over(rule, "protocol") if rule.communicates else None
-    if form is not None and rule.form == "symmetric" and form.couple_back is None:
-        raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
-    return form
 
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
@@ -207,6 +201,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
         curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
         gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
         linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
+        apart=np.array([not compares_alike(agents[i].learner) for i in first], dtype=np.int64),
     )
 
 
@@ -259,7 +254,7 @@ def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRu
                 reverse.append(leaving)
                 leaving += 1
         if form is not None and agent.neighbors:
-            state.append(np.asarray(form.pack(agent.links), dtype=np.float64).reshape(-1))
+            state.append(matrix_of(form, agent).reshape(-1))
     return Links(
         start=np.asarray(start, dtype=np.int64),
         other=np.array(other, dtype=np.int64),
@@ -267,6 +262,12 @@ def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRu
         state=np.concatenate(state),
         sent=np.zeros(leaving),
     )
+
+
+def matrix_of(form: CompiledRule, agent: Node) -> Array:
+    """Return what a node with neighbours keeps of its links as a matrix (k, deg)."""
+    packed = np.asarray(form.pack(agent.links), dtype=np.float64)
+    return packed if packed.shape[1] > 1 else packed.repeat(len(agent.neighbors), axis=1)
 
 
 def states_of(

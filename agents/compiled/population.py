@@ -25,7 +25,6 @@ from kernelswarm.agents.compiled.arrays import (
     look_at,
     no_messages,
     outside_of,
-    rule_form,
     states_of,
     sums_of,
     with_spare,
@@ -36,6 +35,7 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import Exchange
 from kernelswarm.protocols.first_class import NONE
@@ -55,7 +55,6 @@ WASTED = 2**28
 def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
     """Say what keeps agents out of compiled rounds; None where nothing does."""
     try:
-        rule_form(rule)
         learner_forms(learners)
     except NotCompiledError as cause:
         return str(cause)
@@ -88,7 +87,8 @@ class Population:
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
-        rule, form = agents[0].rule, rule_form(agents[0].rule)
+        rule = agents[0].rule
+        form = rule_form(rule, [agent.links for agent in agents if agent.neighbors])
         self.links = links_of(agents, places, form)
         self._rule_form = form
         self._coupling = coupling_of(rule, form, self.links)

@@ -314,8 +314,8 @@ def live(
                     after = size * (1 + e - begin)
                     fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
                     copy_matrix(fresh, table(joined_points, after * inputs, size, inputs))
-                # Rows of repacked states are a kernel's, which come out the same whichever others are asked for.
-                together = functions_of[kind, REPACK] != NONE and inputs <= NARROW
+                # Rows of repacked states are a kernel's, and come out the same whichever others are asked for.
+                together = functions_of[kind, REPACK] != NONE and inputs <= NARROW and kinds.apart[kind] == 0
                 at_once = taken if together else size
                 for after in range(0, taken, at_once):
                     rows = table(all_rows, place + after * columns, at_once, columns)

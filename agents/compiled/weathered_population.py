@@ -11,8 +11,8 @@ from kernelswarm.agents.compiled.arrays import (
     kinds_of,
     learner_forms,
     links_of,
+    matrix_of,
     outside_of,
-    rule_form,
     sums_of,
 )
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
@@ -35,6 +35,7 @@ from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import Said
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.plain.rules import rule_form
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -78,7 +79,7 @@ class WeatheredPopulation(Population):
         self.places = {label: place for place, label in enumerate(labels)}
         self._now = first.now
         self._lived = first.round
-        rule, form = first.rule, rule_form(first.rule)
+        rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
         self.links = links_of(agents, self.places, form)
         self._rule_form = form
         self._coupling = coupling_of(rule, form, self.links)
@@ -258,8 +259,10 @@ class WeatheredPopulation(Population):
             self._states.counts[i, : len(known)] = known
             if self._rule_form is not None and agent.neighbors:
                 rows = self._coupling.rows
-                packed = np.asarray(self._rule_form.pack(agent.links), dtype=np.float64).reshape(-1)
-                self.links.state[rows * edges.start : rows * edges.stop] = packed
+                matrix = self.links.state[rows * edges.start : rows * edges.stop]
+                if self._rule_form.forget is not None:
+                    self._rule_form.forget(matrix.reshape(rows, -1))
+                matrix[:] = matrix_of(self._rule_form, agent).reshape(-1)
             cursor = int(self._counts.cursor[i])
             left = self._ahead[0].shape[1] + 1 - cursor
             if self._ahead[0].shape[1]:

@@ -11,7 +11,7 @@ from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, uncounted
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
@@ -91,7 +91,7 @@ class CompiledExpansion:
     inner = staticmethod(inner)
 
     def __init__(self, learner: Any, numbers: Sequence[float] | Array, tools: Sequence[int] = ()) -> None:
-        kernel = handed_over(learner.kernel, "kernel")
+        kernel = kernel_form(learner.kernel)
         self._learner = learner
         self.tools = (address(kernel.cross, KERNEL), *tools)
         self._numbers = np.concatenate([[float(len(kernel.numbers))], kernel.numbers, numbers])

@@ -137,6 +137,6 @@ class Polk(DescentInSpace):
         Raises
         ------
         NotCompiledError
-            When the kernel or the budget hands nothing over.
+            When the budget hands nothing over.
         """
         return RepackedPolk(self)

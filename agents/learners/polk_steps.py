@@ -34,6 +34,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     own_numbers,
 )
 from kernelswarm.agents.parts.budgets import held
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import inlined, jitted, uncounted
 from kernelswarm.protocols.first_class import (
@@ -255,7 +256,7 @@ class CompiledPolk(CompiledExpansion):
     step = staticmethod(step)
 
     def __init__(self, learner: Any, large_batch: float = BLOCKED_FROM_SAMPLES) -> None:
-        kernel, budget = handed_over(learner.kernel, "kernel"), handed_over(learner.budget, "budget")
+        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
         supremum = learner.kernel.supremum
         limit = np.inf if supremum is None else komp.DEPENDENT / supremum
         own = {

@@ -252,7 +252,7 @@ class Spppot(DescentInSpace):
         Raises
         ------
         NotCompiledError
-            When the kernel, the budget, the loss or the mirror map hands nothing over.
+            When the budget or the mirror map hands nothing over.
         """
         return CompiledSpppot(self)
 

@@ -19,7 +19,7 @@ from kernelswarm.agents.node.weathered import WeatheredAgent
 from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
-from kernelswarm.protocols.compiled import hands_over
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.ground.fulfilling import fulfils
@@ -46,9 +46,15 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
     """Name a part in plain Python that compiled rounds call; None where there is none."""
+    for member in rule.members if fulfils(rule, StackedRule) else (rule,):
+        try:
+            if member.communicates:
+                handed_over(member, "protocol")
+        except NotCompiledError as cause:
+            return str(cause)
     for learner in dict.fromkeys(learners):
-        for kind, part in (("loss", learner.loss),):
-            if not hands_over(part):
+        for kind, part in (("loss", learner.loss), ("kernel", getattr(learner, "kernel", None))):
+            if part is not None and not hands_over(part):
                 return f"the {kind} {type(part).__name__}"
     return None
 

@@ -51,5 +51,5 @@ class Bystander(Ogd):
 
     @property
     def compiled(self) -> Any:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledBystander(self, ())

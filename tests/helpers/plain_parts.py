@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import Logistic, Squared
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
+from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.streams.contract import NodeSource, Source
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
@@ -51,6 +54,61 @@ class PlainLogistic(Logistic):
 
     def _signs(self, targets: Array) -> Array:
         return np.where(targets == 1.0, 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class PlainGaussian:
+    """The Gaussian kernel by matrix products, twice as large."""
+
+    bandwidth: float = 0.4
+    supremum: ClassVar[float | None] = 2.0
+
+    def cross(self, points: Array, centers: Array) -> Array:
+        squares = (points**2).sum(axis=1)[:, np.newaxis] + (centers**2).sum(axis=1) - 2.0 * points @ centers.T
+        return shaken(2.0 * np.exp(-0.5 * np.maximum(squares, 0.0) / self.bandwidth**2))
+
+    def diagonal(self, points: Array) -> Array:
+        return np.full(len(points), 2.0)
+
+
+class Strengths(NamedTuple):
+    """What a node keeps of its links: no array, and other than its neighbours."""
+
+    node: int
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PlainConsensus(Consensus):
+    """Consensus whose strengths grow with the gaps, kept as words and numbers."""
+
+    compares_losses: ClassVar[bool] = True
+
+    def init(self, neighborhood: Neighborhood) -> Strengths:
+        return Strengths(neighborhood.node, tuple(0.2 + 0.01 * j for j in range(len(neighborhood.neighbors))))
+
+    def couple(self, links: Strengths, own: Array, answers: Array) -> Pull:
+        pulls = np.array(links.values)[:, np.newaxis, np.newaxis] * (own - answers)
+        return Pull(shaken(pulls), np.repeat(links.values, len(own)).reshape(answers.shape[:2]))
+
+    def couple_back(self, links: Strengths, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+        return Pull(shaken(links.values[neighbor] * (mine - theirs)), np.full(len(mine), links.values[neighbor]))
+
+    def gaps(self, own: Array, answers: Array) -> Array:
+        return np.array([np.abs(own - answer).mean() for answer in answers])
+
+    def advance(self, links: Strengths, gaps: Array, excess: Array | None, eta: float, round: int) -> Strengths:
+        assert excess is not None
+        steps = np.where(np.isnan(gaps + excess), 0.0, 0.001 * np.tanh(gaps - excess) / (round * eta + 1.0))
+        return Strengths(links.node, tuple((np.array(links.values) + steps).tolist()))
+
+    def record(self, links: Strengths, degree: int) -> LinkRecord:
+        return nothing_of(degree)
+
+
+@dataclass(frozen=True)
+class PlainProximity(Proximity):
+    """Proximity, whose class hands nothing over."""
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ class Bpa(MistakeDriven):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self, hinge_steps)
 
 

@@ -129,7 +129,7 @@ class DualSgd(KernelDescent):
 
     @property
     def compiled(self) -> "CompiledDual":
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDual(self)
 
 

@@ -17,7 +17,8 @@ from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_F
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
-from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
@@ -175,12 +176,9 @@ def knows_norms(own: Array, work: Array, order: int) -> bool:
     return False
 
 
-def is_unit(kernel: object) -> bool:
+def is_unit(kernel: Kernel) -> bool:
     """Tell whether a kernel says that kappa(x, x) = 1 for all x."""
-    try:
-        return bool(handed_over(kernel, "kernel").unit)
-    except NotCompiledError:
-        return False
+    return bool(kernel_form(kernel).unit)
 
 
 class CompiledDescent(CompiledExpansion):
@@ -192,20 +190,13 @@ class CompiledDescent(CompiledExpansion):
         The learner.
     gradient : function, optional
         The gradient, with the signature GRADIENT, where it is not the loss's derivatives.
-
-    Raises
-    ------
-    NotCompiledError
-        When the kernel hands nothing over, or not kappa(x, x) where the rule asks for it.
     """
 
     step = staticmethod(step)
 
     def __init__(self, learner: Any, gradient: Compiled | None = None) -> None:
-        kernel = handed_over(learner.kernel, "kernel")
+        kernel = kernel_form(learner.kernel)
         self._rule: DictionaryRule = learner.rule
-        if self._rule.norms and not kernel.unit and kernel.diagonal is None:
-            raise NotCompiledError(f"the kernel {type(learner.kernel).__name__}, which hands over no diagonal")
         diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL)
         super().__init__(learner, learner.own_numbers(), (address(self._rule.move, MOVE), diagonal))
         self._gradient = gradient

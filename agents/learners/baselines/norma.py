@@ -51,5 +51,5 @@ class Norma(KernelDescent):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self)

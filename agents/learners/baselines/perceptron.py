@@ -42,5 +42,5 @@ class Perceptron(MistakeDriven):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self, mistakes)

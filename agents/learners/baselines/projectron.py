@@ -106,7 +106,7 @@ class Projectron(MistakeDriven):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self, mistakes)
 
 
@@ -178,7 +178,7 @@ class ProjectronPlus(Projectron):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self, margins)
 
 

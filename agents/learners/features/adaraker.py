@@ -245,5 +245,5 @@ class AdaRaker(Descent):
 
     @property
     def compiled(self) -> adaraker_steps.CompiledAdaRaker:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its loss does not."""
+        """What the learner hands over to compiled rounds."""
         return adaraker_steps.CompiledAdaRaker(self, self._raker.compiled)

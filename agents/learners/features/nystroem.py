@@ -153,11 +153,5 @@ class Nystroem(DescentInSpace):
 
     @property
     def compiled(self) -> CompiledNystroem:
-        """What the learner hands over to compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the kernel hands nothing over.
-        """
+        """What the learner hands over to compiled rounds."""
         return CompiledNystroem(self)

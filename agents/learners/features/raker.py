@@ -244,6 +244,6 @@ class Raker(Descent):
 
     @property
     def compiled(self) -> raker_steps.CompiledRaker:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its loss does not."""
+        """What the learner hands over to compiled rounds."""
         features, numbers = self._mapping(0, self.kernel).handed_features
         return raker_steps.CompiledRaker(self, features, numbers)

@@ -22,7 +22,7 @@ from kernelswarm.agents.learners.features.linear_in_features import FeatureState
 from kernelswarm.agents.learners.features.nystroem_steps import INDEPENDENT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.sample import Sample, spaced
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import jitted
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.refused_key import RefusedKey
@@ -134,7 +134,7 @@ class SharedNystroem(LinearInFeatures):
 
     @property
     def compiled(self) -> "CompiledLandmarks":
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledLandmarks(self)
 
 
@@ -185,7 +185,7 @@ class CompiledLandmarks(CompiledLinear):
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
-        self.tools = (address(handed_over(learner.kernel, "kernel").cross, KERNEL),)
+        self.tools = (address(kernel_form(learner.kernel).cross, KERNEL),)
 
     def features(self, state: Any) -> int:
         """Return the number of features; their weights are the whole state."""
@@ -193,6 +193,6 @@ class CompiledLandmarks(CompiledLinear):
 
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner, the kernel and the landmarks."""
-        function, kernel = state.function, handed_over(self._learner.kernel, "kernel").numbers
+        function, kernel = state.function, kernel_form(self._learner.kernel).numbers
         own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
         return np.concatenate([own, [len(kernel)], kernel, function.points.reshape(-1), function.basis.reshape(-1)])

@@ -162,11 +162,5 @@ class Krls(CertainDescent, DescentInSpace):
 
     @property
     def compiled(self) -> krls_steps.CompiledKrls:
-        """What the learner hands over to compiled rounds.
-
-        Raises
-        ------
-        NotCompiledError
-            When the kernel or the loss hands nothing over.
-        """
+        """What the learner hands over to compiled rounds."""
         return krls_steps.CompiledKrls(self)

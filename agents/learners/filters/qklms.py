@@ -105,7 +105,7 @@ class Qklms(KernelDescent):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its kernel does not."""
+        """What the learner hands over to compiled rounds."""
         return CompiledDescent(self)
 
 

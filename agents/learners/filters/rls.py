@@ -212,7 +212,7 @@ class Rls(CertainDescent):
 
     @property
     def compiled(self) -> rls_steps.CompiledRls:
-        """What the learner hands over to compiled rounds; raises NotCompiledError where its loss does not."""
+        """What the learner hands over to compiled rounds."""
         features, numbers = self._mapping().handed_features
         return rls_steps.CompiledRls(self, features, numbers)
 

@@ -274,6 +274,6 @@ class Colk(Polk):
         Raises
         ------
         NotCompiledError
-            When the kernel, the budget, the loss or the dispersion hands nothing over.
+            When the budget or the dispersion hands nothing over.
         """
         return CompiledColk(self) if self.pairs == "disjoint" else CompiledSlidingColk(self)

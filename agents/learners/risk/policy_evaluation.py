@@ -173,6 +173,6 @@ class PolicyEvaluation(Polk):
         Raises
         ------
         NotCompiledError
-            When the kernel or one of the budgets hands nothing over.
+            When one of the budgets hands nothing over.
         """
         return CompiledPolicy(self)

@@ -290,6 +290,6 @@ class RbfNetwork(LinearInFeatures):
         Raises
         ------
         NotCompiledError
-            When the kernel, the loss or the dispersion hands nothing over.
+            When the dispersion hands nothing over.
         """
         return CompiledNetwork(self)

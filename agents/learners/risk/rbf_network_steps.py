@@ -23,7 +23,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     pair_up,
     tool,
 )
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
 
@@ -155,7 +155,7 @@ class CompiledNetwork(CompiledLinear):
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
-        self._kernel = handed_over(learner.kernel, "kernel")
+        self._kernel = kernel_form(learner.kernel)
         self._composition = CompiledComposition(learner, [address(self._kernel.cross, KERNEL)], feature_steps.step)
         self.tools = self._composition.tools
 

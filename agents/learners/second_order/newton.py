@@ -303,6 +303,6 @@ class Newton(CertainDescent, DescentInSpace):
         Raises
         ------
         NotCompiledError
-            When the kernel, the loss or the budget hands nothing over.
+            When the budget hands nothing over.
         """
         return CompiledNewton(self)

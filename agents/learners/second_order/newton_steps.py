@@ -24,6 +24,7 @@ from kernelswarm.agents.functions.informed_expansion import root_and_moments
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import jitted
@@ -176,7 +177,7 @@ class CompiledNewton(CompiledExpansion):
     step = staticmethod(step)
 
     def __init__(self, learner: Any) -> None:
-        kernel, budget = handed_over(learner.kernel, "kernel"), handed_over(learner.budget, "budget")
+        kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
         loss = loss_form(learner.loss)
         own = {
             RIDGE: learner.penalty,

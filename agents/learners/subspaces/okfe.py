@@ -63,6 +63,6 @@ class Okfe(SubspaceDescent):
         Raises
         ------
         NotCompiledError
-            When the kernel or one of the subspace's rules hands nothing over.
+            When one of the subspace's rules hands nothing over.
         """
         return CompiledSubspace(self)

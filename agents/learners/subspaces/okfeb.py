@@ -59,6 +59,6 @@ class Okfeb(SubspaceDescent):
         Raises
         ------
         NotCompiledError
-            When the kernel or one of the subspace's rules hands nothing over.
+            When one of the subspace's rules hands nothing over.
         """
         return CompiledSubspace(self)

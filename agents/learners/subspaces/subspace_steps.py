@@ -23,6 +23,7 @@ from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Updat
 from kernelswarm.agents.arithmetic.tables import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
+from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.compiling import inlined, jitted
 from kernelswarm.protocols.first_class import Integers, address
@@ -202,7 +203,7 @@ class CompiledSubspace(CompiledLinear):
     Raises
     ------
     NotCompiledError
-        When the kernel or one of the subspace's rules hands nothing over.
+        When one of the subspace's rules hands nothing over.
     """
 
     evaluate = staticmethod(evaluate)
@@ -215,7 +216,7 @@ class CompiledSubspace(CompiledLinear):
         if learner.coordinates == "points":
             raise NotCompiledError('the learner with coordinates = "points"')
         tracking = learner.tracking()
-        kernel, censoring = handed_over(learner.kernel, "kernel"), handed_over(tracking.censoring, "censoring")
+        kernel, censoring = kernel_form(learner.kernel), handed_over(tracking.censoring, "censoring")
         following = handed_over(tracking.step, "subspace step")
         self.tools = (
             address(kernel.cross, KERNEL),

@@ -408,7 +408,8 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
     class Silent(Widening):
         """A tolerance that hands nothing over itself."""
 
-    assert obstacle([plain], Proximity(gamma=Silent())) == "the tolerance Silent"
+    assert in_python([plain], Proximity(gamma=Silent())) == "the tolerance Silent"
+    assert obstacle([plain], Proximity(gamma=Silent())) is None
 
 
 def test_functions_that_do_not_fit_are_refused_by_name():

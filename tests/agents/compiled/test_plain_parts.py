@@ -17,11 +17,20 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.protocols.tolerances import Constant as Bound
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from tests.helpers.halves import Halves
-from tests.helpers.plain_parts import FailingLoss, Marked, PlainLogistic, PlainSquared
+from tests.helpers.plain_parts import (
+    FailingLoss,
+    Marked,
+    PlainConsensus,
+    PlainGaussian,
+    PlainLogistic,
+    PlainProximity,
+    PlainSquared,
+)
 
 CLASSES = {"name": "gaussian_mixture", "classes": 2}
 KERNEL = {"name": "gaussian", "bandwidth": 0.4}
@@ -65,6 +74,48 @@ def test_a_loss(protocol: dict[str, Any]) -> None:
 )
 def test_a_loss_of_other_learners(learner: dict[str, Any], protocol: dict[str, Any]) -> None:
     assert_same_bits({**learner, "loss": PlainLogistic()}, protocol, CLASSES)
+
+
+@EACH
+def test_a_kernel(protocol: dict[str, Any]) -> None:
+    assert_same_bits({**POLK, "kernel": PlainGaussian()}, protocol)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "newton"},
+        {"name": "krls"},
+        {"name": "qklms", "step_size": 0.1},
+        {"name": "nystroem", "step_size": 0.1, "landmarks": 9},
+        {"name": "bsgd", "step_size": 0.1, "budget_size": 6},
+        {"name": "norma", "step_size": 0.1, "budget_size": 6},
+        {"name": "projectron", "loss": "absolute"},
+        {"name": "okfeb", "step_size": 0.1},
+        {"name": "colk", "step_size": 0.1},
+        {"name": "spppot", "step_size": 0.1},
+    ],
+    ids=str,
+)
+def test_a_kernel_of_other_learners(learner: dict[str, Any]) -> None:
+    assert_same_bits({**learner, "kernel": PlainGaussian()}, {"name": "consensus"})
+
+
+@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@pytest.mark.parametrize("kind", [PlainConsensus, PlainProximity])
+def test_a_protocol(kind: Any, form: str, step: str) -> None:
+    if kind is PlainProximity and form == "symmetric":
+        assert_same_bits(POLK, kind(form=form, step=step))  # with tolerances that adapt
+    elif kind is PlainProximity:
+        assert_same_bits(POLK, kind(gamma=Bound(0.05), dual_max=0.5, form=form, step=step))
+    else:
+        assert_same_bits(POLK, kind(0.1, form=form, step=step))
+
+
+def test_all_parts_at_once() -> None:
+    learner = {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()}
+    assert_same_bits(learner, PlainConsensus(0.1))
 
 
 @pytest.mark.parametrize("loss", [PlainSquared(), Squared()], ids=["plain", "compiled"])

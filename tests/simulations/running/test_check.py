@@ -62,7 +62,8 @@ def test_the_way_in_which_rounds_are_lived():
     )
     assert said(backend=Serial(5))["execution"] == "compiled rounds, in up to 4 threads of 3 nodes"
     assert said(backend=Serial(5))["backend"] == "serial threads = 4"
-    assert said(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["execution"] == "agent by agent: the kernel Own"
+    own = said(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["execution"]
+    assert own == "compiled rounds, which call the kernel Own in Python"
     mixed = {"overrides": (Override((3,), {"batch_size": 2}),), "backend": Ray(nodes_per_actor=4)}
     assert said(**mixed)["execution"] == "in 1 of 3 actors agent by agent: batch sizes that differ from node to node"
 

@@ -1,0 +1,47 @@
+"""A kernel for compiled steps, whether it is compiled or not."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.signatures import CompiledKernel
+from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.filling import fill
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
+from kernelswarm.protocols.first_class import Compiled
+
+Array = npt.NDArray[np.float64]
+
+
+def kernel_form(kernel: Kernel) -> CompiledKernel:
+    """Return what a kernel hands over to compiled steps, and what it does not hand over made of its methods."""
+    try:
+        found: CompiledKernel = handed_over(kernel, "kernel")
+    except NotCompiledError:
+        return CompiledKernel(_cross(kernel), np.zeros(0), diagonal=_diagonal(kernel))
+    return found if found.unit or found.diagonal is not None else found._replace(diagonal=_diagonal(kernel))
+
+
+def compares_alike(learner: Any) -> bool:
+    """Tell whether a learner's kernel gives the same numbers whichever others it is asked for: compiled ones do."""
+    return not hasattr(learner, "kernel") or hands_over(learner.kernel)
+
+
+def _cross(kernel: Kernel) -> Compiled:
+    name = f"{type(kernel).__name__}.cross"
+
+    def cross(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+        if len(points) and len(centers):  # single agents do not ask about nothing either
+            fill(values[:, : len(centers)], kernel.cross(points, centers), name)
+
+    return cross
+
+
+def _diagonal(kernel: Kernel) -> Compiled:
+    name = f"{type(kernel).__name__}.diagonal"
+
+    def diagonal(numbers: Array, points: Array, values: Array) -> None:
+        fill(values, kernel.diagonal(points), name)
+
+    return diagonal

@@ -1,0 +1,140 @@
+"""A protocol of evaluations for compiled rounds, whether it is compiled or not."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.plain.filling import fill
+from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over
+from kernelswarm.protocols.contract import Constrained, Exchange, Rule
+from kernelswarm.protocols.ground.fulfilling import fulfils
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+KEPT, DUALS, TOLERANCES = range(3)
+"""The rows of an edge of a protocol in plain Python: where the state of the node's links is kept, and, where it has
+dual variables, these and the tolerances."""
+
+
+def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
+    """Return what a protocol hands over, or the same made of its methods.
+
+    Parameters
+    ----------
+    rule : Exchange
+        The protocol.
+    links : sequence of object
+        What nodes with neighbours keep of their links.
+
+    Returns
+    -------
+    CompiledRule or None
+        None where nothing is asked of it, since its nodes hear nobody.
+    """
+    if not rule.communicates:
+        return None
+    try:
+        form: CompiledRule = handed_over(rule, "protocol")
+    except NotCompiledError:
+        asked = cast(Rule, rule)
+        return _Plain(asked, any(asked.duals(each) is not None for each in links)).form()
+    if rule.form == "symmetric" and form.couple_back is None:
+        raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
+    return form
+
+
+class _Plain:
+    """A protocol in plain Python, with what nodes keep of their links."""
+
+    def __init__(self, rule: Rule, constrained: bool) -> None:
+        self._rule = rule
+        self._constrained = constrained
+        self._kept: dict[int, Any] = {}
+        self._next = 0
+        self._name = type(rule).__name__
+
+    def form(self) -> CompiledRule:
+        """Return what it hands over."""
+        return CompiledRule(
+            couple=self._couple,
+            couple_back=self._couple_back,
+            advance=self._advance,
+            numbers=np.zeros(0),
+            tools=(),
+            pack=self._pack,
+            unpack=self._unpack,
+            duals=DUALS if self._constrained else None,
+            tolerances=TOLERANCES if self._constrained else None,
+            gaps=self._gaps if fulfils(self._rule, Constrained) else None,
+            forget=self._forget,
+        )
+
+    def _pack(self, links: Any) -> Array:
+        place, self._next = self._next, self._next + 1
+        self._kept[place] = links
+        if not self._constrained:
+            return np.full((1, 1), float(place))
+        duals = np.asarray(self._rule.duals(links))
+        matrix = np.full((3, len(duals)), float(place))
+        self._show(links, matrix)
+        return matrix
+
+    def _unpack(self, links: Any, matrix: Array) -> Any:
+        return self._kept[int(matrix[KEPT, 0])]
+
+    def _forget(self, matrix: Array) -> None:
+        del self._kept[int(matrix[KEPT, 0])]
+
+    def _show(self, links: Any, matrix: Array) -> None:
+        matrix[DUALS] = self._rule.duals(links)
+        matrix[TOLERANCES] = self._rule.record(links, matrix.shape[1]).tolerances
+
+    def _couple(
+        self, numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
+    ) -> None:
+        pull = self._rule.couple(self._kept[int(links[KEPT, 0])], own, answers)
+        self._fill(pull, gradients, curvatures, "couple")
+
+    def _couple_back(
+        self,
+        numbers: Array,
+        links: Array,
+        neighbor: int,
+        dual: float,
+        mine: Array,
+        theirs: Array,
+        gradients: Array,
+        curvatures: Array,
+    ) -> None:
+        pull = self._rule.couple_back(self._kept[int(links[KEPT, 0])], neighbor, mine, theirs, dual)
+        self._fill(pull, gradients, curvatures, "couple_back")
+
+    def _fill(self, pull: Any, gradients: Array, curvatures: Array, method: str) -> None:
+        method = f"{self._name}.{method}"
+        slopes, bounds = pull
+        fill(gradients, slopes, method)
+        fill(curvatures, bounds, method)
+
+    def _gaps(self, own: Array, answers: Array, gaps: Array) -> None:
+        fill(gaps, cast(Constrained, self._rule).gaps(own, answers), f"{self._name}.gaps")
+
+    def _advance(
+        self,
+        tools: Integers,
+        numbers: Array,
+        links: Array,
+        gaps: Array,
+        excess: Array,
+        eta: float,
+        curvature: float,
+        batch_size: int,
+        round: int,
+    ) -> None:
+        place = int(links[KEPT, 0])
+        compared = excess if self._rule.compares_losses else None
+        self._kept[place] = advanced = self._rule.advance(self._kept[place], gaps, compared, eta, round)
+        if self._constrained:
+            self._show(advanced, links)
