@@ -31,7 +31,7 @@ def compares_alike(learner: Any) -> bool:
 def _cross(kernel: Kernel) -> Compiled:
     name = f"{type(kernel).__name__}.cross"
 
-    def cross(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    def cross(_numbers: Array, points: Array, centers: Array, values: Array) -> None:
         if len(points) and len(centers):  # single agents do not ask about nothing either
             fill(values[:, : len(centers)], kernel.cross(points, centers), name)
 
@@ -41,7 +41,7 @@ def _cross(kernel: Kernel) -> Compiled:
 def _diagonal(kernel: Kernel) -> Compiled:
     name = f"{type(kernel).__name__}.diagonal"
 
-    def diagonal(numbers: Array, points: Array, values: Array) -> None:
+    def diagonal(_numbers: Array, points: Array, values: Array) -> None:
         fill(values, kernel.diagonal(points), name)
 
     return diagonal

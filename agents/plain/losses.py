@@ -35,7 +35,7 @@ def _filling(loss: Any, method: str) -> Compiled:
     """Return a function with the signature of a loss's that fills an array with what a method returns."""
     asked, name = getattr(loss, method), f"{type(loss).__name__}.{method}"
 
-    def function(numbers: Array, predictions: Array, targets: Array, found: Array) -> None:
+    def function(_numbers: Array, predictions: Array, targets: Array, found: Array) -> None:
         fill(found, asked(predictions, targets), name)
 
     return function

@@ -93,14 +93,14 @@ class _Plain:
         matrix[TOLERANCES] = self._rule.record(links, matrix.shape[1]).tolerances
 
     def _couple(
-        self, numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
+        self, _numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
     ) -> None:
         pull = self._rule.couple(self._kept[int(links[KEPT, 0])], own, answers)
         self._fill(pull, gradients, curvatures, "couple")
 
     def _couple_back(
         self,
-        numbers: Array,
+        _numbers: Array,
         links: Array,
         neighbor: int,
         dual: float,
@@ -123,14 +123,14 @@ class _Plain:
 
     def _advance(
         self,
-        tools: Integers,
-        numbers: Array,
+        _tools: Integers,
+        _numbers: Array,
         links: Array,
         gaps: Array,
         excess: Array,
         eta: float,
-        curvature: float,
-        batch_size: int,
+        _curvature: float,
+        _batch_size: int,
         round: int,
     ) -> None:
         place = int(links[KEPT, 0])

@@ -6,6 +6,7 @@ What the function raises is kept until the compiled code has ended, which it doe
 """
 
 import ctypes
+import inspect
 import math
 import signal
 import threading
@@ -13,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ _types: Any = types
 _NUMBERS: dict[Any, Any] = {
     _types.float64: ctypes.c_double,
     _types.int64: ctypes.c_int64,
-    _types.boolean: ctypes.c_uint8,
+    _types.boolean: ctypes.c_bool,
 }
 _ENTRIES: dict[Any, tuple[Any, np.dtype[Any]]] = {
     _types.float64: (ctypes.c_double, np.dtype(np.float64)),
@@ -123,34 +124,41 @@ _waiting: list[tuple[int, FrameType | None]] = []
 """Signals that came where an exception would be lost."""
 
 
+class _Argument(NamedTuple):
+    """Where an argument is found among what is passed, and what is made of it."""
+
+    at: int
+    dimensions: int
+    entry: Any  # of an array, the type of its numbers to ctypes
+    dtype: np.dtype[Any]
+    copied: bool
+    wanted: bool
+
+
 def _callback(function: Callable[..., Any], signature: Signature) -> Any:
     """Return what ctypes calls by numba's convention; it must be kept as long as it may be called."""
     _Callbacks.made = True
-    kinds: list[Any] = []
-    plan: list[tuple[int, Any, Any, bool]] = []
-    for kind in signature.args:
-        if isinstance(kind, Contiguous):
-            entry, dtype = _ENTRIES[kind.dtype]
-            kinds += [ctypes.c_void_p, *[ctypes.c_int64] * kind.ndim]
-            plan.append((kind.ndim, entry, dtype, not kind.mutable))
-        else:
-            kinds.append(_NUMBERS[kind])
-            plan.append((0, kind is _types.boolean, None, False))
+    kinds, plan = _planned(function, signature)
     returns = signature.return_type != _types.void
 
     def call(given: tuple[Any, ...]) -> None:
         arguments: list[Any] = []
-        at = 2
-        for dims, entry, dtype, only_read in plan:
-            if dims:
-                lengths = given[at + 1 : at + 1 + dims]
-                array = _array(given[at], lengths, entry, dtype)
-                # What is read may be kept by whoever reads it, longer than the memory that it lies in.
-                arguments.append(array.copy() if only_read else array)
-                at += 1 + dims
+        for at, dimensions, entry, dtype, copied, wanted in plan:
+            if not wanted:
+                arguments.append(None)
+            elif not dimensions:
+                arguments.append(given[at])
             else:
-                arguments.append(bool(given[at] & 1) if entry else given[at])
-                at += 1
+                lengths = given[at + 1 : at + 1 + dimensions]
+                count = lengths[0] if dimensions == 1 else math.prod(lengths)
+                if not count:
+                    arguments.append(np.zeros(lengths, dtype))
+                    continue
+                kind = _vectors.get((entry, count))
+                if kind is None:
+                    kind = _vectors[entry, count] = entry * count
+                array: npt.NDArray[Any] = np.ndarray(lengths, dtype, kind.from_address(given[at]))
+                arguments.append(array.copy() if copied else array)
         with in_turn():
             result = function(*arguments)
         if returns:
@@ -169,19 +177,31 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *kinds)(enter)
 
 
+def _planned(function: Callable[..., Any], signature: Signature) -> tuple[list[Any], list[_Argument]]:
+    """Return the types of what is passed, and the arguments.
+
+    What is only read is copied: whoever reads it may keep it longer than the memory that it lies in. A parameter whose
+    name begins with an underscore is not read at all, and is None.
+    """
+    names = [name for name, _ in zip(inspect.signature(function).parameters, signature.args, strict=False)]
+    names += [""] * (len(signature.args) - len(names))  # those of ``*rest``
+    kinds: list[Any] = []
+    plan: list[_Argument] = []
+    for name, kind in zip(names, signature.args, strict=True):
+        at, wanted = 2 + len(kinds), not name.startswith("_")
+        if isinstance(kind, Contiguous):
+            entry, dtype = _ENTRIES[kind.dtype]
+            kinds += [ctypes.c_void_p, *[ctypes.c_int64] * kind.ndim]
+            plan.append(_Argument(at, kind.ndim, entry, dtype, not kind.mutable, wanted))
+        else:
+            kinds.append(_NUMBERS[kind])
+            plan.append(_Argument(at, 0, None, np.dtype(np.float64), False, wanted))
+    return kinds, plan
+
+
 _entries: set[Any] = set()
 """The code of what must not be left by an exception that a signal raises: that of `enter`, one for all, of the context
 in there, and of what changes what signals do."""
-
-
-def _array(place: int | None, lengths: tuple[int, ...], entry: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    count = math.prod(lengths)
-    if place is None or not count:
-        return np.zeros(lengths, dtype)
-    kind = _vectors.get((entry, count))
-    if kind is None:
-        kind = _vectors[entry, count] = entry * count
-    return np.ndarray(lengths, dtype, kind.from_address(place))
 
 
 _handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
