@@ -124,7 +124,7 @@ def address(function: Callable[..., Any], signature: Signature) -> int:
     A function in plain Python stands there as long as the number that is returned, an `Address`: keep that, or an
     ``array_of`` such numbers. The arrays that it is given to fill are there while it is called.
     """
-    if not hasattr(function, "get_compile_result") and not vars(config)["DISABLE_JIT"]:
+    if not hasattr(function, "get_compile_result") and COMPILES:
         return Address.of(function, signature)
     key = function, id(signature)
     if key not in _addresses:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from numba import types
-from numba.core.typing.templates import Signature
+from kernelswarm.inside_numba import Signature
 
 from kernelswarm.protocols.ground.contiguous import Contiguous
 from kernelswarm.protocols.ground.turns import in_turn
