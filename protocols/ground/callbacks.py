@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from numba import types
-from kernelswarm.inside_numba import Signature
 
+from kernelswarm.inside_numba import Signature
 from kernelswarm.protocols.ground.contiguous import Contiguous
 from kernelswarm.protocols.ground.turns import in_turn
 
