@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES, RaySession
 from kernelswarm.simulations.backends.ray_turns import Turns
-from kernelswarm.simulations.backends.remote_engine import RemoteEngine
+from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, RemoteEngine
 from kernelswarm.simulations.backends.starting.head_start import actor_bytes
+from kernelswarm.simulations.backends.starting.open_files import require_files
+from kernelswarm.simulations.backends.starting.shared_memory import message_bytes, require_semaphores, semaphores_of
 from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
@@ -86,18 +89,28 @@ class Ray:
         """Return the most nodes of a network of so many that an actor hosts."""
         return -(-nodes // cores) if self.nodes_per_actor == "auto" else self.nodes_per_actor
 
-    def require_memory(self, nodes: int) -> None:
-        """Refuse more new actors, for a network of so many nodes, than this machine has memory for, if they live on it.
+    def require_room(self, plans: Sequence[AgentPlan]) -> None:
+        """Refuse more actors for a network than this machine has memory, files and semaphores for, if they live on it.
 
         Raises
         ------
         InputError
-            With the block size that fits.
+            With what is needed, what there is, and what can be done.
         """
-        if self.address is None:
-            kept = _kept.get()
-            there, server = (0, None) if kept is None else (len(kept), kept.forks)
-            require_memory(-(-nodes // self.size(nodes, cores())) - there, nodes, free(), actor_bytes(server))
+        if self.address is not None:
+            return
+        kept, nodes = _kept.get(), len(plans)
+        there, server = (0, None) if kept is None else (len(kept), kept.forks)
+        size = self.size(nodes, cores())
+        actors = -(-nodes // size)
+        require_memory(actors - there, nodes, free(), actor_bytes(server))
+        require_files(max(actors, there), nodes)
+        if self.transport == "compiled":
+            crosses = actors > 1 and plans[0].rule.communicates
+            needed = semaphores_of(actors, self.rounds_per_execution if crosses else 0, IN_FLIGHT)
+            # Ray makes a buffer anew, with other semaphores, for a message that it is too small for.
+            enlarged = crosses and message_bytes(plans, size) > 0.9 * CHANNEL_BYTES
+            require_semaphores(needed * (1 + enlarged), actors, nodes)
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep Ray, and its actors, for the starts to come inside."""
@@ -113,7 +126,8 @@ class Ray:
         Raises
         ------
         InputError
-            When there is no cluster at the address, or no memory on this machine for so many actors.
+            When there is no cluster at the address, or no room on this machine for so many actors; in a fork of a
+            process that has used Ray.
         SimulationError
             When Ray cannot be started.
         DivergenceError, EngineError
@@ -128,9 +142,9 @@ class Ray:
         with _session() as own:
             session = own if kept is None else kept
             _turns.take(session)
-            engine = None
+            engine, process = None, os.getpid()
             try:
-                self.require_memory(len(plans))
+                self.require_room(plans)
                 session.open(
                     self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
                 )
@@ -138,7 +152,9 @@ class Ray:
                 engine.begin(tell, lambda: rehearse(plans))
                 yield engine
             finally:
-                if engine is None:
+                if os.getpid() != process:
+                    pass  # a fork: all of it is another process's
+                elif engine is None:
                     session.discard()
                 else:
                     if not engine.sound:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.round.block import AgentPlan
@@ -116,4 +116,13 @@ class Backend(Protocol):
 
         ``tell(phase, done, total)`` hears of the progress of a slow start.
         """
+        ...
+
+
+@runtime_checkable
+class BoundedBackend(Protocol):
+    """A backend that asks for more of this machine than an agent does, and can tell before anything is compiled."""
+
+    def require_room(self, plans: Sequence[AgentPlan]) -> None:
+        """Refuse agents that find no room; raises InputError."""
         ...

@@ -169,7 +169,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
     plans = network.plans
     # The cores of a cluster are known when it is connected to: these are this machine's.
     size = backend.size(len(plans), cores())
-    backend.require_memory(len(plans))
+    backend.require_room(plans)
     blocks = partition(plans, size)
     fewest, most = min(map(len, blocks)), max(map(len, blocks))
     shown = f"{len(blocks):,} of {'' if fewest == most else 'up to '}{most:,} {'node' if most == 1 else 'nodes'}"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.simulations.backends.rehearsal import compile_at_once
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.ground.errors import Interrupted
@@ -29,7 +30,7 @@ from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.checkpoint import Checkpoint, refuse_unsaved
 from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
 from kernelswarm.simulations.records.result import Columns, Result
-from kernelswarm.simulations.round.engine import Backend, Engine, LostError
+from kernelswarm.simulations.round.engine import Backend, BoundedBackend, Engine, LostError
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.running.batch import BatchBackend
@@ -147,6 +148,8 @@ class Driver:
         size = adjacency.number_of_nodes(), adjacency.number_of_edges(), self.network.rounds
         names = [type(part).__name__ for part in (self._experiment.protocol, backend)]
         LOG.info("%d nodes, %d edges, %d rounds: %s, %s", *size, *names)
+        if fulfils(backend, BoundedBackend):
+            backend.require_room(self.network.plans)
         if not (self._offline or backend.elsewhere):
             compile_at_once(self.network.plans)
         with backend.kept():
