@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import shutil
 import sys
 import threading
@@ -21,9 +22,12 @@ from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport,
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
 from kernelswarm.simulations.backends.starting import inside_ray
+from kernelswarm.simulations.backends.starting.attempt import Attempt
 from kernelswarm.simulations.backends.starting.head_start import ForkServer
+from kernelswarm.simulations.backends.starting.orphans import MARK, end_processes_of
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.backends.starting.variables import LOOPBACK, NICENESS, ONE_THREAD, QUIET
+from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import environment
@@ -41,22 +45,6 @@ ANSWER_SECONDS = 5.0
 ENDING_SECONDS = 10.0
 """How long the actors may take to leave a compiled graph."""
 
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # What the raylet has to say of processes goes to standard output otherwise: the engine's errors say it.
-    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
-    # Many actors on few cores are meant.
-    "RAY_worker_maximum_startup_concurrency": "100000",
-    # A record of every call, for the dashboard: 3 kB each, up to 100,000 of them.
-    "RAY_task_events_report_interval_ms": "0",
-}
-NICENESS = "RAY_worker_niceness"
-"""Ray's own is 15: whatever else the machine does then takes the cores, and actors wait for one another for minutes."""
-
-LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-"""With this, as is the default on these systems, nothing of a Ray listens to other machines."""
-
 
 class _Actor(Host):
     """A host as a Ray actor."""
@@ -72,6 +60,7 @@ class RaySession:
     def __init__(self) -> None:
         self._address: str | None = None
         self._open = self._started = False
+        self._process = os.getpid()  # that it serves
         self._private: Path | None = None  # of the files of a Ray started here
         self.forks: ForkServer | None = None  # from which its workers come
         self._folder = ""  # of its session
@@ -84,11 +73,11 @@ class RaySession:
 
     def open(self, address: str | None, processes: int, ship: bool, niceness: int) -> None:
         """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
+        self._notes.clear_up()
         if self._open and address == self._address:
             self._renew()
             return
         self.close()
-        self._notes.clear_up()
         try:
             with environment(QUIET):  # some of it is read once
                 import ray
@@ -115,10 +104,11 @@ class RaySession:
                     ) from error
             take_sigterm_back()
             return
-        try:
+        with Attempt(self._remove_files, _last_line):
             self._private = private_folder()
             self._notes.note([], self._private)
-            variables = environment(QUIET | LOOPBACK | ONE_THREAD | {NICENESS: str(niceness)})
+            own = {NICENESS: str(niceness), MARK: str(self._private)}
+            variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
             with variables, inside_ray.loopback(), inside_ray.lean():
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
@@ -132,9 +122,6 @@ class RaySession:
                         **quiet,
                     )
                     context: Any = inside_ray.started_in(self._private / "r", start)  # which Ray opens to everyone
-        except (OSError, RuntimeError, TimeoutError) as error:
-            self._remove_files()
-            raise SimulationError(f"Ray could not be started on this machine: {_last_line(error)}") from error
         take_sigterm_back()
         self._folder = context.address_info["session_dir"]
         self._store = inside_ray.raylet()
@@ -241,7 +228,9 @@ class RaySession:
         return f"; Ray's logs are in {self._folder}/logs" if kept else ""
 
     def close(self) -> None:
-        """End the actors, and Ray with them if it was started here."""
+        """End the actors, and Ray with them if it was started here; in a fork, leave it to the process that has it."""
+        if self._process != os.getpid():
+            return
         self.discard()
         if self._started:
             import ray
@@ -260,6 +249,7 @@ class RaySession:
             self.forks.close()
             self.forks = None
         if self._private is not None:
+            end_processes_of(self._private)  # of a Ray that has not come up, or not gone
             shutil.rmtree(self._private, ignore_errors=True)
             self._private = None
         self._notes.forget()

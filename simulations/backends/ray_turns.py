@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from kernelswarm.simulations.ground.errors import InputError
 
 
 class Turns:
@@ -15,9 +18,23 @@ class Turns:
         self._changed = threading.Condition()
         self._holders: list[object] = []
         self._thread: int | None = None  # of those who have the turn
+        self._process: int | None = None  # that has used Ray, or has been forked from one that has
 
     def take(self, holder: object) -> None:
-        """Wait until no other thread has the turn, and have it until :meth:`leaving` ends for this holder."""
+        """Wait until no other thread has the turn, and have it until :meth:`leaving` ends for this holder.
+
+        Raises
+        ------
+        InputError
+            In a fork of a process in which one has been taken: Ray's threads are not there, and it would wait for them.
+        """
+        self._process = self._process or os.getpid()
+        if self._process != os.getpid():
+            raise InputError(
+                f'backend.name = "ray": this process is a fork of process {self._process}, which has used Ray before, '
+                'and Ray does not work in such a fork: start it by multiprocessing.get_context("spawn"), before the '
+                'other one uses Ray, or set backend.name = "serial"'
+            )
         here = threading.get_ident()
         with self._changed:
             if not any(known is holder for known in self._holders):

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from kernelswarm.simulations.backends.starting.orphans import end_processes_of
+
 SHARED_MEMORY = Path("/dev/shm")
 
 _NAME = re.compile(r"sem\.(?:hdr|obj)(\d+)-\d+")
@@ -72,7 +74,8 @@ class Notes:
             return
         self._path = self.folder / f"{os.getpid()}-{began}"
         unfinished = self._path.with_suffix(".part")
-        unfinished.write_text(f"{' '.join(str(process) for process in processes)}\n{files or ''}")
+        started = [f"{process}-{_began(process)}" for process in processes]
+        unfinished.write_text(f"{' '.join(started)}\n{files or ''}\n{_numbering()}")
         unfinished.replace(self._path)
 
     def forget(self) -> None:
@@ -82,21 +85,24 @@ class Notes:
             self._path = None
 
     def clear_up(self) -> None:
-        """Remove what is left of drivers that were killed, once their processes are dead too."""
+        """Remove what is left of drivers that were killed: processes that have not ended yet, semaphores, folders."""
         for path, processes, files in list(self._abandoned()):
-            dead = [process for process in processes if _began(process) is None]
-            remove(made_by(dead))
-            if dead == processes:
+            gone = not files or end_processes_of(Path(files))
+            remove(made_by([process for process in processes if _began(process) is None]))
+            if gone and not any(_runs(process, began) for process, began in processes.items()):
                 if files:
                     shutil.rmtree(files, ignore_errors=True)
-                path.unlink(missing_ok=True)
+                if not files or not Path(files).exists():
+                    path.unlink(missing_ok=True)
 
-    def _abandoned(self) -> Iterator[tuple[Path, list[int], str]]:
+    def _abandoned(self) -> Iterator[tuple[Path, dict[int, str], str]]:
         for path in self.folder.glob("*-*") if self._ready(make=False) else ():
             driver, _, began = path.name.partition("-")
-            if driver.isdecimal() and began.isdecimal() and _began(int(driver)) != int(began):
-                processes, _, files = path.read_text().partition("\n")
-                yield path, [int(process) for process in processes.split() if process.isdecimal()], files
+            if driver.isdecimal() and began.isdecimal() and not _runs(int(driver), began):
+                processes, files, numbering = [*path.read_text().splitlines(), "", "", ""][:3]
+                noted = [word.partition("-") for word in processes.split()]
+                if numbering in ("", _numbering()):
+                    yield path, {int(number): start for number, _, start in noted if number.isdecimal()}, files
 
     def _ready(self, make: bool = True) -> bool:
         """Tell whether the folder is there and nobody else's, who could name processes that are not to be touched."""
@@ -106,6 +112,20 @@ class Notes:
             found = self.folder.lstat()
             return found.st_uid == os.getuid() and not found.st_mode & 0o022
         return False
+
+
+def _numbering() -> str:
+    """Name the space in which processes have their numbers: a container has its own, and its processes are not here."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _runs(process: int, began: str) -> bool:
+    """Tell whether a process runs that began then, or at any time where that is not said: numbers come again."""
+    now = _began(process)
+    return now is not None and began in ("", str(now))
 
 
 def _began(process: int) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import socket
 import subprocess
 import sys
@@ -28,6 +29,17 @@ ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
 which Ray's own hook goes by, and the second names a hook of the user's."""
 
 
+def as_file(script: Path, folder: Path) -> Path:
+    """Return where a script is a file: its own place, or, where this package lies in an archive, a copy in a folder."""
+    if script.is_file():
+        return script
+    source = pkgutil.get_data(__package__ or "", script.name)
+    assert source is not None
+    copy = folder / script.name
+    copy.write_bytes(source)
+    return copy
+
+
 class ForkServer:
     """The process from which the workers of a Ray that is started here are forked: ``fork_server.py`` says how.
 
@@ -43,7 +55,7 @@ class ForkServer:
     """
 
     def __init__(self, folder: Path, module: str) -> None:
-        self._path = folder / "forks"
+        self._folder, self._path = folder, folder / "forks"
         self._process: subprocess.Popen[bytes] | None = None
         self._asked = False  # by the raylet
         if sys.platform != "linux":
@@ -58,9 +70,10 @@ class ForkServer:
         with socket.socket(socket.AF_UNIX) as listener, Path(folder, "forks.err").open("wb") as said:
             listener.bind(str(self._path))
             listener.listen(1024)
-            descriptor = listener.fileno()
+            descriptor, script = listener.fileno(), as_file(SCRIPTS[0], folder)
             self._process = subprocess.Popen(
-                [sys.executable, str(SCRIPTS[0]), json.dumps(given | {"descriptor": descriptor})],
+                # The folder tells whose server it is.
+                [sys.executable, script, json.dumps(given | {"descriptor": descriptor}), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -76,7 +89,7 @@ class ForkServer:
         if self._process is None:
             yield
             return
-        with launched_by(str(SCRIPTS[1])) as rays_own:
+        with launched_by(str(as_file(SCRIPTS[1], self._folder))) as rays_own:
             self._asked = bool(rays_own)
             with environment({SERVER: str(self._path), RAYS_OWN: rays_own} if rays_own else {}):
                 yield
