@@ -27,7 +27,7 @@ from llvmlite import binding
 from numba.core import config
 
 from kernelswarm.inside_numba import has_files, keep_by, packed, parts_of, rebuilt
-from kernelswarm.sources import is_edited, note, stamp
+from kernelswarm.sources import is_edited, is_readable, note, stamp
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ class KeptCode:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._file = inspect.getfile(function)
-        self._enabled = Path(self._file).is_file()
+        self._enabled = is_readable(self._file)
         if self._enabled:
             note(function.__module__, self._file)
 
@@ -106,7 +106,7 @@ class KeptCode:
 
     def enable(self) -> None:
         """Keep the function, and load it."""
-        self._enabled = Path(self._file).is_file()
+        self._enabled = is_readable(self._file)
 
     def disable(self) -> None:
         """Compile the function each time."""

@@ -8,6 +8,7 @@ import hashlib
 import re
 import sys
 import sysconfig
+import zipimport
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -164,19 +165,30 @@ def _spec(name: str) -> ModuleSpec | None:
     return _specs[name]
 
 
+def is_readable(file: str) -> bool:
+    """Tell whether a source can be read: it is a file, or in an archive from which modules are imported."""
+    return Path(file).is_file() or _archive(file) is not None
+
+
+def _archive(file: str) -> Path | None:
+    """Return the file among the folders that a path names: an archive; None where there is none."""
+    return next((folder for folder in Path(file).parents if folder.is_file()), None)
+
+
 def _source(file: str) -> Source | None:
+    archive = None if Path(file).is_file() else _archive(file)
     try:
-        seen = Path(file).stat()
+        seen = Path(archive or file).stat()
     except OSError:
         return None
-    return _read(file, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size)
+    return _read(file, archive, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size)
 
 
 @cache
-def _read(file: str, *seen: int) -> Source | None:
+def _read(file: str, archive: Path | None, *seen: int) -> Source | None:
     try:
-        contents = Path(file).read_bytes()
-    except OSError:
+        contents = zipimport.zipimporter(str(archive)).get_data(file) if archive else Path(file).read_bytes()
+    except (OSError, zipimport.ZipImportError):
         return None
     digest = hashlib.sha256(contents).digest()
     if not file.endswith((".py", ".pyw")) and b"\0" in contents:  # an extension, which says nothing of what it imports

@@ -60,6 +60,11 @@ def surroundings(variables: Mapping[str, str], ship: bool) -> Iterator[dict[str,
 
 def pack(folder: Path) -> Path:
     """Write the package that travels into a folder, and return the package's own folder."""
+    if not Path(arrival.__file__).is_file():
+        raise InputError(
+            f"backend.ship: kernelswarm is in an archive ({_folder('kernelswarm')}), from which it does not "
+            "travel: unpack it, or install it on every machine and set backend.ship = false"
+        )
     parcel = folder / arrival.PARCEL
     (parcel / arrival.OWN).mkdir(parents=True)
     shutil.copyfile(arrival.__file__, parcel / "__init__.py")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -125,6 +126,28 @@ def test_what_is_only_touched_copied_or_not_imported_is_loaded(tmp_path, answer)
     change(tmp_path / "second" / "pkg" / "called.py", "x + 7.0", date=LONG_AGO)
     assert answer(tmp_path / "second") == (8.0, 0)
     assert answer(first) == (2.0, 1)
+
+
+def zipped(folder, archive):
+    """Put what is in a folder into an archive from which it can be imported."""
+    with zipfile.ZipFile(archive, "w") as opened:
+        for path in sorted(folder.rglob("*.py")):
+            opened.write(path, path.relative_to(folder))
+    return archive
+
+
+def test_what_lies_in_an_archive_is_kept_in_the_users_folder(tmp_path):
+    called = package(tmp_path / "files", "from pkg.called import g", "g(x)")
+    archive = zipped(tmp_path / "files", tmp_path / "pkg.zip")
+    (tmp_path / "home").mkdir()
+    with processes(XDG_CACHE_HOME=str(tmp_path / "home")) as answer:
+        assert answer(archive) == (2.0, 0)
+        assert answer(archive) == (2.0, 1)
+        change(called, "x + 5.0", date=LONG_AGO)
+        zipped(tmp_path / "files", archive)
+        assert answer(archive) == (6.0, 0)
+        assert answer(archive) == (6.0, 1)
+    assert list((tmp_path / "home").rglob("*.nbc"))
 
 
 DAMAGE = {
