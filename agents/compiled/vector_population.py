@@ -107,9 +107,9 @@ class VectorPopulation:
             np.zeros(scratch),
         )
         self._samples = Samples(
-            np.stack([np.stack([own.points, following[0]]) for own, _, following in held]),
-            np.stack([np.stack([targets, following[1]]) for _, targets, following in held]),
-            np.zeros((len(agents), 1, 1)),
+            np.stack([np.stack([own.points, following[0]]) for own, _, following in held], axis=1),
+            np.stack([np.stack([targets, following[1]]) for _, targets, following in held], axis=1),
+            np.zeros((1, len(agents), 1)),
         )
         self._work = self._workspace()
         self._at = 0  # of the samples that are learned from next
@@ -133,10 +133,10 @@ class VectorPopulation:
         """
         left, self.lived = rounds, 0
         while left:
-            ahead = self._samples.step_sizes.shape[1] - 1 - self._at
+            ahead = len(self._samples.step_sizes) - 1 - self._at
             if not ahead and not self._draw(left):
                 break
-            count = min(left, self._samples.step_sizes.shape[1] - 1 - self._at)
+            count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
                 reason, lived, node = live_by_vectors(
                     self._states,
@@ -202,7 +202,7 @@ class VectorPopulation:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
         left: list[tuple[Array, Array]] = []
         for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
-            points, targets = self._samples.points[i], self._samples.targets[i]
+            points, targets = self._samples.points[:, i], self._samples.targets[:, i]
             agent.evaluate(points[at].copy(), ())
             agent.targets = targets[at].copy()
             agent.following = points[at + 1].copy(), targets[at + 1].copy()
@@ -222,14 +222,19 @@ class VectorPopulation:
         if not drawn:
             return False
         now = slice(self._at, self._at + 2)
-        self._samples = Samples(
-            np.concatenate([points[:, now], np.stack([x for x, _ in drawn])], axis=1),
-            np.concatenate([targets[:, now], np.stack([y for _, y in drawn])], axis=1),
-            sizes_ahead(self.agents, self._forms, self._settled, len(drawn[0][0]) + 1),
-        )
-        self._work = self._workspace()
+        self._take_on(points[now], targets[now], drawn, self._settled)
         self._at = 0
         return True
+
+    def _take_on(self, points: Array, targets: Array, drawn: Sequence[tuple[Array, Array]], stepped: int) -> None:
+        """Go on with the samples in flight, (2, V, b, p) and (2, V, b, q), and those that each node has drawn behind
+        them, where the states do not count the last ``stepped`` steps yet."""
+        if drawn:
+            points = np.concatenate([points, np.stack([x for x, _ in drawn], axis=1)])
+            targets = np.concatenate([targets, np.stack([y for _, y in drawn], axis=1)])
+        sizes = sizes_ahead(self.agents, self._forms, stepped, len(points) - 1)
+        self._samples = Samples(points, targets, np.ascontiguousarray(sizes.swapaxes(0, 1)))
+        self._work = self._workspace()
 
     def _workspace(self) -> Work:
         """Return what rounds on the present samples work with."""

@@ -78,9 +78,9 @@ class VectorSums(NamedTuple):
 class Samples(NamedTuple):
     """Samples that were drawn ahead, and the sizes of the steps on them."""
 
-    points: Array  # (V, rounds + 2, b, p)
-    targets: Array  # (V, rounds + 2, b, q)
-    step_sizes: Array  # (V, rounds + 1, k)
+    points: Array  # (rounds + 2, V, b, p), so that a round reads on and on
+    targets: Array  # (rounds + 2, V, b, q)
+    step_sizes: Array  # (rounds + 1, V, k)
 
 
 class Work(NamedTuple):
@@ -151,12 +151,12 @@ def end_round(
 ) -> bool:
     """Have node i learn from what it has heard, the first of what is there to work with; False where it diverges."""
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
-    rounds, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
+    nodes, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
     length, width, outputs = storage.shape[1], vectors.said.shape[1], vectors.values.shape[2]
     columns = vectors.rows.shape[1]
     kind, sizes = kinds.of[i], work.sizes
     own = table(vectors.values, i * size * outputs, size, outputs)
-    wanted = table(targets, (i * rounds + t) * size * wide, size, wide)
+    wanted = table(targets, (t * nodes + i) * size * wide, size, wide)
     # The checks of Node.admit, in its order.
     largest = sums.largest_target[i]
     for k in range(size):
@@ -171,7 +171,7 @@ def end_round(
     loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, work.losses)
     sums.loss[i] += total(work.losses)
     for n in range(len(sizes)):
-        sizes[n] = samples.step_sizes[i, t, n]
+        sizes[n] = samples.step_sizes[t, i, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
     said = line(vectors.said, i * width, width)
     heard, counts = table(work.heard, 0, degree, width), line(work.counts, 0, degree)
@@ -205,28 +205,28 @@ def begin_round(
 ) -> None:
     """Have node i see its next samples, before it speaks."""
     storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
-    rounds, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    nodes, size, inputs = points.shape[1], points.shape[2], points.shape[3]
     columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[2], kinds.of[i], work.sizes
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(storage, i * storage.shape[1], storage.shape[1]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
-        table(points, (i * rounds + t) * size * inputs, size, inputs),
+        table(points, (t * nodes + i) * size * inputs, size, inputs),
         table(vectors.rows, i * size * columns, size, columns),
         table(vectors.values, i * size * outputs, size, outputs),
     )
     if rule[ADAPT_FINISH] == NONE:
         return
     for n in range(len(sizes)):
-        sizes[n] = samples.step_sizes[i, t, n]
+        sizes[n] = samples.step_sizes[t, i, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
     none = line(work.counts, 0, 0)
     if phases.sees_before:
         lambdas = line(phases.lambdas, kind * columns, columns)
         rows = table(vectors.rows, i * size * columns, size, columns)
         wide = samples.targets.shape[3]
-        seen = table(samples.targets, (i * rounds + t) * size * wide, size, wide)
+        seen = table(samples.targets, (t * nodes + i) * size * wide, size, wide)
         seeing_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], lambdas, rows, seen)
         return
     if rule[ADAPT_START] != NONE:
@@ -249,15 +249,15 @@ def descend(
     """Take node i's learner's step from the weights that are moved."""
     values, gradient, rates, stiffness = work.values, work.gradient, work.rates, work.stiffness
     weights, sizes, columns = work.moved, work.sizes, vectors.rows.shape[1]
-    rounds, size, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
+    nodes, size, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
     wide, outputs, kind = samples.targets.shape[3], values.shape[1], kinds.of[i]
     features = len(weights) // outputs
     functions = line(kinds.functions, kind * kinds.functions.shape[1], kinds.functions.shape[1])
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
     counts = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
-    points = table(samples.points, (i * rounds + t) * size * inputs, size, inputs)
-    targets = table(samples.targets, (i * rounds + t) * size * wide, size, wide)
+    points = table(samples.points, (t * nodes + i) * size * inputs, size, inputs)
+    targets = table(samples.targets, (t * nodes + i) * size * wide, size, wide)
     rows = table(vectors.rows, i * size * columns, size, columns)
     combine(rows, table(weights, 0, features, outputs), features, values)
     if functions[GRADIENT] == NONE:

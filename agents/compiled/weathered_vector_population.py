@@ -6,10 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import Flight
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
 from kernelswarm.agents.compiled.rounds import DONE, PAUSED
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
-from kernelswarm.agents.compiled.vector_rounds import Samples
 from kernelswarm.agents.compiled.weathered_arrays import ABSENT, RETURNED, Told
 from kernelswarm.agents.compiled.weathered_filling import (
     Letter,
@@ -153,16 +152,16 @@ class WeatheredVectorPopulation(VectorPopulation):
             agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
             self._settle(i, int(self._counts.learned[i]))
             self._counts.learned[i] = 0
-            agent.evaluate(sealed(samples.points[i, at]), ())
-            agent.targets = sealed(samples.targets[i, at])
+            agent.evaluate(sealed(samples.points[at, i]), ())
+            agent.targets = sealed(samples.targets[at, i])
             agent.begin_anew(now)
             form.move(agent.state, self._states.storage[i], 0)
             self._known(i)[:], vectors.said[i] = packed(agent.links), agent.said
             assert agent.own is not None
             size = len(agent.own.values)
             vectors.values[i], vectors.rows[size * i : size * (i + 1)] = agent.own.values, agent.own.rows
-            sizes = form.step_sizes(0, samples.step_sizes.shape[1] - at)
-            samples.step_sizes[i, at:, : sizes.shape[1]] = sizes
+            sizes = form.step_sizes(0, len(samples.step_sizes) - at)
+            samples.step_sizes[at:, i, : sizes.shape[1]] = sizes
             due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
             due[due < now] = ABSENT
             told.quiet[i], told.begun[i] = False, now
@@ -172,16 +171,11 @@ class WeatheredVectorPopulation(VectorPopulation):
         self.settle()
         points, targets, _ = self._samples
         width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
-        for agent, x, y, at in zip(self.agents, points, targets, cursor, strict=True):
-            put_back(agent, x[at + 2 :].reshape(-1, width), y[at + 2 :].reshape(-1, columns))
+        for i, (agent, at) in enumerate(zip(self.agents, cursor, strict=True)):
+            put_back(agent, points[at + 2 :, i].reshape(-1, width), targets[at + 2 :, i].reshape(-1, columns))
         drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
-        now = np.array(cursor)[:, np.newaxis] + np.arange(2)
-        nodes = np.arange(len(now))[:, np.newaxis]
-        points, targets = points[nodes, now], targets[nodes, now]
-        if drawn:
-            points = np.concatenate([points, np.stack([x for x, _ in drawn])], axis=1)
-            targets = np.concatenate([targets, np.stack([y for _, y in drawn])], axis=1)
-        self._samples = Samples(points, targets, sizes_ahead(self.agents, self._forms, 0, points.shape[1] - 1))
-        self._work = self._workspace()
+        now = np.array(cursor) + np.arange(2)[:, np.newaxis]
+        nodes = np.arange(len(cursor))
+        self._take_on(points[now, nodes], targets[now, nodes], drawn, 0)
         self._counts.cursor[:] = 0
         return bool(drawn)

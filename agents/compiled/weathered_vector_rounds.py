@@ -65,7 +65,7 @@ def live_by_vectors_in_weather(
             if awake[i, place]:
                 if terms.forgets and told.sent_at[i] != now - 1 and told.begun[i] != now:
                     return RETURNED, now - first, i
-                if counts.cursor[i] == samples.points.shape[1] - 2:
+                if counts.cursor[i] == samples.points.shape[0] - 2:
                     return PAUSED, now - first, 0
         hear(links, air, counts, False, terms, awake, place, now)
         for i in range(nodes):
