@@ -126,7 +126,7 @@ class CompiledKernel(NamedTuple):
     unit: bool = False
     """Whether kappa(x, x) = 1 for all x."""
     diagonal: Compiled | None = None  # DIAGONAL
-    """kappa(x, x) where it is not 1; without it learners that ask for norms of elements live agent by agent."""
+    """kappa(x, x) where it is not 1; without it the kernel's method is asked."""
 
 
 class CompiledLoss(NamedTuple):

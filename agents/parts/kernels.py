@@ -32,7 +32,7 @@ LARGEST_DEGREE = 100
 class Kernel(Protocol):
     """A positive semidefinite function of two points, evaluated for all pairs of two sets of points.
 
-    A kernel that has ``compiled -> CompiledKernel`` besides takes part in compiled rounds.
+    A kernel that has ``compiled -> CompiledKernel`` besides is called as fast as compiled rounds are; others in Python.
     """
 
     @property

@@ -35,7 +35,7 @@ Task = Literal["regression", "binary", "multiclass"]
 class Loss(Protocol):
     """A convex function of the prediction; logistic losses have `probabilities` besides (`ProbabilisticLoss`).
 
-    A loss that has ``compiled -> CompiledLoss`` besides takes part in compiled rounds.
+    A loss that has ``compiled -> CompiledLoss`` besides is called as fast as compiled rounds are; others in Python.
     """
 
     @property

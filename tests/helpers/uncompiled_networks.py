@@ -1,0 +1,45 @@
+"""Small networks whose digests are told: by compiled rounds, and by their text as Python."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kernelswarm import simulate
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+
+KERNEL = {"name": "gaussian", "bandwidth": 0.3}
+POLK = {"name": "polk", "step_size": 0.2, "kernel": KERNEL}
+LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}}
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "symmetric, implicit": {},
+    "one-sided, explicit": {"protocol": {"name": "consensus", "as_published": True}},
+    "proximity, mini-batches": {"protocol": "proximity", "learner": {**POLK, "batch_size": 2}},
+    "lossy": {"links": LINKS},
+    "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
+    "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
+    "plain Python": {
+        "learner": {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()},
+        "protocol": PlainConsensus(0.1),
+    },
+}
+
+
+def digests() -> dict[str, Any]:
+    """Return what summaries say of the models."""
+    usual: dict[str, Any] = {
+        "topology": {"name": "ring", "nodes": 4},
+        "stream": "sine_regression",
+        "learner": POLK,
+        "protocol": "consensus",
+        "rounds": 5,
+        "seed": 1,
+        "evaluation": {"local_samples": 20, "global_samples": 20},
+    }
+    return {name: simulate(**{**usual, **tables}).summary["digest"] for name, tables in NETWORKS.items()}
+
+
+def tell() -> None:
+    """Print them."""
+    print(json.dumps(digests()))
