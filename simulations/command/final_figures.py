@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.command.told import duration
+from kernelswarm.simulations.ground.wording import called
 from kernelswarm.simulations.records.target_units import measured_in, own_error
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def as_text(result: Result, width: int = 100) -> str:
     from kernelswarm.simulations.records.series import TWINS, repeated
 
     summary, final = result.summary, result.final
-    lines = [("protocol", f"{summary['protocol']} on {summary['topology']}, {summary['nodes']:,} nodes")]
+    lines = [("protocol", f"{summary['protocol']} on {called(result.config['topology'])}, {summary['nodes']:,} nodes")]
     compiled = summary.get("compile_seconds") or 0.0
     after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
     seconds = summary["wall_seconds"] - compiled

@@ -61,12 +61,13 @@ def chosen_network(rows: Rows, nodes: int) -> Chosen:
         named = zip(found.tolist(), map(toml, in_order(rows.ids).tolist()), strict=True)
         lines = [
             'name = "nearest_neighbors"',
-            "neighbors = 4           # nodes near one another learn alike; erdos_renyi has shorter ways to all others",
+            "neighbors = 4           # best on each node's own data; on those of all nodes erdos_renyi is",
             f"positions = [           # {unit}by {called}",
             *(f"    [{x:.6g}, {y:.6g}],  # {name}" for (x, y), name in named),
             "]",
         ]
-        return Chosen("\n".join(lines), f"nearest_neighbors, by {called}")
+        why = "which serve the data of a node's own; where each is to know those of all, take erdos_renyi"
+        return Chosen("\n".join(lines), f"nearest_neighbors, by {called}, {why}")
     if nodes <= LARGEST_RING:
         return Chosen(f'name = "ring"\nnodes = {nodes}', "ring")
     across = f"since a ring of {nodes:,} would be {nodes // 2:,} steps across"

@@ -80,9 +80,7 @@ def title(result: Result) -> str:
     config, count = result.config, result.graph.number_of_nodes()
     protocol, stream, learner = (config.get(part, {}) for part in ("protocol", "stream", "learner"))
     form = protocol.get("form", "as published" if protocol.get("as_published") else "")
-    topology = str(result.summary.get("topology") or config.get("topology", {}).get("name", "network")).replace(
-        "_", " "
-    )
+    topology = style.called(config.get("topology") or result.summary.get("topology") or "network")
     about = [
         str(protocol.get("name", "")) + (f" ({form.replace('_', '-')})" if form else ""),
         f"{topology}, {count} node{'s' if count != 1 else ''}",

@@ -7,12 +7,12 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.ground import wording
 from kernelswarm.simulations.records.target_units import SHARE, unit_of
 
 if TYPE_CHECKING:
@@ -300,7 +300,6 @@ def called(table: Any) -> str:
     >>> called("sensor_field"), called({"name": "file", "path": "data/wine.csv", "epochs": 3})
     ('sensor field', 'wine.csv')
     """
-    found = table if isinstance(table, Mapping) else {"name": table}
-    if found.get("name") == "file" and found.get("path"):
-        return Path(str(found["path"])).name
-    return str(found.get("name", "")).replace("_", " ")
+    name = table.get("name", "") if isinstance(table, Mapping) else table
+    found = wording.called(table)
+    return found.replace("_", " ") if found == name else found

@@ -144,6 +144,20 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def called(table: Any) -> str:
+    """Return the name of a part that a table, or its name alone, describes: of one from a file, the file's name.
+
+    Examples
+    --------
+    >>> called("sensor_field"), called({"name": "file", "path": "data/red_wine.csv", "epochs": 3})
+    ('sensor_field', 'red_wine.csv')
+    """
+    found = table if isinstance(table, Mapping) else {"name": table}
+    if found.get("name") == "file" and found.get("path"):
+        return Path(str(found["path"])).name
+    return str(found.get("name", ""))
+
+
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that stand without quotes in a file."""
 

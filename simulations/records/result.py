@@ -13,6 +13,7 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.ground.node_names import Name, node_names
+from kernelswarm.simulations.ground.wording import called
 from kernelswarm.simulations.records.graph_on_demand import GraphOnDemand, adjacency_of
 from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
 from kernelswarm.simulations.records.target_units import measured_in, own_error
@@ -77,8 +78,9 @@ class Result:
         status = self.summary.get("status", "unfinished")
         if status == "stopped early":
             status += f" after round {self.summary['rounds']:,}"
+        topology = called(self.config.get("topology") or self.summary.get("topology", "?"))
         name = (
-            f"Result({self.summary.get('protocol', '?')} on {self.summary.get('topology', '?')}, "
+            f"Result({self.summary.get('protocol', '?')} on {topology}, "
             f"{self.adjacency.number_of_nodes()} nodes, {count} evaluation{'' if count == 1 else 's'}, {status})"
         )
         shown = [(key, self.final.get(key)) for key in FINAL]

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 def title(result: Result) -> str:
-    """Return what a run is called: its protocol, network, data and learner."""
-    config, summary = result.config, result.summary
+    """Return what a run is called: its protocol, network, data and learner, of files by their names."""
+    config = result.config
     names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
-    names[1] = str(summary.get("topology") or names[1]).replace("_", " ")
     return " · ".join(name for name in names if name)
 
 

@@ -209,7 +209,8 @@ def test_stations_that_the_data_place_are_joined_to_the_nearest(call: Command) -
     lines = [f"s{k:03},{a:.4f},{b:.4f},{draws.normal():.3f}" for k, (a, b) in enumerate(places) for _ in range(40)]
     Path("data.csv").write_text("station,Latitude,Lon,y\n" + "\n".join(lines))
     answer = call("init", "--data", "data.csv", "--nodes", "station")
-    assert 'network: nearest_neighbors, by "Latitude" and "Lon"\n' in answer.out
+    assert 'network: nearest_neighbors, by "Latitude" and "Lon", which serve the data of a node\'s own; ' in answer.out
+    assert "where each is to know those of all, take erdos_renyi\n" in answer.out
     network = build_topology(Experiment.from_file("experiment.toml"))
     east = places[:, 1] * np.cos(np.deg2rad(places[:, 0].mean()))  # shorter than a degree of latitude
     flat = np.column_stack([east, places[:, 0]])

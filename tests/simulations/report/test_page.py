@@ -247,13 +247,13 @@ def test_what_would_be_too_much_is_left_out_and_said(
 
 def test_text_of_files_stays_text(result: Result, tmp_path: Path) -> None:
     named = Result(
-        {**result.config, "note": EVIL},
+        {**result.config, "note": EVIL, "topology": {"name": EVIL}},
         result.graph,
         result.nodes,
         result.network,
         result.edges,
         result.models,
-        {**result.summary, "topology": EVIL, "verdict": {"worse_than_constant": EVIL}},
+        {**result.summary, "verdict": {"worse_than_constant": EVIL}},
         DataDescription(nodes=np.array([f"{EVIL}{node}" for node in range(5)])),
     )
     found = page_of(run_folder.write(named, tmp_path / "run"))
