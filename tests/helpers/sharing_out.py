@@ -45,6 +45,7 @@ TOGETHER = {
         "tests/simulations/backends/test_semaphores.py",
         "tests/simulations/running/test_recovery.py",
         # A Ray more takes ten seconds of a core.
+        "tests/simulations/backends/starting/test_shared_memory.py::test_it_is_what_ray_makes",
         "tests/contracts/test_every_part.py::test_contract_of_backends",
         "tests/contracts/test_learners_on_networks.py::test_ray_has_the_serial_backends_bits",
         "tests/contracts/test_learners_on_networks.py::test_ray_and_a_resumed_run_have_the_serial_backends_bits",
