@@ -43,6 +43,7 @@ from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
+from tests.helpers.plain_parts import PlainConsensus, PlainProximity, PlainSquared
 
 pytestmark = pytest.mark.usefixtures("kept_ray")
 
@@ -152,6 +153,14 @@ def test_vectors_have_the_serial_backends_bits(backend):
         return open_network(tried).plans  # they send 20 kB to each neighbour
 
     assert_same(on_ray(backend, make), serially(make))
+
+
+@pytest.mark.parametrize("protocol", [PlainConsensus(0.1), PlainProximity()], ids=["no duals", "duals"])
+def test_parts_in_plain_python_have_the_serial_backends_bits(protocol):
+    def make():
+        return plans_of(protocol, loss=PlainSquared())
+
+    assert_same(on_ray(Ray(nodes_per_actor=2), make), serially(make))
 
 
 @pytest.mark.parametrize("backend", [Ray(), Ray(nodes_per_actor=2)], ids=["one", "two"])

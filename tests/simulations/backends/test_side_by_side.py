@@ -27,6 +27,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.helpers.brittle import Brittle
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
 
 POLK = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 FEATURES = {**POLK, "name": "random_features", "features": 12}
@@ -82,6 +83,7 @@ def same(one: Any, other: Any) -> bool:
         {"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}},
         {"protocol": "diffusion", "learner": FEATURES, "links": LINKS},
         {"protocol": "stacking"},
+        {"learner": {**POLK, "loss": PlainSquared(), "kernel": PlainGaussian()}, "protocol": PlainConsensus(0.1)},
     ],
     ids=str,
 )
