@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.ground.callbacks import called
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Clip
@@ -249,7 +250,7 @@ class Inbox:
         links = self._conditions.links
         noise, bound = links.noise_on("points"), links.clip.points
         first, second = self._own_key
-        distort(vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
+        called(distort, vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
     def _changed_points(self, points: Array, e: int, sent: int) -> Array:
         """Return points that a neighbour drew in a round as the links change them, for all whom it tells alike."""
@@ -258,7 +259,7 @@ class Inbox:
         links, (first, second) = self._conditions.links, self._sender_keys[e]
         changed = np.array(points)
         noise, bound = links.noise_on("points"), links.clip.points
-        distort(changed, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
+        called(distort, changed, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
         return changed
 
     def _distort(self, packet: Packet, e: int, sent: int) -> None:
@@ -270,7 +271,7 @@ class Inbox:
             if values is None:
                 continue
             said = np.array(values[:, : self._outputs], order="C")
-            distort(said, bound, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
+            called(distort, said, bound, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
             loads = values[:, self._outputs :]
             if links.bits != EXACT:
                 loads = coarse(loads)

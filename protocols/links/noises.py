@@ -36,7 +36,7 @@ class Noise(Protocol):
 
     @property
     def quantile(self) -> Compiled:
-        """The compiled function of the signature QUANTILE."""
+        """The function of the signature QUANTILE, compiled or in plain Python."""
         ...
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.ground.callbacks import called
 from kernelswarm.protocols.links.distortion import EXACT, distort
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import bytes_of
@@ -185,8 +186,8 @@ class TravellingSamples:
         quantile = address(links.noise.quantile, QUANTILE)
         points, targets = np.array(points, order="C"), np.array(targets, dtype=np.float64, order="C")
         noise, bound = links.noise_on("points"), links.clip.points
-        distort(points, bound, noise, quantile, links.bits, first, second, now, POINTS)
+        called(distort, points, bound, noise, quantile, links.bits, first, second, now, POINTS)
         if not self._classes:
             noise, bound = links.noise_on("values"), links.clip.values
-            distort(targets, bound, noise, quantile, links.bits, first, second, now, TARGETS)
+            called(distort, targets, bound, noise, quantile, links.bits, first, second, now, TARGETS)
         return points, targets

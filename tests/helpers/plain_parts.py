@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernelswarm.agents.parts.losses import Logistic, Squared
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
+from kernelswarm.protocols.links.noises import Gaussian as Noise
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.streams.contract import NodeSource, Source
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
@@ -69,6 +70,16 @@ class PlainGaussian:
 
     def diagonal(self, points: Array) -> Array:
         return np.full(len(points), 2.0)
+
+
+@dataclass(frozen=True)
+class PlainNoise(Noise):
+    """Uniform noise, whose quantile function is plain."""
+
+    @property
+    def quantile(self) -> Callable[[float, float], float]:  # type: ignore[override]
+        """The quantile function."""
+        return lambda u, v: 2.0 * u - 1.0
 
 
 class Strengths(NamedTuple):

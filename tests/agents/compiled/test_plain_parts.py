@@ -28,6 +28,7 @@ from tests.helpers.plain_parts import (
     PlainConsensus,
     PlainGaussian,
     PlainLogistic,
+    PlainNoise,
     PlainProximity,
     PlainSquared,
 )
@@ -111,6 +112,13 @@ def test_a_protocol(kind: Any, form: str, step: str) -> None:
         assert_same_bits(POLK, kind(gamma=Bound(0.05), dual_max=0.5, form=form, step=step))
     else:
         assert_same_bits(POLK, kind(0.1, form=form, step=step))
+
+
+def test_a_noise() -> None:
+    described = small_network(POLK, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    noisy = described.with_changes({"links": {"noise": PlainNoise(0.1)}})
+    told = [simulate(replace(noisy, backend=Halves(4, compiled))).summary["digest"] for compiled in (True, False)]
+    assert told[0] == told[1] != simulate(described).summary["digest"]
 
 
 def test_all_parts_at_once() -> None:
