@@ -167,10 +167,17 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
 def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
     """Return what each learner hands over, the same object for equal learners."""
     found: dict[Learner, CompiledLearner] = {}
-    for learner in learners:
+    known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
+    for learner in different(learners):
         if learner not in found:
             found[learner] = handed_over(learner, "learner")
-    return [found[learner] for learner in learners]
+        known[id(learner)] = found[learner]
+    return [known[id(learner)] for learner in learners]
+
+
+def different(learners: Sequence[Learner]) -> list[Learner]:
+    """Return the learners that are not one and the same object."""
+    return list({id(learner): learner for learner in learners}.values())
 
 
 def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:

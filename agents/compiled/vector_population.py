@@ -7,7 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
-from kernelswarm.agents.compiled.arrays import Flight, kinds_of, learner_forms, links_of, outside_of, states_of
+from kernelswarm.agents.compiled.arrays import (
+    Flight,
+    different,
+    kinds_of,
+    learner_forms,
+    links_of,
+    outside_of,
+    states_of,
+)
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors

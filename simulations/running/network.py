@@ -154,6 +154,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if source.calendars is not None and rule.offline is None:
         found, ends = absences(source.calendars, labels, source.epochs, sizes, experiment.rounds)
         conditions = replace(conditions, absences=found)
+    ideal = conditions.ideal
     slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
@@ -174,7 +175,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     outputs=count,
                     evaluated=tuple(evaluated) if pooled else (evaluated[place],),
                     steps=size * len(labels) // learners[label].batch_size if pooled else 1,
-                    conditions=None if pooled or conditions.ideal else conditions,
+                    conditions=None if pooled or ideal else conditions,
                     whole=not isinstance(pool, TravellingSamples),
                 )
             )
@@ -298,7 +299,7 @@ def _neighborhood(
     neighbors = tuple(map(labels.__getitem__, others))
     distances = differences = None
     if source.locations is not None:
-        distances = np.linalg.norm(source.locations[others] - source.locations[place], axis=1)
+        distances = np.sqrt(np.sum((source.locations[others] - source.locations[place]) ** 2, axis=1))
     if source.differences is not None:
         differences = source.differences(place, others)
     return Neighborhood(
