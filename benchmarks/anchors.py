@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 
 ETA, SHRINK = 0.1, 1.0 - 0.1 * 1e-6
 FEATURES = 100
-NODE_ROUNDS = {"linear": 1_000_000, "random_features": 200_000}
+NODE_ROUNDS = {"linear": 1_000_000, "random_features": 100_000}
 LEARNERS: dict[str, dict[str, Any]] = {
     "linear": {"name": "linear"},
     "random_features": {"name": "random_features", "features": FEATURES, "kernel": {"name": "gaussian"}},
