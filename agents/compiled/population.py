@@ -16,7 +16,6 @@ from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, SINGLE_STEPS
 from kernelswarm.agents.compiled.arrays import (
     Flight,
     coupling_of,
-    different,
     find_states,
     hear,
     heard_edges,

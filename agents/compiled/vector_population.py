@@ -9,7 +9,6 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import (
     Flight,
-    different,
     kinds_of,
     learner_forms,
     links_of,
