@@ -1,8 +1,8 @@
 """Lose two of four machines of a Ray cluster, at different rounds, and compare the models with the serial backend's.
 
-The machines are raylets of one core each on this one. A small network in blocks lives in bad weather, with nodes that
-forget when they leave, so that all that there is to restore is restored. Exits with 1 unless the models are the serial
-ones, bit for bit.
+The machines are raylets of one core each on this one. A small network in blocks lives on unreliable links, with nodes
+that forget when they leave, so that all that there is to restore is restored. Exits with 1 unless the models are the
+serial ones, bit for bit.
 
     python benchmarks/lost_machines.py
     python benchmarks/lost_machines.py --nodes 24 --rounds 3000
@@ -35,7 +35,7 @@ LOST = (0.3, 0.7)
 
 
 def described(nodes: int, rounds: int) -> Experiment:
-    """Return a network in bad weather."""
+    """Return a network on unreliable links."""
     return Experiment.from_dict(
         {
             "rounds": rounds,
@@ -45,7 +45,7 @@ def described(nodes: int, rounds: int) -> Experiment:
             "stream": {"name": "sine_regression", "noise": 0.3},
             "learner": {"name": "polk", "step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.1}},
             "protocol": {"name": "proximity"},
-            "links": {"loss": 0.2, "delay": {"name": "geometric", "mean": 1.0}, "silence": "last"},
+            "links": {"loss": 0.2, "delay": {"name": "geometric", "mean": 1.0}, "on_missing": "repeat"},
             "clock": {"name": "churn", "leaves": 0.01, "returns": 0.2, "memory": False},
         }
     )

@@ -1,4 +1,4 @@
-"""Time and memory of mobile networks in bad weather against their size: 300 to 10,000 nodes, serial or on Ray.
+"""Time and memory of mobile networks on unreliable links against their size: 300 to 10,000 nodes, serial or on Ray.
 
 Nodes walk about the unit square and talk within a radius that gives each some ten neighbours at a time; a fifth of the
 messages is lost, the others are late by two rounds on average (geometric). The network is that of all pairs that meet
@@ -30,12 +30,12 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.graphs.schedules.meetings import meetings
+from kernelswarm.graphs.schedules.contacts import contact_graph
 from kernelswarm.graphs.schedules.random_schedules import Mobile
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.round.model_arrays import digest, model_arrays
 from kernelswarm.simulations.running.network import open_network
 
@@ -46,7 +46,7 @@ WARM = 20  # rounds before those that are timed
 
 def walk_of(seed: int) -> np.random.Generator:
     """Return the generator from which the schedule of an experiment with this seed begins."""
-    return np.random.default_rng(tuple(generator(seed, Role.WEATHER).integers(2**32, size=2).tolist()))
+    return np.random.default_rng(tuple(generator(seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()))
 
 
 def joined(graph: nx.Graph[int]) -> nx.Graph[int]:
@@ -62,7 +62,7 @@ def described(nodes: int, rounds: int, speed: float) -> Experiment:
     found = Experiment.from_dict(
         {
             "rounds": rounds,
-            "topology": joined(meetings(schedule, nodes, rounds, walk_of(0))),
+            "topology": joined(contact_graph(schedule, nodes, rounds, walk_of(0))),
             "stream": {"name": "sine_regression", "noise": 0.3},
             "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
             "protocol": {"name": "consensus"},

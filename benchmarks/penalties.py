@@ -12,7 +12,7 @@ import argparse
 import networkx as nx
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 
 GRAPHS = {
     "ring": nx.cycle_graph(8),

@@ -56,7 +56,7 @@ os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_worker_niceness="0", RAY_task
 import ray
 if same:
     import kernelswarm.simulations.command.cli, kernelswarm.simulations.running.run, ray.dag
-    import kernelswarm.agents.learners.polk, kernelswarm.simulations.backends.rehearsal, numba.np.arraymath
+    import kernelswarm.agents.learners.polk, kernelswarm.simulations.backends.cache_warmup, numba.np.arraymath
 
 class Bare:
     def __init__(self):

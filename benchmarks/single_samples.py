@@ -23,8 +23,8 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.arithmetic import kernel_formulas
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, loss_derivatives_at
+from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, loss_derivatives_at
+from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.polk import Polk, PolkState

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm import Experiment
 from kernelswarm.protocols.contract import Rule
-from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.suggestion.ranges import ranges

@@ -1,10 +1,10 @@
 """Node-rounds a second of protocols that send vectors: a ring of 20 nodes, 100 random features, one sample a round.
 
 Compiled rounds beside those of single nodes, and beside one-sided explicit consensus with the same features; then the
-same in the weather of `benchmarks/weather.py`, beside ideal links. All turns alternate in one process, in processor
-time.
+same on the lossy links of `benchmarks/lossy_rounds.py`, beside ideal ones. All turns alternate in one process, in
+processor time.
 
-    python benchmarks/vector_rounds.py [--weather]
+    python benchmarks/vector_rounds.py [--lossy]
 """
 
 import argparse
@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from lossy_rounds import CONDITIONS
 from threadpoolctl import threadpool_limits
-from weather import WEATHERS
 
 from kernelswarm import Experiment
 from kernelswarm.simulations.round.block import Block
@@ -44,13 +44,13 @@ PROTOCOLS: list[dict[str, object]] = [
 MIXED: dict[str, dict[str, object]] = {
     "raker, 5 x 20": {"name": "raker", "features": 20, "kernel": {"name": "gaussian", "bandwidth": 0.7746}},
 }
-IN_WEATHER = ("diffusion", "gradient_tracking", "odkla", "mocha", "dkla", "diffusion_rls")
+ON_LOSSY_LINKS = ("diffusion", "gradient_tracking", "odkla", "mocha", "dkla", "diffusion_rls")
 
 
 def block(
-    learner: dict[str, object], protocol: dict[str, object], compiled: bool, weather: Mapping[str, Any] = IDEAL
+    learner: dict[str, object], protocol: dict[str, object], compiled: bool, conditions: Mapping[str, Any] = IDEAL
 ) -> Block:
-    described = {"topology": {"name": "ring", "nodes": NODES}, "stream": "sine_regression", **weather}
+    described = {"topology": {"name": "ring", "nodes": NODES}, "stream": "sine_regression", **conditions}
     network = open_network(Experiment.from_dict({**described, "learner": learner, "protocol": protocol}))
     made = Block(network.plans, compiled)
     made.run(100)
@@ -78,15 +78,15 @@ def ideal() -> None:
             print(f"| {called} | {words} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {part:.0%} |", flush=True)
 
 
-def weathered() -> None:
-    """Print the table of rounds in the weather."""
-    print("| protocol | weather | compiled, node-rounds/s | node by node | ratio | times plain |")
+def lossy() -> None:
+    """Print the table of rounds on unreliable links."""
+    print("| protocol | links and clock | compiled, node-rounds/s | node by node | ratio | times plain |")
     print("|---|---|---:|---:|---:|---:|")
     learner = next(iter(LEARNERS.values()))
-    for protocol in ({"name": name} for name in IN_WEATHER):
+    for protocol in ({"name": name} for name in ON_LOSSY_LINKS):
         plain = block(learner, protocol, True)
-        for called, weather in WEATHERS.items():
-            together, alone = block(learner, protocol, True, weather), block(learner, protocol, False, weather)
+        for called, conditions in CONDITIONS.items():
+            together, alone = block(learner, protocol, True, conditions), block(learner, protocol, False, conditions)
             turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(plain, ROUNDS)) for _ in range(TURNS)]
             fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
             ratio = statistics.median(turn[0] / turn[1] for turn in turns)
@@ -98,13 +98,13 @@ def weathered() -> None:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--weather", action="store_true", help="the second table alone")
-    alone = parser.parse_args().weather
+    parser.add_argument("--lossy", action="store_true", help="the second table alone")
+    alone = parser.parse_args().lossy
     print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with threadpool_limits(1):
         if not alone:
             ideal()
-        weathered()
+        lossy()
     print(f"load after: {os.getloadavg()[0]:.1f}")
 
 

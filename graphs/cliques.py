@@ -8,8 +8,8 @@ import networkx as nx
 import numpy as np
 
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
+from kernelswarm.graphs.factors import factor_pair
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.sides import sides
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.refused_key import RefusedKey
 
@@ -41,12 +41,12 @@ class Caveman:
     def __post_init__(self) -> None:
         if self.cliques is self.clique_size is self.nodes is None:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
-        nodes, _, size = sides(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
+        nodes, _, size = factor_pair(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
         require_edges("clique_size", size, nodes * (size - 1) / 2)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the cliques; the generator is not used."""
-        nodes, cliques, size = sides(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
+        nodes, cliques, size = factor_pair(self.nodes, self.cliques, self.clique_size, ("cliques", "clique_size"), 3)
         if cliques == 1:
             return from_edges(nodes, nx.complete_graph(nodes).edges, circle(nodes))
         reach = 0.7 * np.sin(np.pi / cliques)  # a clique's radius against the ring's; 1 would let the cliques touch

@@ -41,7 +41,7 @@ def round_cost(
     batch_size: int | Sequence[int],
     form: Literal["one_sided", "symmetric"] = "one_sided",
     duals: bool = False,
-    loads: bool = False,
+    row_sums: bool = False,
 ) -> RoundCost:
     """Count what one round sends when neighbors talk, as under consensus and proximity.
 
@@ -62,7 +62,7 @@ def round_cost(
         Whose samples enter a node's gradient: its own, or its neighbors' too.
     duals : bool
         Whether edges have dual variables, as under proximity; only the symmetric form sends them.
-    loads : bool
+    row_sums : bool
         Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
     """
     degrees = Adjacency.of(network).degrees
@@ -70,7 +70,7 @@ def round_cost(
     samples = int((degrees * np.asarray(batch_size)).sum())  # those of a node count once for each of its neighbors
     if form == "one_sided":
         return RoundCost(directed_edges, samples * (inputs + outputs))
-    each = inputs + 2 * outputs + (2 if loads else 0)
+    each = inputs + 2 * outputs + (2 if row_sums else 0)
     return RoundCost(directed_edges, samples * each + (directed_edges if duals else 0))
 
 

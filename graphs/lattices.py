@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
+from kernelswarm.graphs.factors import factor_pair
 from kernelswarm.graphs.layout import fit
-from kernelswarm.graphs.sides import sides
 from kernelswarm.graphs.topology import DEFAULT_NODES
 
 
@@ -33,11 +33,11 @@ class Grid:
     def __post_init__(self) -> None:
         if self.rows is self.columns is self.nodes is None:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
-        sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the grid; the generator is not used."""
-        nodes, rows, columns = sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         column, row = np.meshgrid(np.arange(columns), np.arange(rows))
         positions = fit(np.column_stack([column.ravel(), -row.ravel()]).astype(np.float64))
         return from_edges(nodes, _lattice(rows, columns, wrap=False), positions)
@@ -65,11 +65,11 @@ class Torus:
     def __post_init__(self) -> None:
         if self.rows is self.columns is self.nodes is None:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
-        sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the torus; the generator is not used."""
-        nodes, rows, columns = sides(self.nodes, self.rows, self.columns, ("rows", "columns"))
+        nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         return from_edges(nodes, _lattice(rows, columns, wrap=True), _rings(rows, columns))
 
 

@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.redraw import draw_until_connected, require_attempts
+from kernelswarm.graphs.resampling import draw_until_connected, require_attempts
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
 from kernelswarm.refused_key import RefusedKey
 

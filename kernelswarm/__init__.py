@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.animation.animate import animate
     from kernelswarm.simulations.comparison.compare import compare
     from kernelswarm.simulations.comparison.compare import read as read_comparison
+    from kernelswarm.simulations.core.errors import InputError, SimulationError
     from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
     from kernelswarm.simulations.estimators.incremental import IncrementalClassifier, IncrementalRegressor
     from kernelswarm.simulations.estimators.kernel_features import BudgetedKernelFeatures, OnlineKernelFeatures
     from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
     from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
     from kernelswarm.simulations.experiment.keywords import build_experiment
-    from kernelswarm.simulations.experiment.naming import listed_parts_only
     from kernelswarm.simulations.experiment.parts import build as build_part
+    from kernelswarm.simulations.experiment.registry import listed_parts_only
     from kernelswarm.simulations.figures.model_plot import plot_model
     from kernelswarm.simulations.figures.plots import draw, draw_comparison
-    from kernelswarm.simulations.ground.errors import InputError, SimulationError
     from kernelswarm.simulations.models.model import Model
     from kernelswarm.simulations.models.model_files import save as save_model
     from kernelswarm.simulations.observing.progress import Progress
@@ -61,7 +61,7 @@ _PLACES = {
     "Experiment": "experiment.experiment:Experiment",
     "IncrementalClassifier": "estimators.incremental:IncrementalClassifier",
     "IncrementalRegressor": "estimators.incremental:IncrementalRegressor",
-    "InputError": "ground.errors:InputError",
+    "InputError": "core.errors:InputError",
     "KernelClassifier": "estimators.second_order:KernelClassifier",
     "KernelRegressor": "estimators.second_order:KernelRegressor",
     "Model": "models.model:Model",
@@ -72,7 +72,7 @@ _PLACES = {
     "Progress": "observing.progress:Progress",
     "Result": "records.result:Result",
     "Simulation": "running.simulation:Simulation",
-    "SimulationError": "ground.errors:SimulationError",
+    "SimulationError": "core.errors:SimulationError",
     "State": "observing.state:State",
     "Suggestion": "suggestion.suggest:Suggestion",
     "animate": "animation.animate:animate",
@@ -81,7 +81,7 @@ _PLACES = {
     "compare": "comparison.compare:compare",
     "draw": "figures.plots:draw",
     "draw_comparison": "figures.plots:draw_comparison",
-    "listed_parts_only": "experiment.naming:listed_parts_only",
+    "listed_parts_only": "experiment.registry:listed_parts_only",
     "load_model": "records.model_loading:load",
     "plot_model": "figures.model_plot:plot_model",
     "read_comparison": "comparison.compare:read",

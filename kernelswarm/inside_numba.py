@@ -84,13 +84,13 @@ def _compiles() -> bool:
 COMPILES = _compiles()
 """Whether functions are compiled; otherwise each is what Python makes of it."""
 
-Dispatcher: Any = _found("core.registry", "CPUDispatcher") or object
+NumbaDispatcher: Any = _found("core.registry", "CPUDispatcher") or object
 """The class of numba's compiled functions."""
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return those options of a compiled function that numba knows; of ``_nrt`` False, no references are counted."""
-    known: Any = getattr(getattr(Dispatcher, "targetdescr", None), "options", None)
+    known: Any = getattr(getattr(NumbaDispatcher, "targetdescr", None), "options", None)
     unknown = [name for name in options if not hasattr(known, name)]
     for name in unknown:
         _say(f"option {name}", "functions are compiled without it, which takes longer")

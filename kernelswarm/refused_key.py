@@ -16,7 +16,7 @@ class RefusedKey(ValueError):
     ----------
     key : str
         The key as the part's table has it: ``rank``, or within a part of it, ``gamma.scale``.
-    told : str
+    message : str
         What follows the key: the value, the rule and the remedy. Where the value is a part, only the rule and the
         remedy.
     part : object, optional
@@ -28,10 +28,10 @@ class RefusedKey(ValueError):
     'rank = 0 must be at least 1: 5 to 50 are usual'
     """
 
-    def __init__(self, key: str, told: str, part: object = None) -> None:
-        super().__init__(key, told, part)
+    def __init__(self, key: str, message: str, part: object = None) -> None:
+        super().__init__(key, message, part)
         self.key = key
-        self.told = told
+        self.message = message
         self.part = part
 
     def __str__(self) -> str:
@@ -43,4 +43,4 @@ class RefusedKey(ValueError):
         ``written`` says how a part is written there.
         """
         where = path if self.key == alone else f"{path}.{self.key}" if path else self.key
-        return f"{where} {self.told}" if self.part is None else f"{where} = {written(self.part)} {self.told}"
+        return f"{where} {self.message}" if self.part is None else f"{where} = {written(self.part)} {self.message}"

@@ -55,15 +55,17 @@ class Batch:
     def init(self, neighborhood: Neighborhood) -> None:
         """Return no state."""
 
-    def couple(self, links: None, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: None, own: Array, answers: Array) -> Pull:
         """Return no coupling."""
         return Pull(np.zeros_like(answers), np.zeros(answers.shape[:2]))
 
-    def couple_back(self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+    def coupling_gradient_at_neighbor(
+        self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float
+    ) -> Pull:
         """Return no coupling."""
         return Pull(np.zeros_like(mine), np.zeros(len(mine)))
 
-    def advance(self, links: None, gaps: Array, excess: Array | None, eta: float, round: int) -> None:
+    def advance(self, links: None, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> None:
         """Return no state."""
 
     def duals(self, links: None) -> None:

@@ -8,7 +8,7 @@ holds below 2^32, so that no product overflows.
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -22,21 +22,21 @@ def key_of(seed: int) -> tuple[float, float]:
     return float(first), float(second)
 
 
-@jitted
+@cached_njit
 def uniform(first: int, second: int, place: int) -> float:
     """Return the number at ``place`` of the sequence of a key, a multiple of 2^-53 uniform in [0, 1)."""
     high, low = threefry(first, second, place & WORD, place >> 32)
     return ((high >> 5) * 67108864.0 + (low >> 6)) / 9007199254740992.0  # 27 bits, then 26
 
 
-@inlined
+@inline_always
 def pair(first: int, second: int, place: int) -> tuple[float, float]:
     """Return two independent numbers at ``place`` of the sequence of a key, multiples of 2^-32 uniform in [0, 1)."""
     high, low = threefry(first, second, place & WORD, place >> 32)
     return high / 4294967296.0, low / 4294967296.0
 
 
-@inlined
+@inline_always
 def threefry(first: int, second: int, left: int, right: int) -> tuple[int, int]:
     """Encrypt two 32-bit words under a key of two."""
     third = PARITY ^ first ^ second
@@ -53,7 +53,7 @@ def threefry(first: int, second: int, left: int, right: int) -> tuple[int, int]:
     return (left + third) & WORD, (right + first + 5) & WORD
 
 
-@jitted
+@cached_njit
 def _four_rounds(left: int, right: int, a: int, b: int, c: int, d: int) -> tuple[int, int]:
     left, right = _round(left, right, a)
     left, right = _round(left, right, b)
@@ -61,7 +61,7 @@ def _four_rounds(left: int, right: int, a: int, b: int, c: int, d: int) -> tuple
     return _round(left, right, d)
 
 
-@inlined
+@inline_always
 def _round(left: int, right: int, rotation: int) -> tuple[int, int]:
     left = (left + right) & WORD
     right = ((right << rotation) & WORD) | (right >> (32 - rotation))

@@ -24,27 +24,34 @@ from kernelswarm.protocols.first_class import (
 
 Array = npt.NDArray[np.float64]
 
-COUPLE = types.void(NUMBERS, MATRIX, MATRIX, CUBE, CUBE_OUT, MATRIX_OUT)
-"""``couple(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradients (deg, b, C), curvatures (deg, b))``
-fills the last two."""
+COUPLING_GRADIENT = types.void(NUMBERS, MATRIX, MATRIX, CUBE, CUBE_OUT, MATRIX_OUT)
+"""``coupling_gradient(numbers, links (k, deg), own (b, C), answers (deg, b, C), gradients (deg, b, C), curvatures
+(deg, b))`` fills the last two."""
 
-COUPLE_BACK = types.void(NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MATRIX, MATRIX_OUT, VECTOR_OUT)
-"""``couple_back(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradients (b, C), curvatures (b,))`` fills
-the last two."""
+COUPLING_GRADIENT_AT_NEIGHBOR = types.void(
+    NUMBERS, MATRIX, types.int64, types.float64, MATRIX, MATRIX, MATRIX_OUT, VECTOR_OUT
+)
+"""``coupling_gradient_at_neighbor(numbers, links, neighbor, dual, mine (b, C), theirs (b, C), gradients (b, C),
+curvatures (b,))`` fills the last two."""
 
-GAPS = types.void(MATRIX, CUBE, VECTOR_OUT)
-"""``gaps(own (b, C), answers (deg, b, C), gaps (deg,))`` fills the last with the mean constraint values."""
+CONSTRAINT_VALUES = types.void(MATRIX, CUBE, VECTOR_OUT)
+"""``constraint_values(own (b, C), answers (deg, b, C), constraint_values (deg,))`` fills the last with their means."""
 
 ADVANCE = types.void(
     TOOLS, NUMBERS, MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64, types.int64
 )
-"""``advance(tools, numbers, links, gaps (deg,), excess (deg,), eta, curvature, batch_size, round)`` changes the links;
-the excess losses are (0,) where the protocol does not compare them."""
+"""``advance(tools, numbers, links, constraint_values (deg,), excess_loss (deg,), eta, curvature, batch_size, round)``
+changes the links; the excess losses are (0,) where the protocol does not compare them."""
 
 NEXT_TOLERANCES = types.void(NUMBERS, NUMBERS, types.float64, types.int64, VECTOR_OUT, VECTOR_OUT)
-"""``next(numbers, excess (deg,), curvature, round, tolerances (deg,), averages (deg,))`` changes the last two."""
+"""``next(numbers, excess_loss (deg,), curvature, round, tolerances (deg,), averages (deg,))`` changes the last two."""
 
-couple_at, couple_back_at, advance_at, gaps_at = at(COUPLE), at(COUPLE_BACK), at(ADVANCE), at(GAPS)
+coupling_gradient_at, neighbor_gradient_at, advance_at, constraints_at = (
+    at(COUPLING_GRADIENT),
+    at(COUPLING_GRADIENT_AT_NEIGHBOR),
+    at(ADVANCE),
+    at(CONSTRAINT_VALUES),
+)
 next_tolerances_at = at(NEXT_TOLERANCES)
 
 
@@ -60,8 +67,9 @@ class CompiledRule(NamedTuple):
 
     Attributes
     ----------
-    couple, couple_back, advance : function
-        With the signatures of this module; ``couple_back`` for the symmetric form, ``advance`` where links change.
+    coupling_gradient, coupling_gradient_at_neighbor, advance : function
+        With the signatures of this module; ``coupling_gradient_at_neighbor`` for the symmetric form, ``advance``
+        where links change.
     numbers : Array
         The protocol's own numbers.
     tools : tuple of int
@@ -72,14 +80,14 @@ class CompiledRule(NamedTuple):
         Turn the state that a node has and its matrix into the state that it has now.
     duals, tolerances : int or None
         The rows of the matrix with the dual variables and the tolerances, both or neither.
-    gaps : function or None
+    constraint_values : function or None
         The mean constraint values, where they are not the mean squared differences.
     forget : callable or None
         Called with a matrix that was packed and is no longer used.
     """
 
-    couple: Compiled
-    couple_back: Compiled | None
+    coupling_gradient: Compiled
+    coupling_gradient_at_neighbor: Compiled | None
     advance: Compiled | None
     numbers: Array
     tools: tuple[int, ...]
@@ -87,7 +95,7 @@ class CompiledRule(NamedTuple):
     unpack: Callable[[Any, Array], Any]
     duals: int | None = None
     tolerances: int | None = None
-    gaps: Compiled | None = None
+    constraint_values: Compiled | None = None
     forget: Callable[[Array], None] | None = None
 
 

@@ -7,7 +7,7 @@ is no difference.
 By itself numba also makes each loop ready for thousands of turns: several turns at a time, entries side by side in
 vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
 elements of a dictionary, there is little but the rest, and all that takes a fifth of the time of compilation. Here
-loops stay as they are: what is long is written in lanes (:mod:`kernelswarm.agents.arithmetic.lanes`), or said to be.
+loops stay as they are: what is long is written in lanes (:mod:`kernelswarm.agents.arithmetic.simd`), or said to be.
 Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027; how numba is told so is in
 :mod:`kernelswarm.inside_numba`).
 """
@@ -24,11 +24,19 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from kernelswarm.inside_numba import COMPILES, Dispatcher, Signature, finds, keep_by, known_options, optimised
+from kernelswarm.inside_numba import (
+    COMPILES,
+    NumbaDispatcher,
+    Signature,
+    finds,
+    keep_by,
+    known_options,
+    optimised,
+)
 from kernelswarm.kept_code import KeptCode
-from kernelswarm.protocols.ground.callbacks import called
-from kernelswarm.protocols.ground.contiguous import passed
-from kernelswarm.protocols.ground.turns import aside
+from kernelswarm.protocols.core.callbacks import called
+from kernelswarm.protocols.core.contiguous import passed
+from kernelswarm.protocols.core.turns import aside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,7 +53,7 @@ _LONG_LOOPS = "LONG_LOOPS"
 """The constant by which a module says, where it is True, that its loops have hundreds of turns."""
 
 
-class Once(Dispatcher):  # type: ignore[misc]
+class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
     """A compiled function that is not compiled again for what its code does not depend on."""
 
     def __init__(self, py_func: Callable[..., Any], *rest: Any, **options: Any) -> None:
@@ -88,7 +96,7 @@ class Once(Dispatcher):  # type: ignore[misc]
         """
         if not self._counted and isinstance(cres.signature.return_type, types.Array):
             name = self.py_func.__name__
-            raise TypeError(f"{name} returns an array and counts no references: compile it with jitted")
+            raise TypeError(f"{name} returns an array and counts no references: compile it with cached_njit")
         super().add_overload(cres)
 
     @property
@@ -107,7 +115,7 @@ class Once(Dispatcher):  # type: ignore[misc]
         return kind.copy(readonly=readonly) if self._counted else passed(kind, readonly)
 
 
-class Released(Once):
+class NogilDispatcher(Dispatcher):
     """A compiled function during which a thread needs neither Python's lock nor its turn."""
 
     def __call__(self, *arguments: Any) -> Any:
@@ -160,7 +168,7 @@ def _end(number: int, frame: Any) -> None:
     _asked_to_end.set()
 
 
-def _compiled(function: Function, kind: type[Once] = Once, **options: Any) -> Function:
+def _compiled(function: Function, kind: type[Dispatcher] = Dispatcher, **options: Any) -> Function:
     if not COMPILES:
         return function
     # References are counted, or not, as a function says itself: unsaid, as whoever calls it first.
@@ -171,25 +179,25 @@ def _compiled(function: Function, kind: type[Once] = Once, **options: Any) -> Fu
     return found
 
 
-def jitted(function: Function) -> Function:
+def cached_njit(function: Function) -> Function:
     """Compile a function; without the wrapper by which C would call it, which takes a tenth of the time."""
     return _compiled(function)
 
 
-def released(makes_arrays: bool) -> Callable[[Function], Function]:
+def nogil(makes_arrays: bool) -> Callable[[Function], Function]:
     """Compile a function that takes long each time: other threads go on beside it, in Python too.
 
     Where it makes no arrays, and returns none, references to those that it has are not counted.
     """
-    return lambda function: _compiled(function, kind=Released, nogil=True, _nrt=makes_arrays)
+    return lambda function: _compiled(function, kind=NogilDispatcher, nogil=True, _nrt=makes_arrays)
 
 
-def inlined(function: Function) -> Function:
+def inline_always(function: Function) -> Function:
     """Have a function compiled as part of each that calls it, and alone only where Python calls it."""
     return _compiled(function, inline="always")
 
 
-def uncounted(function: Function) -> Function:
+def njit_no_refcount(function: Function) -> Function:
     """Compile a function that makes no arrays and returns none, without a count of the references to any.
 
     Numba counts them, for each array of a named tuple too, wherever a variable is mentioned, which is half of what it
@@ -198,7 +206,7 @@ def uncounted(function: Function) -> Function:
     return _compiled(function, _nrt=False)
 
 
-def absorbed(function: Function) -> Function:
+def force_inline(function: Function) -> Function:
     """Have such a function written into its callers after both are compiled: for long ones with many arguments, that
     Python never calls."""
     return _compiled(function, forceinline=True, no_cpython_wrapper=True, _nrt=False)

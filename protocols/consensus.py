@@ -79,11 +79,11 @@ class Consensus:
         return USUAL if self.penalty == "auto" else self.penalty
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("penalty",) if self.penalty == "auto" else ()
 
-    def fitted(self, sample: DataSize) -> "Consensus":
+    def resolved(self, sample: DataSize) -> "Consensus":
         """Return the protocol with the penalty that suits a sample of the data."""
         unit = sample.unit ** (2 - self.distance.degree)
         return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature * unit))
@@ -92,15 +92,19 @@ class Consensus:
         """Return the strength of every directed edge, c, (deg,)."""
         return np.full(len(neighborhood.neighbors), self.strength)
 
-    def couple(self, links: Array, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: Array, own: Array, answers: Array) -> Pull:
         """Return each neighbour's pull at the node's samples: ``c (f_i - f_j)`` and the bound c, if h is squared."""
         return self.distance.pull(own, answers, links)
 
-    def couple_back(self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+    def coupling_gradient_at_neighbor(
+        self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float
+    ) -> Pull:
         """Return the same at a neighbour's samples."""
         return self.distance.pull_back(self.strength, mine, theirs)
 
-    def advance(self, links: Array, gaps: Array, excess: Array | None, eta: float, round: int) -> Array:
+    def advance(
+        self, links: Array, constraint_values: Array, excess_loss: Array | None, eta: float, round: int
+    ) -> Array:
         """Return the strengths unchanged."""
         return links
 
@@ -122,8 +126,8 @@ class Consensus:
         """
         distance = handed_over(self.distance, "distance")
         return CompiledRule(
-            couple=distance.couple,
-            couple_back=distance.couple_back,
+            coupling_gradient=distance.coupling_gradient,
+            coupling_gradient_at_neighbor=distance.coupling_gradient_at_neighbor,
             advance=None,
             numbers=np.array([self.strength]),
             tools=(),

@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 
 Form = Literal["one_sided", "symmetric"]
-AnyForm = Literal["one_sided", "symmetric", "states"]
+AnyForm = Literal["one_sided", "symmetric", "parameters"]
 Step = Literal["explicit", "implicit"]
 
 
@@ -128,25 +128,25 @@ def strengths_of(part: object) -> Mapping[str, float]:
 
 
 @runtime_checkable
-class Sheltered(Protocol):
+class Requiring(Protocol):
     """A rule with a form that is sound only where every message arrives, whole and in time."""
 
     @property
-    def shelter(self) -> str | None:
+    def requires(self) -> str | None:
         """What to set elsewhere, with the reason; None of a form that is sound there too."""
         ...
 
 
-def shelter_of(part: object) -> str | None:
+def requirement_of(part: object) -> str | None:
     """Return what to set where messages are lost, late or rounded; None where a part bears it."""
-    return part.shelter if fulfils(part, Sheltered) else None
+    return part.requires if fulfils(part, Requiring) else None
 
 
 @runtime_checkable
 class Constrained(Protocol):
     """A rule whose constraint values h_ij are not the squared differences."""
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean constraint value of each directed edge, (deg,), from (b, C) and (deg, b, C)."""
         ...
 
@@ -160,7 +160,7 @@ class Exchange(Protocol):
 
     @property
     def form(self) -> AnyForm:
-        """Whose samples couple two nodes: the node's own, or both ends'; "states" where vectors are sent."""
+        """Whose samples couple two nodes: the node's own, or both ends'; "parameters" where vectors are sent."""
         ...
 
     step: Step
@@ -211,14 +211,14 @@ class Rule(Exchange, Protocol):
         """Return the link state before the first round; raises ValueError where the rule cannot work."""
         ...
 
-    def couple(self, links: Any, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: Any, own: Array, answers: Array) -> Pull:
         """Return the pull of each neighbour at the node's own samples: gradients (deg, b, C), curvatures (deg, b).
 
         ``own`` (b, C) are the node's values, ``answers`` (deg, b, C) the neighbours'.
         """
         ...
 
-    def couple_back(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+    def coupling_gradient_at_neighbor(self, links: Any, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
         """Return the pull at one neighbour's samples: gradients (b_j, C), curvatures (b_j,); the symmetric form asks.
 
         ``neighbor`` is the neighbour's place among this node's, 0 to deg - 1; ``mine`` (b_j, C) are this node's values
@@ -226,12 +226,12 @@ class Rule(Exchange, Protocol):
         """
         ...
 
-    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
-        """Return the next link state from this round's mean constraint values ``gaps`` (deg,).
+    def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
+        """Return the next link state from this round's mean constraint values ``constraint_values`` (deg,).
 
         An edge whose gap is NaN had nothing to say in this round: what is kept of it stays as it is.
 
-        ``excess`` (deg,) is the mean loss of the neighbours' values minus that of the node's own, at its samples; NaN
+        ``excess_loss`` (deg,) is the mean loss of the neighbours' values minus that of its own, at its samples; NaN
         where the node has learned from these before, since its own loss says nothing then.
         ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
         """
@@ -282,14 +282,14 @@ class StackedRule(Exchange, Protocol):
         """Return what it knows after the samples of a round."""
         ...
 
-    def say(self, state: Any) -> Array:
+    def send(self, state: Any) -> Array:
         """Return what its neighbours hear of it, (K,)."""
         ...
 
-    def hear(self, state: Any, said: Array) -> Any:
+    def receive(self, state: Any, sent: Array) -> Any:
         """Return what it knows after it has heard that of its neighbours, (deg, K)."""
         ...
 
-    def shares(self, state: Any) -> Array:
+    def mixture_weights(self, state: Any) -> Array:
         """Return how much each copy counts in the node's function, (K,), not negative, with the sum 1."""
         ...

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.contract import Constrained, Exchange, Pull
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 
@@ -17,7 +17,7 @@ def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
     return found
 
 
-@uncounted
+@njit_no_refcount
 def pull_in(
     own: ReadOnly, answers: ReadOnly, strengths: ReadOnly, scale: float, gradients: Array, curvatures: Array
 ) -> None:
@@ -36,7 +36,7 @@ def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
     return Pull(strength * (mine - theirs), np.full(len(mine), strength))
 
 
-@uncounted
+@njit_no_refcount
 def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, curvatures: Array) -> None:
     """Fill ``gradients`` (b, C) and ``curvatures`` (b,) with what :func:`pull_back` computes."""
     for k in range(mine.shape[0]):
@@ -45,25 +45,25 @@ def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, 
             gradients[k, c] = strength * (mine[k, c] - theirs[k, c])
 
 
-def constraint_values(rule: Exchange, own: Array, answers: Array) -> Array:
+def mean_constraint_values(rule: Exchange, own: Array, answers: Array) -> Array:
     """Compute the mean constraint value of each directed edge, (deg,): squared differences, or what the rule has."""
     if fulfils(rule, Constrained):
-        return rule.gaps(own, answers)
-    found: Array = mean_square_gaps(own, answers)
+        return rule.constraint_values(own, answers)
+    found: Array = mean_square_differences(own, answers)
     return found
 
 
-@jitted
-def mean_square_gaps(own: Array, answers: ReadOnly) -> Array:
+@cached_njit
+def mean_square_differences(own: Array, answers: ReadOnly) -> Array:
     """Compute the constraint values ``mean_k ||own[k] - answers[j, k]||^2`` of each directed edge, (deg,)."""
-    gaps = np.empty(len(answers))
-    mean_square_gaps_in(own, answers, gaps)
-    return gaps
+    constraint_values = np.empty(len(answers))
+    mean_square_differences_in(own, answers, constraint_values)
+    return constraint_values
 
 
-@uncounted
-def mean_square_gaps_in(own: ReadOnly, answers: ReadOnly, gaps: Array) -> None:
-    """Fill ``gaps`` (deg,) with what :func:`mean_square_gaps` computes."""
+@njit_no_refcount
+def mean_square_differences_in(own: ReadOnly, answers: ReadOnly, constraint_values: Array) -> None:
+    """Fill ``constraint_values`` (deg,) with what :func:`mean_square_differences` computes."""
     degree, size, outputs = answers.shape
     for j in range(degree):
         total = 0.0
@@ -71,10 +71,10 @@ def mean_square_gaps_in(own: ReadOnly, answers: ReadOnly, gaps: Array) -> None:
             for c in range(outputs):
                 difference = own[k, c] - answers[j, k, c]
                 total += difference * difference
-        gaps[j] = total / size
+        constraint_values[j] = total / size
 
 
-@uncounted
+@njit_no_refcount
 def total(values: ReadOnly) -> float:
     """Add ``values`` up from left to right; Python's own sum rounds differently from version to version."""
     added = 0.0
@@ -83,13 +83,13 @@ def total(values: ReadOnly) -> float:
     return added
 
 
-@uncounted
+@njit_no_refcount
 def squared(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of half the squared difference."""
     pull_in(own, answers, links[0], 1.0, gradients, curvatures)
 
 
-@uncounted
+@njit_no_refcount
 def squared_back(
     numbers: ReadOnly,
     links: ReadOnly,
@@ -104,13 +104,13 @@ def squared_back(
     pull_back_in(numbers[0], mine, theirs, gradients, curvatures)
 
 
-@uncounted
+@njit_no_refcount
 def whole_square(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the whole squared difference."""
     pull_in(own, answers, links[0], 2.0, gradients, curvatures)
 
 
-@uncounted
+@njit_no_refcount
 def whole_square_back(
     numbers: Array,
     links: Array,
@@ -125,7 +125,7 @@ def whole_square_back(
     pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
 
 
-@uncounted
+@njit_no_refcount
 def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> float:
     """Fill the pull (C,) of the length of the difference; returns its bound."""
     square = 0.0
@@ -141,7 +141,7 @@ def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> flo
     return float(strength / length)
 
 
-@uncounted
+@njit_no_refcount
 def absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the length of the difference."""
     degree, size, _ = answers.shape
@@ -150,7 +150,7 @@ def absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients
             curvatures[j, k] = _toward(links[0, j], own[k], answers[j, k], gradients[j, k])
 
 
-@uncounted
+@njit_no_refcount
 def absolute_back(
     numbers: Array,
     links: Array,
@@ -166,7 +166,7 @@ def absolute_back(
         curvatures[k] = _toward(numbers[0], mine[k], theirs[k], gradients[k])
 
 
-@uncounted
+@njit_no_refcount
 def absolute_dual(
     numbers: Array,
     links: Array,
@@ -182,9 +182,9 @@ def absolute_dual(
         curvatures[k] = _toward(dual, mine[k], theirs[k], gradients[k])
 
 
-@uncounted
-def absolute_gaps(own: Array, answers: Array, gaps: Array) -> None:
-    """Fill ``gaps`` (deg,) with the mean length of each difference."""
+@njit_no_refcount
+def mean_absolute_differences(own: Array, answers: Array, constraint_values: Array) -> None:
+    """Fill ``constraint_values`` (deg,) with the mean length of each difference."""
     degree, size, outputs = answers.shape
     for j in range(degree):
         total = 0.0
@@ -194,10 +194,10 @@ def absolute_gaps(own: Array, answers: Array, gaps: Array) -> None:
                 difference = own[k, c] - answers[j, k, c]
                 square += difference * difference
             total += np.sqrt(square)
-        gaps[j] = total / size
+        constraint_values[j] = total / size
 
 
-@uncounted
+@njit_no_refcount
 def _largest(values: Array) -> float:
     """Return the largest of values (C,); numba's own maximum makes an array, for which references would be counted."""
     largest = values[0]
@@ -206,7 +206,7 @@ def _largest(values: Array) -> float:
     return float(largest)
 
 
-@uncounted
+@njit_no_refcount
 def _probabilities(values: Array, found: Array) -> None:
     """Fill the softmax of values (C,), or of one value f the probability 1 / (1 + exp(-f))."""
     if len(values) == 1:
@@ -221,7 +221,7 @@ def _probabilities(values: Array, found: Array) -> None:
         found[c] /= total
 
 
-@jitted
+@cached_njit
 def _between(strength: float, mine: Array, theirs: Array, gradient: Array) -> None:
     """Fill ``strength (p - q)`` with the probabilities p and q of two nodes' values (C,)."""
     other = np.empty(len(theirs))
@@ -231,7 +231,7 @@ def _between(strength: float, mine: Array, theirs: Array, gradient: Array) -> No
         gradient[c] = strength * (gradient[c] - other[c])
 
 
-@uncounted
+@njit_no_refcount
 def divergence(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
     """Fill in the pull of the Kullback-Leibler divergence between class probabilities."""
     degree, size, outputs = answers.shape
@@ -241,7 +241,7 @@ def divergence(numbers: Array, links: Array, own: Array, answers: Array, gradien
             curvatures[j, k] = links[0, j] / (4.0 if outputs == 1 else 2.0)
 
 
-@uncounted
+@njit_no_refcount
 def divergence_back(
     numbers: Array,
     links: Array,
@@ -258,7 +258,7 @@ def divergence_back(
         curvatures[k] = numbers[0] / (4.0 if mine.shape[1] == 1 else 2.0)
 
 
-@uncounted
+@njit_no_refcount
 def divergence_dual(
     numbers: Array,
     links: Array,
@@ -275,7 +275,7 @@ def divergence_dual(
         curvatures[k] = dual / (4.0 if mine.shape[1] == 1 else 2.0)
 
 
-@uncounted
+@njit_no_refcount
 def _log_partition(values: Array) -> float:
     """Compute ``log sum_c exp(f_c)`` of values (C,), of one value f ``log(1 + exp(f))``."""
     if len(values) == 1:
@@ -286,9 +286,9 @@ def _log_partition(values: Array) -> float:
     return float(largest + np.log(total))
 
 
-@jitted
-def divergence_gaps(own: Array, answers: Array, gaps: Array) -> None:
-    """Fill ``gaps`` (deg,) with the mean divergence of each edge."""
+@cached_njit
+def mean_divergences(own: Array, answers: Array, constraint_values: Array) -> None:
+    """Fill ``constraint_values`` (deg,) with the mean divergence of each edge."""
     degree, size, outputs = answers.shape
     neighbors = np.empty(outputs)
     for j in range(degree):
@@ -299,4 +299,4 @@ def divergence_gaps(own: Array, answers: Array, gaps: Array) -> None:
             for c in range(outputs):
                 apart -= neighbors[c] * (own[k, c] - answers[j, k, c])
             total += max(apart, 0.0)  # rounding may leave less
-        gaps[j] = total / size
+        constraint_values[j] = total / size

@@ -16,18 +16,18 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
+from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import Pull, Step
 from kernelswarm.protocols.coupling import (
     absolute,
     absolute_back,
     absolute_dual,
-    absolute_gaps,
     divergence,
     divergence_back,
     divergence_dual,
-    divergence_gaps,
-    mean_square_gaps,
+    mean_absolute_differences,
+    mean_divergences,
+    mean_square_differences,
     pull,
     pull_back,
     squared,
@@ -44,16 +44,16 @@ Array = npt.NDArray[np.float64]
 class CompiledConstraint(NamedTuple):
     """A constrained distance for compiled rounds: the strengths are dual variables, links[0] and ``dual``."""
 
-    couple: Compiled  # COUPLE
-    couple_back: Compiled  # COUPLE_BACK
-    gaps: Compiled | None  # GAPS; None where they are the mean squared differences
+    coupling_gradient: Compiled  # COUPLING_GRADIENT
+    coupling_gradient_at_neighbor: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR
+    constraint_values: Compiled | None  # CONSTRAINT_VALUES; None where they are the mean squared differences
 
 
 class CompiledDistance(NamedTuple):
     """A distance for compiled rounds: functions as of `CompiledRule`, whose links are strengths, numbers[0] as well."""
 
-    couple: Compiled  # COUPLE
-    couple_back: Compiled  # COUPLE_BACK
+    coupling_gradient: Compiled  # COUPLING_GRADIENT
+    coupling_gradient_at_neighbor: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR
     constraint: CompiledConstraint | None = None
 
 
@@ -95,7 +95,7 @@ class ConstrainedDistance(Distance, Protocol):
         """How many h the constraint is put on."""
         ...
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean of h_ij over the points, (deg,), from (b, C) and (deg, b, C)."""
         ...
 
@@ -140,9 +140,9 @@ class Squared:
         """Return the same at a neighbour's points."""
         return pull_back(strength, mine, theirs)
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean squared differences, (deg,)."""
-        found: Array = mean_square_gaps(own, answers)
+        found: Array = mean_square_differences(own, answers)
         return found
 
     def growth(self, outputs: int) -> tuple[float, float]:
@@ -181,9 +181,9 @@ class Absolute:
         """Return the same at a neighbour's points."""
         return _filled_back(absolute_back, strength, mine, theirs)
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean lengths of the differences, (deg,)."""
-        return _mean(absolute_gaps, own, answers)
+        return _mean(mean_absolute_differences, own, answers)
 
     def growth(self, outputs: int) -> tuple[float, float]:
         """Return (1, 1/2): a mean length is at most the root of the mean square."""
@@ -192,7 +192,7 @@ class Absolute:
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        constraint = CompiledConstraint(absolute, absolute_dual, absolute_gaps)
+        constraint = CompiledConstraint(absolute, absolute_dual, mean_absolute_differences)
         return CompiledDistance(absolute, absolute_back, constraint)
 
 
@@ -228,9 +228,9 @@ class KullbackLeibler:
         """Return the same at a neighbour's points."""
         return _filled_back(divergence_back, strength, mine, theirs)
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean divergences, (deg,)."""
-        return _mean(divergence_gaps, own, answers)
+        return _mean(mean_divergences, own, answers)
 
     def growth(self, outputs: int) -> tuple[float, float]:
         """Return (1/4, 1), of one output (1/8, 1): half the bound on the second derivative."""
@@ -239,7 +239,7 @@ class KullbackLeibler:
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        constraint = CompiledConstraint(divergence, divergence_dual, divergence_gaps)
+        constraint = CompiledConstraint(divergence, divergence_dual, mean_divergences)
         return CompiledDistance(divergence, divergence_back, constraint)
 
 
@@ -249,23 +249,25 @@ def _log_softmax(values: Array) -> Array:
     return found
 
 
-def _filled(couple: Compiled, own: Array, answers: Array, strengths: Array) -> Pull:
+def _filled(coupling_gradient: Compiled, own: Array, answers: Array, strengths: Array) -> Pull:
     found = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
     links = np.ascontiguousarray(strengths)
     whole = np.ascontiguousarray(own), np.ascontiguousarray(answers)
-    sole(couple, COUPLE)(links, links[np.newaxis], *whole, found.gradients, found.curvatures)
+    sole(coupling_gradient, COUPLING_GRADIENT)(links, links[np.newaxis], *whole, found.gradients, found.curvatures)
     return found
 
 
-def _filled_back(couple_back: Compiled, strength: float, mine: Array, theirs: Array) -> Pull:
+def _filled_back(coupling_gradient_at_neighbor: Compiled, strength: float, mine: Array, theirs: Array) -> Pull:
     found = Pull(np.empty(mine.shape), np.empty(len(mine)))
     whole = np.ascontiguousarray(mine), np.ascontiguousarray(theirs)
     numbers, links = np.array([strength]), np.empty((1, 0))
-    sole(couple_back, COUPLE_BACK)(numbers, links, 0, 0.0, *whole, found.gradients, found.curvatures)
+    sole(coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR)(
+        numbers, links, 0, 0.0, *whole, found.gradients, found.curvatures
+    )
     return found
 
 
-def _mean(gaps: Compiled, own: Array, answers: Array) -> Array:
+def _mean(constraint_values: Compiled, own: Array, answers: Array) -> Array:
     found = np.empty(len(answers))
-    sole(gaps, GAPS)(np.ascontiguousarray(own), np.ascontiguousarray(answers), found)
+    sole(constraint_values, CONSTRAINT_VALUES)(np.ascontiguousarray(own), np.ascontiguousarray(answers), found)
     return found

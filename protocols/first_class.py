@@ -15,8 +15,8 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from kernelswarm.inside_numba import COMPILES, Signature, call_at, finds, place_of
 from kernelswarm.kept_code import keep
-from kernelswarm.protocols.ground.callbacks import Address
-from kernelswarm.protocols.ground.contiguous import Contiguous
+from kernelswarm.protocols.core.callbacks import Address
+from kernelswarm.protocols.core.contiguous import Contiguous
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import inlined, uncounted
+from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -12,28 +12,28 @@ OWN_STEP = 0.04
 makes it an average of about 25 of them. A shorter one would only follow a change more slowly."""
 
 
-@uncounted
-def pair_loads_in(gram: Array, size: int, degree: int, eta: float, loads: Array) -> None:
-    """Fill ``loads`` (N,) with eta times the row sums of the inner products of a node's pairs, at each of its points.
+@njit_no_refcount
+def pair_row_sums_in(gram: Array, size: int, degree: int, eta: float, row_sums: Array) -> None:
+    """Fill ``row_sums`` (N,) with eta times those of the inner products of a node's pairs, at each of its points.
 
     A pair is an edge and a point at which its ends are coupled. A node takes part in ``degree`` of them at each of its
     own samples, the first ``size`` of the points, and in one at each neighbour's. With K the points' inner products
-    ``gram`` (N, N) the load of a pair at point m is
+    ``gram`` (N, N) the row sum of a pair at point m is
 
         E[m] = eta (degree sum_{n own} |K[m, n]| + sum_{n others'} |K[m, n]|)
     """
-    last = len(loads) - 1
+    last = len(row_sums) - 1
     for m in range(0, last + 1, 4):  # four sums beside each other, the last rows again where there are no four
         a, b, c, d = m, min(m + 1, last), min(m + 2, last), min(m + 3, last)
         own = _row_sums(gram, a, b, c, d, 0, size)
         others = _row_sums(gram, a, b, c, d, size, last + 1)
-        loads[a] = eta * (degree * own[0] + others[0])
-        loads[b] = eta * (degree * own[1] + others[1])
-        loads[c] = eta * (degree * own[2] + others[2])
-        loads[d] = eta * (degree * own[3] + others[3])
+        row_sums[a] = eta * (degree * own[0] + others[0])
+        row_sums[b] = eta * (degree * own[1] + others[1])
+        row_sums[c] = eta * (degree * own[2] + others[2])
+        row_sums[d] = eta * (degree * own[3] + others[3])
 
 
-@inlined
+@inline_always
 def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int) -> tuple[float, float, float, float]:
     """Sum the sizes of the entries of four rows from one column on and before another."""
     w, x, y, z = 0.0, 0.0, 0.0, 0.0
@@ -45,7 +45,7 @@ def _row_sums(gram: Array, a: int, b: int, c: int, d: int, begin: int, end: int)
     return w, x, y, z
 
 
-@uncounted
+@njit_no_refcount
 def own_products(gram: Array, size: int) -> tuple[float, float]:
     """Compute the mean of kappa(x, x) over the first ``size`` points, and that of their row sums; 0 for none."""
     gain, reach = 0.0, 0.0
@@ -56,21 +56,21 @@ def own_products(gram: Array, size: int) -> tuple[float, float]:
     return gain / max(size, 1), reach / max(size, 1)
 
 
-@uncounted
-def limit(curvature: float, load: float, batch_size: int) -> float:
+@njit_no_refcount
+def limit(curvature: float, row_sum: float, batch_size: int) -> float:
     """Compute the share of a pair's pull that implicit steps take, ``min(1, b / (r E))``.
 
-    With r the pair's curvature and E the sum of its loads at both ends, the weight eta/b r share of every pair times
+    With r the pair's curvature and E the sum of its row sums at both ends, the weight eta/b r share of every pair times
     the row sum of all pairs' inner products is at most 1. By Gershgorin's theorem the network's coupling step is then
     ``F - Q F`` with ``0 <= Q <= I``: it moves no two networks further apart, whatever the penalties.
     """
-    bound = curvature * load
+    bound = curvature * row_sum
     return batch_size / (batch_size if bound <= batch_size else bound)  # 1 where it is enough, without a branch
 
 
-@uncounted
+@njit_no_refcount
 def gather_in(
-    gradients: Array, curvatures: Array, loads: Array, batch_size: int, pulling: Array
+    gradients: Array, curvatures: Array, row_sums: Array, batch_size: int, pulling: Array
 ) -> tuple[float, float]:
     """Add up the pulls of all neighbours, each as far as its limit, in ``pulling`` (b, C).
 
@@ -78,8 +78,8 @@ def gather_in(
     ----------
     gradients, curvatures : Array
         Those of each neighbour at each sample, (deg, b, C) and (deg, b).
-    loads : Array
-        The sum of both ends' loads, (deg, b); 0 where nothing is limited.
+    row_sums : Array
+        The sum of both ends' row sums, (deg, b); 0 where nothing is limited.
     batch_size : int
         b.
     pulling : Array
@@ -97,7 +97,7 @@ def gather_in(
         for c in range(outputs):
             pulling[k, c] = 0.0
         for j in range(degree):
-            share = limit(curvatures[j, k], loads[j, k], batch_size)
+            share = limit(curvatures[j, k], row_sums[j, k], batch_size)
             whole += curvatures[j, k]
             limited += share * curvatures[j, k]
             for c in range(outputs):
@@ -106,21 +106,21 @@ def gather_in(
     return largest, taken
 
 
-@uncounted
-def restrain(gradients: Array, curvatures: Array, loads: Array, batch_size: int) -> tuple[float, float]:
+@njit_no_refcount
+def clip_pulls(gradients: Array, curvatures: Array, row_sums: Array, batch_size: int) -> tuple[float, float]:
     """Shorten the pulls at a neighbour's samples, (b, C), to their limits; returns as :func:`gather_in`."""
     size, outputs = gradients.shape
     largest, taken = 0.0, 0.0
     for k in range(size):
-        share = limit(curvatures[k], loads[k], batch_size)
+        share = limit(curvatures[k], row_sums[k], batch_size)
         largest, taken = max(largest, curvatures[k]), max(taken, share * curvatures[k])
         for c in range(outputs):
             gradients[k, c] *= share
     return largest, taken
 
 
-@uncounted
-def own_share(
+@njit_no_refcount
+def step_damping(
     rate: float, gain: float, reach: float, curvature: float, coupling: float, order: int, samples: float
 ) -> float:
     """Compute the part of its step that a node takes on its own samples while it listens to neighbours.

@@ -14,12 +14,12 @@ from kernelswarm.protocols.compiled import (
     handed_over,
     next_tolerances_at,
 )
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
-from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
 
@@ -128,7 +128,7 @@ class Proximity:
         if not fulfils(self.distance, ConstrainedDistance):
             raise RefusedKey(
                 "distance",
-                "has no multiple, gaps and growth, by which proximity constrains it: give it these, or use the "
+                "has no multiple, constraint_values and growth, which proximity needs: give it these, or use the "
                 "protocol consensus",
                 self.distance,
             )
@@ -154,11 +154,11 @@ class Proximity:
         return 1.0 if self.dual_step == "auto" else self.dual_step
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("dual_step",) if self.dual_step == "auto" else ()
 
-    def fitted(self, sample: DataSize) -> "Proximity":
+    def resolved(self, sample: DataSize) -> "Proximity":
         """Return the protocol with the dual step that suits a sample of the data."""
         unit = sample.unit ** (self.distance.degree - 1)
         return replace(self, dual_step=significant((sample.typical_curvature / (2.0 * unit)) ** 2))
@@ -183,35 +183,37 @@ class Proximity:
         """Whether learned tolerances mean something else than themselves."""
         return self.gamma.adapts and any(self._constrained.growth(outputs) != SAME for outputs in (1, 2))
 
-    def couple(self, links: ProximityState, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: ProximityState, own: Array, answers: Array) -> Pull:
         """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``, where
         h_ij is the squared difference."""
         return self.distance.pull(own, answers, self._constrained.multiple * links.duals)
 
-    def couple_back(self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+    def coupling_gradient_at_neighbor(
+        self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
+    ) -> Pull:
         """Return the same with mu_ji at a neighbour's samples."""
         return self.distance.pull_back(self._constrained.multiple * dual, mine, theirs)
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean of h_ij over the node's samples, (deg,)."""
-        return self._constrained.gaps(own, answers)
+        return self._constrained.constraint_values(own, answers)
 
     def advance(
-        self, links: ProximityState, gaps: Array, excess: Array | None, eta: float, round: int
+        self, links: ProximityState, constraint_values: Array, excess_loss: Array | None, eta: float, round: int
     ) -> ProximityState:
         """Return the next dual variables, from tolerances that have seen this round's excess losses."""
         tolerances, allowed, bound = links.tolerances, links.allowed, self.dual_max
-        if excess is not None:
-            tolerances = self.gamma.next(tolerances, excess, links.curvature, round)
+        if excess_loss is not None:
+            tolerances = self.gamma.next(tolerances, excess_loss, links.curvature, round)
             growth, power = SAME
             if allowed is not None:
                 growth, power = allowed.growth, self._constrained.growth(1)[1]
                 allowed = allowed._replace(values=_grown(tolerances.values, growth, power))
-            bound = min(bound, largest_dual(eta, links.batch_size, len(gaps), growth, power))
+            bound = min(bound, largest_dual(eta, links.batch_size, len(constraint_values), growth, power))
         decay = max(0.0, 1.0 - self.delta * eta * eta)
         duals = links.duals.copy()
         within = tolerances.values if allowed is None else allowed.values
-        ascend(duals, gaps, within, decay, self.ascent * eta, bound)
+        ascend(duals, constraint_values, within, decay, self.ascent * eta, bound)
         return links._replace(duals=duals, tolerances=tolerances, allowed=allowed)
 
     def duals(self, links: ProximityState) -> Array:
@@ -237,8 +239,8 @@ class Proximity:
             raise NotCompiledError(f"the distance {type(self.distance).__name__} under proximity")
         own = np.array([self.delta, self.dual_max, self.ascent, self._constrained.growth(1)[1]])
         return CompiledRule(
-            couple=constraint.couple,
-            couple_back=constraint.couple_back,
+            coupling_gradient=constraint.coupling_gradient,
+            coupling_gradient_at_neighbor=constraint.coupling_gradient_at_neighbor,
             advance=_advance,
             numbers=own if tolerance is None else np.concatenate([own, tolerance.numbers]),
             tools=() if tolerance is None else (address(tolerance.next, NEXT_TOLERANCES),),
@@ -246,7 +248,7 @@ class Proximity:
             unpack=_unpack,
             duals=0,
             tolerances=3 if self._translates else 1,
-            gaps=constraint.gaps,
+            constraint_values=constraint.constraint_values,
         )
 
 
@@ -267,13 +269,13 @@ def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
     return links._replace(duals=matrix[0].copy(), tolerances=tolerances, allowed=allowed)
 
 
-@jitted
+@cached_njit
 def _advance(
     tools: Integers,
     numbers: Array,
     links: Array,
-    gaps: Array,
-    excess: Array,
+    constraint_values: Array,
+    excess_loss: Array,
     eta: float,
     curvature: float,
     batch_size: int,
@@ -281,13 +283,13 @@ def _advance(
 ) -> None:
     delta, bound, ascent, power = numbers[0], numbers[1], numbers[2], numbers[3]
     within, growth = 1, 1.0
-    if len(excess):
-        next_tolerances_at(tools[0])(numbers[4:], excess, curvature, round, links[1], links[2])
+    if len(excess_loss):
+        next_tolerances_at(tools[0])(numbers[4:], excess_loss, curvature, round, links[1], links[2])
         if len(links) > 3:
             within, growth = 3, links[4, 0]
             grow(links[1], growth, power, links[3])
-        bound = min(bound, largest_dual(eta, batch_size, len(gaps), growth, power))
-    ascend(links[0], gaps, links[within], max(0.0, 1.0 - delta * eta * eta), ascent * eta, bound)
+        bound = min(bound, largest_dual(eta, batch_size, len(constraint_values), growth, power))
+    ascend(links[0], constraint_values, links[within], max(0.0, 1.0 - delta * eta * eta), ascent * eta, bound)
 
 
 def _grown(squares: Array, growth: float, power: float) -> Array:
@@ -296,23 +298,25 @@ def _grown(squares: Array, growth: float, power: float) -> Array:
     return found
 
 
-@jitted
+@cached_njit
 def grow(squares: ReadOnly, growth: float, power: float, found: Array) -> None:
     """Fill ``found`` with ``a g^q`` of each squared difference g."""
     for j in range(len(squares)):
         found[j] = growth * (np.sqrt(squares[j]) if power == 0.5 else squares[j] ** power)
 
 
-@jitted
-def ascend(duals: Array, gaps: ReadOnly, tolerances: Array, decay: float, eta: float, bound: float) -> None:
+@cached_njit
+def ascend(
+    duals: Array, constraint_values: ReadOnly, tolerances: Array, decay: float, eta: float, bound: float
+) -> None:
     """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
     for j in range(len(duals)):
-        if math.isnan(gaps[j]):  # nothing was heard
+        if math.isnan(constraint_values[j]):  # nothing was heard
             continue
-        duals[j] = min(max(decay * duals[j] + eta * (gaps[j] - tolerances[j]), 0.0), bound)
+        duals[j] = min(max(decay * duals[j] + eta * (constraint_values[j] - tolerances[j]), 0.0), bound)
 
 
-@jitted
+@cached_njit
 def largest_dual(eta: float, batch_size: int, degree: int, growth: float = 1.0, power: float = 1.0) -> float:
     """Compute ``b / (2 a eta deg)``, up to which dual variables grow where the tolerances are learned.
 

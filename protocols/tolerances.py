@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import sole
 from kernelswarm.refused_key import RefusedKey
@@ -40,8 +40,8 @@ class Tolerance(Protocol):
         """Return the first tolerances; raises ValueError when what they need is not known."""
         ...
 
-    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
-        """Return the tolerances after a round with mean excess losses ``excess`` (deg,).
+    def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
+        """Return the tolerances after a round with mean excess losses ``excess_loss`` (deg,).
 
         An edge whose excess is NaN was not heard in this round, or its node's samples were not new to it: its tolerance
         stays as it is.
@@ -54,7 +54,7 @@ class Tolerance(Protocol):
 class _Fixed:
     adapts: ClassVar[bool] = False
 
-    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
+    def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances unchanged."""
         return state
 
@@ -215,10 +215,10 @@ class Adaptive:
         """Return zeros."""
         return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
 
-    def next(self, state: ToleranceState, excess: Array, curvature: float, round: int) -> ToleranceState:
-        """Return the tolerances after averaging ``excess`` in."""
+    def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
+        """Return the tolerances after averaging ``excess_loss`` in."""
         values, averages = state.values.copy(), state.averages.copy()
-        sole(_average, NEXT_TOLERANCES)(self._numbers, excess, curvature, round, values, averages)
+        sole(_average, NEXT_TOLERANCES)(self._numbers, excess_loss, curvature, round, values, averages)
         return ToleranceState(values, averages)
 
     @cached_property
@@ -231,16 +231,18 @@ class Adaptive:
         return CompiledTolerance(_average, self._numbers)
 
 
-@jitted
-def _average(numbers: Array, excess: Array, curvature: float, round: int, tolerances: Array, averages: Array) -> None:
+@cached_njit
+def _average(
+    numbers: Array, excess_loss: Array, curvature: float, round: int, tolerances: Array, averages: Array
+) -> None:
     """Average the excess in: changes the tolerances, squared distances, and the averages m."""
     scale, rate = numbers[0], numbers[1]
     beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):
-        if math.isnan(excess[j]):  # nothing was heard, or nothing new seen
+        if math.isnan(excess_loss[j]):  # nothing was heard, or nothing new seen
             continue
         # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
-        now = excess[j] * (2.0 / curvature) if curvature > 0.0 else excess[j]
+        now = excess_loss[j] * (2.0 / curvature) if curvature > 0.0 else excess_loss[j]
         averages[j] = averages[j] + beta * (now - averages[j])
         mean = max(averages[j], 0.0)
         tolerances[j] = scale * mean if curvature > 0.0 else scale * (mean * mean)

@@ -40,13 +40,13 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import median_distance
-from kernelswarm.protocols.compiling import Once
-from kernelswarm.simulations.backends import ray_backend, rehearsal
+from kernelswarm.protocols.compiling import Dispatcher
+from kernelswarm.simulations.backends import cache_warmup, ray_backend
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.head_start import ForkServer
 from kernelswarm.simulations.backends.starting.inside_ray import lean, raylet
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
-from kernelswarm.simulations.command import progress, told
+from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
+from kernelswarm.simulations.command import progress, progress_text
 from kernelswarm.simulations.figures import sheet
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.temporarily import environment
@@ -158,19 +158,19 @@ def compiled_in_turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
         yield
         return
     folder = tmp_path_factory.getbasetemp().parent
-    compile_now = Once.compile
+    compile_now = Dispatcher.compile
 
     @functools.cache  # one lock for a function's name, which its holder may take again; children have their own
     def turn(name: str, process: int) -> FileLock:
         return FileLock(folder / f"{name}.lock")
 
-    def compile_in_turn(function: Once, signature: Any) -> Any:
+    def compile_in_turn(function: Dispatcher, signature: Any) -> Any:
         # First the lock by which numba lets one thread compile, so that no two threads wait for each other's.
         with global_compiler_lock, turn(f"{function.py_func.__module__}.{function.py_func.__name__}", os.getpid()):
             return compile_now(function, signature)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Once, "compile", compile_in_turn)
+        patch.setattr(Dispatcher, "compile", compile_in_turn)
         yield
 
 
@@ -195,7 +195,7 @@ def no_power_cuts() -> Iterator[None]:
 def alone() -> Iterator[None]:
     """No round is compiled beside this process, as on a single core: the processes of the tests have them all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rehearsal, "cores", lambda: 1)
+        patch.setattr(cache_warmup, "cores", lambda: 1)
         yield
 
 
@@ -224,7 +224,7 @@ def silent_waiting() -> Iterator[None]:
     """What commands print depends neither on whether what they call has been compiled, nor on how long they take."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "WORTH_A_WORD", math.inf)
-        patch.setattr(told, "LINES_EVERY", math.inf)
+        patch.setattr(progress_text, "LINES_EVERY", math.inf)
         yield
 
 

@@ -8,9 +8,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -33,32 +33,32 @@ def _transpose(
     signature = types.void(target, size, size, source, size, size, size, size, types.float64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        into, out_of = lanes.pointer(0), lanes.pointer(3)
+        simd = Simd(context, builder, signature.args, arguments)
+        into, out_of = simd.pointer(0), simd.pointer(3)
         target_pitch, pitch, rows, columns = (arguments[k] for k in (2, 5, 6, 7))
-        zero, eight = ir.Constant(rows.type, 0), ir.Constant(rows.type, LANES)
-        by = lanes.spread(arguments[8])
+        zero, eight = ir.Constant(rows.type, 0), ir.Constant(rows.type, SIMD_WIDTH)
+        by = simd.spread(arguments[8])
 
         def turn(q: Any, j: Any) -> None:
             """Turn eight rows from q on, their entries from j on."""
             found = []
-            for r in range(LANES):
+            for r in range(SIMD_WIDTH):
                 row = builder.add(q, ir.Constant(rows.type, r))
                 inside = builder.icmp_signed("<", row, rows)
                 end = builder.select(inside, columns, zero)  # of rows beyond the last nothing is read
                 place = builder.mul(builder.select(inside, row, zero), pitch)
-                found.append(builder.fmul(by, lanes.load_part(builder.gep(out_of, [place]), j, end)))
+                found.append(builder.fmul(by, simd.load_part(builder.gep(out_of, [place]), j, end)))
             for half in (4, 2, 1):  # blocks beside the diagonal change places
-                for r in range(LANES):
+                for r in range(SIMD_WIDTH):
                     if not r & half:
                         x, y = found[r], found[r + half]
-                        upper = [LANES + i - half if i & half else i for i in range(LANES)]
-                        lower = [LANES + i if i & half else i + half for i in range(LANES)]
-                        found[r], found[r + half] = lanes.shuffled(x, y, upper), lanes.shuffled(x, y, lower)
+                        upper = [SIMD_WIDTH + i - half if i & half else i for i in range(SIMD_WIDTH)]
+                        lower = [SIMD_WIDTH + i if i & half else i + half for i in range(SIMD_WIDTH)]
+                        found[r], found[r + half] = simd.shuffled(x, y, upper), simd.shuffled(x, y, lower)
             for r, entries in enumerate(found):
                 column = builder.add(j, ir.Constant(rows.type, r))
                 with builder.if_then(builder.icmp_signed("<", column, columns)):
-                    lanes.store(entries, builder.gep(into, [builder.mul(column, target_pitch)]), q)
+                    simd.store(entries, builder.gep(into, [builder.mul(column, target_pitch)]), q)
 
         def each(end: Any) -> Any:
             return _codegen.for_range_slice(builder, zero, end, eight, intp=rows.type)
@@ -74,9 +74,9 @@ def _copy_stretch(typing_context: Any, target: Any, t: Any, source: Any, s: Any,
     signature = types.void(target, types.intp, source, *[types.intp] * 3)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        into, out_of, count, size = lanes.pointer(0), lanes.pointer(2), arguments[4], arguments[5]
-        lanes.each(size, lambda place: lanes.store_part(lanes.load_part(out_of, place, count), into, place, size))
+        simd = Simd(context, builder, signature.args, arguments)
+        into, out_of, count, size = simd.pointer(0), simd.pointer(2), arguments[4], arguments[5]
+        simd.each(size, lambda place: simd.store_part(simd.load_part(out_of, place, count), into, place, size))
         return context.get_dummy_value()
 
     return signature, generate
@@ -100,7 +100,7 @@ if not COMPILES:
         Rows of the target are written in whole lanes, with zeros behind the last entry.
         """
         into, out_of = target.reshape(-1), source.reshape(-1)
-        wide = (rows + LANES - 1) // LANES * LANES
+        wide = (rows + SIMD_WIDTH - 1) // SIMD_WIDTH * SIMD_WIDTH
         for j in range(columns):
             line = into[t + j * target_pitch : t + j * target_pitch + wide]
             line[rows:] = 0.0
@@ -118,7 +118,7 @@ else:
     transpose = _intrinsic(_transpose)
 
 
-@uncounted
+@njit_no_refcount
 def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
@@ -129,7 +129,7 @@ def copy_vector(source: ReadOnly, target: Array) -> None:
         target[i] = source[i]
 
 
-@uncounted
+@njit_no_refcount
 def copy_matrix(source: Array, target: Array) -> None:
     """Copy (n, m) into the first n rows and m columns of ``target``; as :func:`copy_vector`."""
     for i in range(source.shape[0]):

@@ -1,4 +1,4 @@
-"""Elimination, two columns at a time: of the system of a step, and on the board of screening.
+"""Elimination, two columns at a time: of the system of a step, and on the augmented matrix of screening.
 
 Entries are what single steps would leave, to the bit: a row first changes by a multiple of the first pivot's row, then
 by one of the second's. But both are done where the row is in the processor, so that it is read and written half as
@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes
+from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, Simd
 from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
@@ -44,24 +44,22 @@ def _entries(builder: Any, rows: list[Any], column: Any) -> Any:
     return entries
 
 
-def _ratios(
-    builder: Any, lanes: Lanes, rows: list[Any], pivots: list[Any], columns: list[Any], schurs: list[Any]
-) -> Any:
+def _ratios(builder: Any, simd: Simd, rows: list[Any], pivots: list[Any], columns: list[Any], schurs: list[Any]) -> Any:
     """Return, over all lanes, by how much of each pivot's row each of four rows is changed so that it loses that
     pivot's column, one pivot after the other."""
     found: list[Any] = []
     for place, column in enumerate(columns):
         entries = _entries(builder, rows, column)
         for pivot, ratios in zip(pivots[:place], found, strict=True):
-            entries = builder.fadd(entries, builder.fmul(ratios, _four(builder, lanes, pivot, column)))
-        by = lanes.spread(schurs[place])
-        found.append(builder.fneg(builder.fdiv(entries, lanes.shuffled(by, by, [0] * ROWS))))
-    return [[lanes.shuffled(ratios, ratios, [r] * LANES) for r in range(ROWS)] for ratios in found]
+            entries = builder.fadd(entries, builder.fmul(ratios, _four(builder, simd, pivot, column)))
+        by = simd.spread(schurs[place])
+        found.append(builder.fneg(builder.fdiv(entries, simd.shuffled(by, by, [0] * ROWS))))
+    return [[simd.shuffled(ratios, ratios, [r] * SIMD_WIDTH) for r in range(ROWS)] for ratios in found]
 
 
-def _four(builder: Any, lanes: Lanes, row: Any, column: Any) -> Any:
-    whole = lanes.spread(builder.load(builder.gep(row, [column])))
-    return lanes.shuffled(whole, whole, [0] * ROWS)
+def _four(builder: Any, simd: Simd, row: Any, column: Any) -> Any:
+    whole = simd.spread(builder.load(builder.gep(row, [column])))
+    return simd.shuffled(whole, whole, [0] * ROWS)
 
 
 def _second(builder: Any, rows: list[Any], columns: list[Any]) -> tuple[Any, Any, Any]:
@@ -73,42 +71,42 @@ def _second(builder: Any, rows: list[Any], columns: list[Any]) -> tuple[Any, Any
     return first, builder.fadd(before, change), ratio
 
 
-def _eliminate_two(typing_context: Any, board: Any, pivot: Any) -> Any:
-    signature = types.void(board, types.intp)
+def _eliminate_two(typing_context: Any, augmented: Any, pivot: Any) -> Any:
+    signature = types.void(augmented, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes, pivot = Lanes(context, builder, signature.args, arguments), arguments[1]
+        simd, pivot = Simd(context, builder, signature.args, arguments), arguments[1]
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         size, pitch = (builder.extract_value(array.shape, k) for k in (0, 1))
         four, one = (ir.Constant(size.type, number) for number in (ROWS, 1))
         columns, last = [pivot, builder.add(pivot, one)], builder.sub(size, one)
         rows = [builder.gep(array.data, [builder.mul(column, pitch)]) for column in columns]
-        first = builder.and_(pivot, ir.Constant(size.type, -LANES))
+        first = builder.and_(pivot, ir.Constant(size.type, -SIMD_WIDTH))
         rest, (*schurs, ratio) = builder.sub(pitch, first), _second(builder, rows, columns)
-        share = lanes.spread(ratio)
+        share = simd.spread(ratio)
 
         def follow(place: Any) -> None:
             place = builder.add(place, first)
-            change = builder.fmul(share, lanes.load(rows[0], place))
-            lanes.store(builder.fadd(lanes.load(rows[1], place), change), rows[1], place)
+            change = builder.fmul(share, simd.load(rows[0], place))
+            simd.store(builder.fadd(simd.load(rows[1], place), change), rows[1], place)
 
-        lanes.each(rest, follow)
+        simd.each(rest, follow)
         with _codegen.for_range_slice(builder, builder.add(columns[1], one), size, four, intp=size.type) as (i, _):
             others = _four_rows(builder, array.data, lambda place: builder.mul(place, pitch), i, last)
-            shares = _ratios(builder, lanes, others, rows, columns, schurs)
+            shares = _ratios(builder, simd, others, rows, columns, schurs)
 
             def eliminate(place: Any) -> None:
                 place = builder.add(place, first)
-                found = [lanes.load(other, place) for other in others]
+                found = [simd.load(other, place) for other in others]
                 for row, ratios in zip(rows, shares, strict=True):
-                    of = lanes.load(row, place)
+                    of = simd.load(row, place)
                     found = [
                         builder.fadd(entry, builder.fmul(ratio, of)) for entry, ratio in zip(found, ratios, strict=True)
                     ]
                 for other, entry in zip(others, found, strict=True):
-                    lanes.store(entry, other, place)
+                    simd.store(entry, other, place)
 
-            lanes.each(rest, eliminate)
+            simd.each(rest, eliminate)
         return context.get_dummy_value()
 
     return signature, generate
@@ -120,7 +118,7 @@ def _pivots(number: int) -> Callable[..., Any]:
     def take(
         typing_context: Any,
         memory: Any,
-        board: Any,
+        augmented: Any,
         pitch: Any,
         turn: Any,
         place: Any,
@@ -132,26 +130,28 @@ def _pivots(number: int) -> Callable[..., Any]:
         signature = types.float64(memory, *[whole] * 2, turn, *[whole] * 4)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            board, pitch, _, place, count, kept, sums = arguments[1:]
-            lanes = Lanes(context, builder, signature.args, arguments)
+            augmented, pitch, _, place, count, kept, sums = arguments[1:]
+            simd = Simd(context, builder, signature.args, arguments)
             data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3))
-            nothing, unity = lanes.equal(0.0), lanes.equal(1.0)
-            four, one, eight = (ir.Constant(pitch.type, number) for number in (ROWS, 1, LANES))
+            nothing, unity = simd.equal(0.0), simd.equal(1.0)
+            four, one, eight = (ir.Constant(pitch.type, number) for number in (ROWS, 1, SIMD_WIDTH))
             # Lanes from here on are at the dictionary, behind all columns of points: nothing is selected there.
-            wide = builder.and_(builder.add(count, ir.Constant(pitch.type, LANES - 1)), ir.Constant(pitch.type, -LANES))
+            wide = builder.and_(
+                builder.add(count, ir.Constant(pitch.type, SIMD_WIDTH - 1)), ir.Constant(pitch.type, -SIMD_WIDTH)
+            )
 
             def start(place: Any) -> Any:
-                return builder.add(board, builder.mul(builder.load(builder.gep(order, [place])), pitch))
+                return builder.add(augmented, builder.mul(builder.load(builder.gep(order, [place])), pitch))
 
             turns = [builder.add(place, ir.Constant(pitch.type, k)) for k in range(number)]
             columns = [builder.load(builder.gep(order, [turn])) for turn in turns]
             rows, everywhere = (
                 [builder.gep(data, [start(turn)]) for turn in turns],
-                list(map(lanes.everywhere, columns)),
+                list(map(simd.everywhere, columns)),
             )
 
             def at(place: Any, k: int) -> Any:
-                return builder.icmp_signed("==", lanes.numbered(place), everywhere[k])
+                return builder.icmp_signed("==", simd.numbered(place), everywhere[k])
 
             def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
                 """Change a row's entries by those of a pivot's, in whose column there was what is lost now."""
@@ -159,55 +159,55 @@ def _pivots(number: int) -> Callable[..., Any]:
                 return builder.fadd(entry, builder.fmul(ratio, pivot))
 
             def pivot_of(place: Any, k: int) -> Any:
-                return builder.select(at(place, k), unity, lanes.load(rows[k], place))
+                return builder.select(at(place, k), unity, simd.load(rows[k], place))
 
             if number == 1:
                 schurs = [builder.load(builder.gep(rows[0], columns))]
             else:
                 *schurs, ratio = _second(builder, rows, columns)
-                share = lanes.spread(ratio)
+                share = simd.spread(ratio)
 
                 def follow(place: Any) -> None:
-                    entry = changed(lanes.load(rows[1], place), place, 0, share, pivot_of(place, 0))
-                    lanes.store(entry, rows[1], place)
+                    entry = changed(simd.load(rows[1], place), place, 0, share, pivot_of(place, 0))
+                    simd.store(entry, rows[1], place)
 
-                lanes.each(pitch, follow)
+                simd.each(pitch, follow)
             first, last = builder.add(turns[-1], one), builder.sub(count, one)
             with _codegen.for_range_slice(builder, first, count, four, intp=pitch.type) as (k, _):
                 others = _four_rows(builder, data, start, k, last)
-                shares = _ratios(builder, lanes, others, rows, columns, schurs)
+                shares = _ratios(builder, simd, others, rows, columns, schurs)
 
                 def eliminate(place: Any, selects: bool = True) -> None:
-                    found = [lanes.load(other, place) for other in others]
+                    found = [simd.load(other, place) for other in others]
                     for k, ratios in enumerate(shares):
-                        pivot = pivot_of(place, k) if selects else lanes.load(rows[k], place)
+                        pivot = pivot_of(place, k) if selects else simd.load(rows[k], place)
                         found = [
                             changed(entry, place, k, ratio, pivot, selects)
                             for entry, ratio in zip(found, ratios, strict=True)
                         ]
                     for other, entry in zip(others, found, strict=True):
-                        lanes.store(entry, other, place)
+                        simd.store(entry, other, place)
 
-                lanes.each(wide, eliminate)
+                simd.each(wide, eliminate)
                 with _codegen.for_range_slice(builder, wide, pitch, eight, intp=pitch.type) as (place, _):
                     eliminate(place, selects=False)
 
-            roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), lanes.root(schur)) for schur in schurs]
-            scales = list(map(lanes.spread, roots))
+            roots = [builder.fdiv(ir.Constant(_DOUBLE, 1.0), simd.root(schur)) for schur in schurs]
+            scales = list(map(simd.spread, roots))
 
             def finish(place: Any) -> None:
                 before = builder.add(sums, place)
-                known = builder.fcmp_ordered("!=", lanes.load(data, builder.add(kept, place)), nothing)
-                squares = lanes.load(data, before)
+                known = builder.fcmp_ordered("!=", simd.load(data, builder.add(kept, place)), nothing)
+                squares = simd.load(data, before)
                 for k, (row, scale) in enumerate(zip(rows, scales, strict=True)):
-                    entry = builder.select(known, lanes.load(row, place), nothing)
+                    entry = builder.select(known, simd.load(row, place), nothing)
                     found = builder.fmul(scale, builder.select(at(place, k), unity, entry))
-                    lanes.store(found, row, place)
+                    simd.store(found, row, place)
                     squares, before = builder.fadd(squares, builder.fmul(found, found)), builder.add(before, pitch)
-                    lanes.store(squares, data, before)
+                    simd.store(squares, data, before)
                     known = builder.or_(known, at(place, k))
 
-            lanes.each(pitch, finish)
+            simd.each(pitch, finish)
             return schurs[-1]
 
         return signature, generate
@@ -217,16 +217,16 @@ def _pivots(number: int) -> Callable[..., Any]:
 
 if not COMPILES:
 
-    def eliminate_two(board: Array, pivot: int) -> None:
+    def eliminate_two(augmented: Array, pivot: int) -> None:
         """Take multiples of the rows of a pivot, in an even place, and of the one after it from all rows below each so
         that they lose its column, in whole lanes from that of the column on."""
-        first = pivot - pivot % LANES
+        first = pivot - pivot % SIMD_WIDTH
         for k in (pivot, pivot + 1):
-            for i in range(k + 1, len(board)):
-                board[i, first:] += -(board[i, k] / board[k, k]) * board[k, first:]
+            for i in range(k + 1, len(augmented)):
+                augmented[i, first:] += -(augmented[i, k] / augmented[k, k]) * augmented[k, first:]
 
     def take_pivot(
-        memory: Array, board: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
+        memory: Array, augmented: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
     ) -> float:
         """Eliminate the column of the point whose turn it is from the rows of those whose turn comes after it.
 
@@ -236,11 +236,11 @@ if not COMPILES:
         matrix at the point.
         """
         column = turn[place]
-        row = memory[board + column * pitch :][:pitch]
+        row = memory[augmented + column * pitch :][:pitch]
         schur = float(row[column])
         row[column] = 1.0
         for q in turn[place + 1 : count]:
-            other = memory[board + q * pitch :][:pitch]
+            other = memory[augmented + q * pitch :][:pitch]
             ratio = -(other[column] / schur)
             other[column] = 0.0
             other += ratio * row
@@ -252,13 +252,13 @@ if not COMPILES:
         return schur
 
     def take_two(
-        memory: Array, board: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
+        memory: Array, augmented: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
     ) -> float:
         """Do the same for a point and the next one, of which it returns what was left."""
         before = memory[kept : kept + pitch].copy()
-        take_pivot(memory, board, pitch, turn, place, count, kept, sums)
+        take_pivot(memory, augmented, pitch, turn, place, count, kept, sums)
         memory[kept + turn[place]] = 1.0
-        schur = take_pivot(memory, board, pitch, turn, place + 1, count, kept, sums + pitch)
+        schur = take_pivot(memory, augmented, pitch, turn, place + 1, count, kept, sums + pitch)
         memory[kept : kept + pitch] = before
         return schur
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd
 from kernelswarm.inside_numba import COMPILES
 
 Array = npt.NDArray[np.float64]
@@ -45,12 +45,12 @@ def _paired(terms: list[Any], powers: list[Any], add: Any, multiply: Any) -> Any
     return terms[0]
 
 
-def _vector_of(builder: Any, lanes: Lanes, entry: Any) -> Any:
+def _vector_of(builder: Any, simd: Simd, entry: Any) -> Any:
     """Write the code of the exponentials of eight numbers."""
-    whole = ir.VectorType(ir.IntType(64), LANES)
+    whole = ir.VectorType(ir.IntType(64), SIMD_WIDTH)
 
     def equal(number: float) -> Any:
-        return ir.Constant(lanes.vector, [number] * LANES)
+        return ir.Constant(simd.vector, [number] * SIMD_WIDTH)
 
     shifted = builder.fadd(builder.fmul(entry, equal(_TO_EXPONENT)), equal(_ROUNDING))
     k = builder.fsub(shifted, equal(_ROUNDING))
@@ -61,8 +61,8 @@ def _vector_of(builder: Any, lanes: Lanes, entry: Any) -> Any:
         powers.append(builder.fmul(powers[-1], powers[-1]))
     series = _paired([equal(term) for term in _SERIES], powers, builder.fadd, builder.fmul)
     found = builder.fadd(equal(1.0), builder.fadd(rest, builder.fmul(powers[1], series)))
-    exponent = builder.shl(builder.bitcast(shifted, whole), ir.Constant(whole, [52] * LANES))
-    found = builder.bitcast(builder.add(builder.bitcast(found, whole), exponent), lanes.vector)
+    exponent = builder.shl(builder.bitcast(shifted, whole), ir.Constant(whole, [52] * SIMD_WIDTH))
+    found = builder.bitcast(builder.add(builder.bitcast(found, whole), exponent), simd.vector)
     return builder.select(builder.fcmp_ordered("<", entry, equal(SMALLEST)), equal(0.0), found)
 
 
@@ -70,23 +70,23 @@ def _decay(typing_context: Any, values: Any, start: Any, rate: Any, size: Any) -
     signature = types.void(values, types.intp, types.float64, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        into, by, size = lanes.pointer(0), lanes.spread(arguments[2]), arguments[3]
-        zero, eight = (ir.Constant(size.type, number) for number in (0, LANES))
+        simd = Simd(context, builder, signature.args, arguments)
+        into, by, size = simd.pointer(0), simd.spread(arguments[2]), arguments[3]
+        zero, eight = (ir.Constant(size.type, number) for number in (0, SIMD_WIDTH))
 
         def exponentials(place: Any, of: Any) -> Any:
-            return _vector_of(builder, lanes, builder.fmul(by, lanes.load(of, place)))
+            return _vector_of(builder, simd, builder.fmul(by, simd.load(of, place)))
 
         with builder.if_else(builder.icmp_signed("<", size, eight)) as (few, many):
             with few:
-                some = _vector_of(builder, lanes, builder.fmul(by, lanes.load_part(into, zero, size)))
-                lanes.store_part(some, into, zero, size)
+                some = _vector_of(builder, simd, builder.fmul(by, simd.load_part(into, zero, size)))
+                simd.store_part(some, into, zero, size)
             with many:
                 # The last eight are read before and written after the others, with which they may overlap.
                 end = builder.sub(size, eight)
                 last = exponentials(end, into)
-                lanes.each(end, lambda place: lanes.store(exponentials(place, into), into, place))
-                lanes.store(last, into, end)
+                simd.each(end, lambda place: simd.store(exponentials(place, into), into, place))
+                simd.store(last, into, end)
         return context.get_dummy_value()
 
     return signature, generate

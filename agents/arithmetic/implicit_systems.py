@@ -8,9 +8,9 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.elimination import eliminate_two
-from kernelswarm.agents.arithmetic.lanes import Lanes, whole
+from kernelswarm.agents.arithmetic.simd import Simd, whole
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -24,26 +24,26 @@ PRECISION = 1e-12
 """The move of z at which the iteration ends."""
 
 
-@inlined
-def board_of(size: int, outputs: int) -> Array:
+@inline_always
+def augmented_of(size: int, outputs: int) -> Array:
     """Return the zeros of a board, (N, N + C or more): a system of N equations, and behind it C right-hand sides."""
-    board: Array = np.zeros((size, whole(size + outputs)))
-    return board
+    augmented: Array = np.zeros((size, whole(size + outputs)))
+    return augmented
 
 
-def _fill_row(typing_context: Any, board: Any, b: Any, row: Any, r: Any, factor: Any, rates: Any, size: Any) -> Any:
-    signature = types.void(board, types.intp, row, types.intp, types.float64, rates, types.intp)
+def _fill_row(typing_context: Any, augmented: Any, b: Any, row: Any, r: Any, factor: Any, rates: Any, size: Any) -> Any:
+    signature = types.void(augmented, types.intp, row, types.intp, types.float64, rates, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        into, out_of, by, size = lanes.pointer(0), lanes.pointer(2), lanes.spread(arguments[4]), arguments[6]
+        simd = Simd(context, builder, signature.args, arguments)
+        into, out_of, by, size = simd.pointer(0), simd.pointer(2), simd.spread(arguments[4]), arguments[6]
         each = context.make_array(signature.args[5])(context, builder, arguments[5]).data
 
         def body(place: Any) -> None:
-            entry = builder.fmul(by, lanes.load_part(out_of, place, size))
-            lanes.store(builder.fmul(entry, lanes.load_part(each, place, size)), into, place)
+            entry = builder.fmul(by, simd.load_part(out_of, place, size))
+            simd.store(builder.fmul(entry, simd.load_part(each, place, size)), into, place)
 
-        lanes.each(size, body)
+        simd.each(size, body)
         return context.get_dummy_value()
 
     return signature, generate
@@ -51,34 +51,34 @@ def _fill_row(typing_context: Any, board: Any, b: Any, row: Any, r: Any, factor:
 
 if not COMPILES:
 
-    def fill_row(board: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
+    def fill_row(augmented: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
         """Write ``factor row[j] rates[j]`` to the board from place ``b`` on, in whole lanes, with zeros behind them."""
         found = np.zeros(whole(size))
         found[:size] = factor * row.reshape(-1)[r : r + size] * rates[:size]
-        board.reshape(-1)[b : b + len(found)] = found
+        augmented.reshape(-1)[b : b + len(found)] = found
 
 else:
     _intrinsic: Any = intrinsic
     fill_row = _intrinsic(_fill_row)
 
 
-@uncounted
-def eliminate(board: Array, outputs: int) -> None:
+@njit_no_refcount
+def eliminate(augmented: Array, outputs: int) -> None:
     """Solve the system on a board for its right-hand sides in their place, by elimination without pivoting.
 
     ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
     such factors do not change what elimination does. A row with r = 0 is one of the identity. Whole lanes are
     eliminated, the columns before the pivot among them, which nobody reads any more.
     """
-    size = len(board)
+    size = len(augmented)
     for k in range(0, size - 1, 2):
-        eliminate_two(board, k)
+        eliminate_two(augmented, k)
     for k in range(size - 1, -1, -1):
         for c in range(size, size + outputs):
-            entry = board[k, c]
+            entry = augmented[k, c]
             for j in range(k + 1, size):
-                entry -= board[k, j] * board[j, c]
-            board[k, c] = entry / board[k, k]
+                entry -= augmented[k, j] * augmented[j, c]
+            augmented[k, c] = entry / augmented[k, k]
 
 
 _pointer: Any = types.CPointer
@@ -102,41 +102,41 @@ _DOUBLE = ord("d")
 
 if not COMPILES:
 
-    def _solve_with_pivots(board: Array, outputs: int) -> None:
-        size = len(board)
-        board[:, size : size + outputs] = np.linalg.solve(board[:, :size], board[:, size : size + outputs])
+    def _solve_with_pivots(augmented: Array, outputs: int) -> None:
+        size = len(augmented)
+        augmented[:, size : size + outputs] = np.linalg.solve(augmented[:, :size], augmented[:, size : size + outputs])
 
 else:
 
-    @jitted
-    def _solve_with_pivots(board: Array, outputs: int) -> None:
+    @cached_njit
+    def _solve_with_pivots(augmented: Array, outputs: int) -> None:
         # `np.linalg.solve` would have numba compile its checks of shapes and their messages: five seconds.
-        size = len(board)
+        size = len(augmented)
         columns, found = np.empty((size, size)), np.empty((outputs, size))
         for i in range(size):
             for j in range(size):
-                columns[j, i] = board[i, j]
+                columns[j, i] = augmented[i, j]
             for c in range(outputs):
-                found[c, i] = board[i, size + c]
+                found[c, i] = augmented[i, size + c]
         pivots = np.empty(size, np.int64)
         failed = _lapack_solve(_DOUBLE, size, outputs, columns.ctypes, size, pivots.ctypes, found.ctypes, size)
         if failed:
             raise np.linalg.LinAlgError("the system of an implicit step is singular to machine precision")
         for i in range(size):
             for c in range(outputs):
-                board[i, size + c] = found[c, i]
+                augmented[i, size + c] = found[c, i]
 
 
-@inlined
-def solve(board: Array, outputs: int) -> None:
+@inline_always
+def solve(augmented: Array, outputs: int) -> None:
     """Solve the system of an implicit step on a board for its right-hand sides in their place."""
-    if len(board) <= SMALL:
-        eliminate(board, outputs)
+    if len(augmented) <= SMALL:
+        eliminate(augmented, outputs)
     else:
-        _solve_with_pivots(board, outputs)
+        _solve_with_pivots(augmented, outputs)
 
 
-@jitted
+@cached_njit
 def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: ReadOnly, duals: Array) -> None:
     """Put the weights ``-eta/b g`` of an implicit step (N, C) in the place of its explicit gradients with respect to f.
 
@@ -158,7 +158,7 @@ def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: Re
         z at the points before the step, (N, C).
     """
     size, outputs = gradients.shape
-    board = board_of(size, 1)
+    augmented = augmented_of(size, 1)
     solution, change, shift = np.empty(size), np.empty(size), np.empty(size)  # change is that of z
     for c in range(outputs):
         for i in range(size):
@@ -167,20 +167,20 @@ def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: Re
             for i in range(size):
                 before = np.exp(duals[i, c])
                 after = np.exp(duals[i, c] + change[i])
-                board[i, size] = gradients[i, c] + stiffness[i] * (after - before) - solution[i]
+                augmented[i, size] = gradients[i, c] + stiffness[i] * (after - before) - solution[i]
                 for j in range(size):
-                    board[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
-                board[i, i] += 1.0
-            solve(board, 1)
+                    augmented[i, j] = stiffness[i] * after * gram[i, j] * rates[j]
+                augmented[i, i] += 1.0
+            solve(augmented, 1)
             longest = 0.0
             for i in range(size):
                 shift[i] = 0.0
                 for j in range(size):
-                    shift[i] -= gram[i, j] * rates[j] * board[j, size]
+                    shift[i] -= gram[i, j] * rates[j] * augmented[j, size]
                 longest = max(longest, abs(shift[i]))
             share = 1.0 if longest <= 1.0 else 1.0 / longest
             for i in range(size):
-                solution[i] += share * board[i, size]
+                solution[i] += share * augmented[i, size]
                 change[i] += share * shift[i]
             if not longest > PRECISION:
                 break

@@ -16,9 +16,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, Lanes, dot, whole
+from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, Simd, dot, whole
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -32,12 +32,12 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         order = arguments[1]
         size = order.type
-        zero, lanes_wide = ir.Constant(size, 0), ir.Constant(size, LANES)
-        lanes = Lanes(context, builder, signature.args, arguments)
+        zero, simd_wide = ir.Constant(size, 0), ir.Constant(size, SIMD_WIDTH)
+        simd = Simd(context, builder, signature.args, arguments)
         arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in (0, 2, 3, 4)]
         matrix, known, u_at, a_at = (array.data for array in arrays)
         width = builder.extract_value(arrays[0].shape, 1)
-        images, sums = (_codegen.alloca_once(builder, lanes.vector) for _ in range(2))
+        images, sums = (_codegen.alloca_once(builder, simd.vector) for _ in range(2))
 
         def multiply(first: Any, start: Any, second: bool) -> None:
             """Take ROWS rows from ``first`` on, the lanes from ``start`` on being the last of theirs."""
@@ -47,28 +47,28 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
                 i = builder.add(first, ir.Constant(size, r))
                 i = builder.select(builder.icmp_signed("<", i, last), i, last)
                 rows.append(builder.gep(matrix, [builder.mul(i, width)]))
-            totals = [_codegen.alloca_once_value(builder, lanes.equal(0.0)) for _ in rows]
+            totals = [_codegen.alloca_once_value(builder, simd.equal(0.0)) for _ in rows]
 
             def add(entries: list[Any], by: Any) -> None:
                 for total, entry in zip(totals, entries, strict=True):
                     builder.store(builder.fadd(builder.load(total), builder.fmul(entry, by)), total)
 
             def before(place: Any) -> None:
-                add([lanes.load(row, place) for row in rows], lanes.load(known, place))
+                add([simd.load(row, place) for row in rows], simd.load(known, place))
 
-            lanes.each(start, before)
-            ends = [lanes.load_part(row, start, order) for row in rows]
-            add(ends, lanes.load_part(known, start, order))
+            simd.each(start, before)
+            ends = [simd.load_part(row, start, order) for row in rows]
+            add(ends, simd.load_part(known, start, order))
             # The lanes of four rows are added in pairs, as those of a dot product are.
             x, y, z, w = (builder.load(total) for total in totals)
             halves = [[0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]]
-            x, y = (builder.fadd(*(lanes.shuffled(p, q, half) for half in halves)) for p, q in ((x, z), (y, w)))
+            x, y = (builder.fadd(*(simd.shuffled(p, q, half) for half in halves)) for p, q in ((x, z), (y, w)))
             quarters = [[0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]]
-            x = builder.fadd(*(lanes.shuffled(x, y, quarter) for quarter in quarters))
-            found = builder.fadd(*(lanes.shuffled(x, x, list(range(side, LANES, 2)) * 2) for side in (0, 1)))
-            found = builder.select(lanes.mask(first, order), found, lanes.equal(0.0))
-            spread = [lanes.shuffled(found, found, [r] * LANES) for r in range(ROWS)]
-            both = lanes.shuffled(builder.load(images), found, [*range(ROWS), *range(LANES, LANES + ROWS)])
+            x = builder.fadd(*(simd.shuffled(x, y, quarter) for quarter in quarters))
+            found = builder.fadd(*(simd.shuffled(x, x, list(range(side, SIMD_WIDTH, 2)) * 2) for side in (0, 1)))
+            found = builder.select(simd.mask(first, order), found, simd.equal(0.0))
+            spread = [simd.shuffled(found, found, [r] * SIMD_WIDTH) for r in range(ROWS)]
+            both = simd.shuffled(builder.load(images), found, [*range(ROWS), *range(SIMD_WIDTH, SIMD_WIDTH + ROWS)])
             builder.store(both if second else found, images)
 
             def combined(entries: list[Any]) -> Any:
@@ -76,20 +76,20 @@ def _multiply_twice(typing_context: Any, factor: Any, order: Any, row: Any, imag
                 return builder.fadd(builder.fadd(p, q), builder.fadd(r, s))
 
             def collect(place: Any) -> None:
-                change = combined([lanes.load(row, place) for row in rows])
-                lanes.store(builder.fadd(lanes.load(a_at, place), change), a_at, place)
+                change = combined([simd.load(row, place) for row in rows])
+                simd.store(builder.fadd(simd.load(a_at, place), change), a_at, place)
 
-            lanes.each(start, collect)
+            simd.each(start, collect)
             builder.store(builder.fadd(builder.load(sums), combined(ends)), sums)
 
-        with _codegen.for_range_slice(builder, zero, order, lanes_wide, intp=size) as (start, _):
-            builder.store(lanes.equal(0.0), sums)
+        with _codegen.for_range_slice(builder, zero, order, simd_wide, intp=size) as (start, _):
+            builder.store(simd.equal(0.0), sums)
             multiply(start, start, second=False)
             half = builder.add(start, ir.Constant(size, ROWS))
             with builder.if_then(builder.icmp_signed("<", half, order)):
                 multiply(half, start, second=True)
-            lanes.store_part(builder.load(images), u_at, start, order)
-            lanes.store_part(builder.load(sums), a_at, start, order)
+            simd.store_part(builder.load(images), u_at, start, order)
+            simd.store_part(builder.load(sums), a_at, start, order)
         return context.get_dummy_value()
 
     return signature, generate
@@ -113,7 +113,7 @@ else:
     _products = _intrinsic(_multiply_twice)
 
 
-@uncounted
+@njit_no_refcount
 def split(factor: Array, order: int, row: ReadOnly, diagonal: float, image: Array, projection: Array) -> float:
     """Project a point on the span: fill u = U k and a = U'u, return the Schur complement kappa(x,x) - u.u.
 
@@ -125,7 +125,7 @@ def split(factor: Array, order: int, row: ReadOnly, diagonal: float, image: Arra
     return diagonal - dot(image, 0, image, order)
 
 
-@uncounted
+@njit_no_refcount
 def append(
     points: Array,
     weights: Array,
@@ -150,7 +150,7 @@ def append(
     precision[order] = root * root
 
 
-@uncounted
+@njit_no_refcount
 def remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, carried: Array) -> None:
     """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
 

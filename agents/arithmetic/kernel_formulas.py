@@ -20,10 +20,10 @@ from numba.extending import intrinsic
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.exponentials import decay
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot
-from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
+from kernelswarm.agents.arithmetic.views import line, read_only
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import inlined, jitted, uncounted
+from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -41,24 +41,24 @@ def _planar_squares(typing_context: Any, points: Any, centers: Any, squares: Any
     signature = types.void(points, centers, squares)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
+        simd = Simd(context, builder, signature.args, arguments)
         arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(3)]
         points, centers, squares = (array.data for array in arrays)
         rows, count = (builder.extract_value(array.shape, 0) for array in arrays[:2])
         pitch = builder.extract_value(arrays[2].shape, 1)
-        zero, one, two, eight = (ir.Constant(pitch.type, number) for number in (0, 1, 2, LANES))
+        zero, one, two, eight = (ir.Constant(pitch.type, number) for number in (0, 1, 2, SIMD_WIDTH))
 
         def columns(place: Any) -> None:
             start, end = builder.mul(two, place), builder.mul(two, count)
-            left, right = (lanes.load_part(centers, at, end) for at in (start, builder.add(start, eight)))
-            others = [lanes.shuffled(left, right, list(range(k, 2 * LANES, 2))) for k in range(2)]
+            left, right = (simd.load_part(centers, at, end) for at in (start, builder.add(start, eight)))
+            others = [simd.shuffled(left, right, list(range(k, 2 * SIMD_WIDTH, 2))) for k in range(2)]
             with _codegen.for_range_slice(builder, zero, rows, one, intp=pitch.type) as (i, _):
                 own = [builder.load(builder.gep(points, [builder.add(builder.mul(two, i), k)])) for k in (zero, one)]
-                x, y = (builder.fsub(lanes.spread(entry), other) for entry, other in zip(own, others, strict=True))
+                x, y = (builder.fsub(simd.spread(entry), other) for entry, other in zip(own, others, strict=True))
                 square = builder.fadd(builder.fmul(x, x), builder.fmul(y, y))
-                lanes.store_part(square, builder.gep(squares, [builder.mul(i, pitch)]), place, count)
+                simd.store_part(square, builder.gep(squares, [builder.mul(i, pitch)]), place, count)
 
-        lanes.each(count, columns)
+        simd.each(count, columns)
         return context.get_dummy_value()
 
     return signature, generate
@@ -76,7 +76,7 @@ else:
     planar_squares = _intrinsic(_planar_squares)
 
 
-@inlined
+@inline_always
 def _squared_norms(rows: Array) -> Array:
     norms: Array = np.empty(rows.shape[0])
     width = rows.shape[1]
@@ -85,7 +85,7 @@ def _squared_norms(rows: Array) -> Array:
     return norms
 
 
-@inlined
+@inline_always
 def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
     total = 0.0
     for k in range(points.shape[1]):
@@ -94,7 +94,7 @@ def _squared_distance(points: Array, i: int, centers: Array, j: int) -> float:
     return total
 
 
-@jitted
+@cached_njit
 def _stretched(rows: Array, factors: Array) -> Array:
     stretched: Array = np.empty(rows.shape)
     for i in range(rows.shape[0]):
@@ -103,7 +103,7 @@ def _stretched(rows: Array, factors: Array) -> Array:
     return stretched
 
 
-@uncounted
+@njit_no_refcount
 def _wide_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     if len(factors):
         stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)
@@ -112,7 +112,7 @@ def _wide_distances(points: Array, centers: Array, factors: Array, squares: Arra
         _wide_distances_of(points, centers, squares)
 
 
-@jitted
+@cached_njit
 def _wide_distances_of(points: Array, centers: Array, squares: Array) -> None:
     copy_matrix(np.dot(points, centers.T), squares)
     point_norms = _squared_norms(points)
@@ -126,7 +126,7 @@ def _wide_distances_of(points: Array, centers: Array, squares: Array) -> None:
             squares[i, j] = max(square, 0.0)
 
 
-@inlined
+@inline_always
 def _distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     """Fill in squared distances, with every input multiplied by its factor first where there are any."""
     if points.shape[1] > NARROW:
@@ -147,7 +147,7 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
                 squares[i, j] = _squared_distance(points, i, centers, j)
 
 
-@inlined
+@inline_always
 def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
     """Put ``exp(rate value)`` in the place of the first columns' values."""
     pitch = values.shape[1]
@@ -158,7 +158,7 @@ def _decay(values: Array, rate: float, rows: int, columns: int) -> None:
             decay(values, i * pitch, rate, columns)
 
 
-@uncounted
+@njit_no_refcount
 def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||^2 / (2 bandwidth^2))."""
     bandwidth = numbers[0]
@@ -166,7 +166,7 @@ def gaussian(numbers: Array, points: Array, centers: Array, values: Array) -> No
     _decay(values, -0.5 / (bandwidth * bandwidth), points.shape[0], centers.shape[0])
 
 
-@uncounted
+@njit_no_refcount
 def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate exp(-||x - y||_1 / bandwidth)."""
     bandwidth, factors = numbers[0], line(numbers, 1, len(numbers) - 1)
@@ -184,7 +184,7 @@ def laplacian(numbers: Array, points: Array, centers: Array, values: Array) -> N
     _decay(values, -1.0 / bandwidth, points.shape[0], centers.shape[0])
 
 
-@uncounted
+@njit_no_refcount
 def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate the Matern kernel of smoothness 1.5 or 2.5."""
     bandwidth, smoothness = numbers[0], numbers[1]
@@ -202,7 +202,7 @@ def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None
                 values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
 
 
-@uncounted
+@njit_no_refcount
 def _power(base: float, degree: int) -> float:
     # Repeated multiplication gives the same bits compiled and not; the ** operator does not.
     value = base
@@ -211,7 +211,7 @@ def _power(base: float, degree: int) -> float:
     return value
 
 
-@jitted
+@cached_njit
 def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> None:
     """Evaluate (scale x.y + offset)^degree."""
     scale, offset, degree = numbers[0], numbers[1], int(numbers[2])
@@ -230,7 +230,7 @@ def polynomial(numbers: Array, points: Array, centers: Array, values: Array) -> 
             values[i, j] = _power(scale * values[i, j] + offset, degree)
 
 
-@uncounted
+@njit_no_refcount
 def polynomial_diagonal(numbers: Array, points: Array, values: Array) -> None:
     """Evaluate (scale ||x||^2 + offset)^degree."""
     scale, offset, degree = numbers[0], numbers[1], int(numbers[2])

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
-from kernelswarm.agents.arithmetic.lanes import any_within, dot
 from kernelswarm.agents.arithmetic.screening import screen
-from kernelswarm.agents.arithmetic.tables import line, read_only
+from kernelswarm.agents.arithmetic.simd import any_within, dot
+from kernelswarm.agents.arithmetic.views import line, read_only
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ TRANSIENT = 1e3
 """So much further it may go while a mini-batch enters, before KOMP has had its turn."""
 
 
-@uncounted
+@njit_no_refcount
 def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     """Find the element whose removal adds the least error after refitting: argmin ||W_j||^2 / inv(K)_jj."""
     best = fixed
@@ -45,13 +45,13 @@ def _cheapest(norms: Array, precision: Array, order: int, fixed: int) -> int:
     return best
 
 
-@inlined
+@inline_always
 def _may_remove(norms: Array, precision: Array, order: int, fixed: int, budget: float) -> bool:
     """Tell, but for rounding, whether any element's removal adds at most ``budget``."""
     return any_within(norms, precision, norms, budget, 0.0, fixed, order)
 
 
-@uncounted
+@njit_no_refcount
 def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int:
     beyond = 0
     for j in range(fixed, order):
@@ -59,7 +59,7 @@ def _count_beyond(precision: Array, order: int, fixed: int, limit: float) -> int
     return beyond
 
 
-@uncounted
+@njit_no_refcount
 def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, limit: float) -> int:
     """Find the cheapest element to remove among those in the span of the others."""
     best = -1
@@ -69,7 +69,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
     return best
 
 
-@inlined
+@inline_always
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
@@ -78,7 +78,7 @@ def _is_cheapest(
     return not any_within(norms, precision, projection, magnitude * schur, magnitude, fixed, order)
 
 
-@jitted
+@cached_njit
 def project(
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -131,7 +131,7 @@ def project(
     )
 
 
-@inlined
+@inline_always
 def project_in(
     scratch: Array,  # (5, capacity)
     points: Array,
@@ -241,7 +241,7 @@ def project_in(
     return order, math.sqrt(spent), changes
 
 
-@uncounted
+@njit_no_refcount
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with

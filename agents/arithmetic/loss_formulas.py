@@ -10,12 +10,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
 
-@uncounted
+@njit_no_refcount
 def squared_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c (f_c - y_c)^2."""
     for i in range(predictions.shape[0]):
@@ -26,7 +26,7 @@ def squared_values(numbers: Array, predictions: Array, targets: Array, values: A
         values[i] = total
 
 
-@uncounted
+@njit_no_refcount
 def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate 2 (f - y)."""
     for i in range(predictions.shape[0]):
@@ -34,7 +34,7 @@ def squared_derivatives(numbers: Array, predictions: Array, targets: Array, slop
             slopes[i, c] = 2.0 * (predictions[i, c] - targets[i, c])
 
 
-@uncounted
+@njit_no_refcount
 def absolute_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate sum_c |f_c - y_c|."""
     for i in range(predictions.shape[0]):
@@ -44,7 +44,7 @@ def absolute_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = total
 
 
-@uncounted
+@njit_no_refcount
 def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate sign(f - y), 0 at 0."""
     for i in range(predictions.shape[0]):
@@ -53,7 +53,7 @@ def absolute_derivatives(numbers: Array, predictions: Array, targets: Array, slo
             slopes[i, c] = 1.0 if residual > 0.0 else (-1.0 if residual < 0.0 else residual)
 
 
-@uncounted
+@njit_no_refcount
 def huber_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate the sum over c of r^2 / 2 where |r| <= threshold, else threshold (|r| - threshold / 2)."""
     threshold = numbers[0]
@@ -65,7 +65,7 @@ def huber_values(numbers: Array, predictions: Array, targets: Array, values: Arr
         values[i] = total
 
 
-@uncounted
+@njit_no_refcount
 def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate f - y clipped to [-threshold, threshold]."""
     threshold = numbers[0]
@@ -75,7 +75,7 @@ def huber_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, c] = threshold if residual > threshold else (-threshold if residual < -threshold else residual)
 
 
-@uncounted
+@njit_no_refcount
 def huber_curvatures(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate l'(r) / r, 1 inside and threshold / |r| outside, for the least |r| of a sample's outputs."""
     threshold = numbers[0]
@@ -86,12 +86,12 @@ def huber_curvatures(numbers: Array, predictions: Array, targets: Array, values:
             values[i] = max(values[i], 1.0 if size <= threshold else threshold / size)
 
 
-@inlined
+@inline_always
 def _signed(prediction: float, target: float) -> float:
     return prediction if target > 0.5 else -prediction
 
 
-@inlined
+@inline_always
 def _sigmoid(value: float) -> float:
     # The exponent is never positive: no overflow for any |f|.
     if value >= 0.0:
@@ -100,7 +100,7 @@ def _sigmoid(value: float) -> float:
     return small / (1.0 + small)
 
 
-@uncounted
+@njit_no_refcount
 def logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(1 + exp(-s f))."""
     for i in range(predictions.shape[0]):
@@ -108,7 +108,7 @@ def logistic_values(numbers: Array, predictions: Array, targets: Array, values: 
         values[i] = max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
 
 
-@uncounted
+@njit_no_refcount
 def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s / (1 + exp(s f))."""
     for i in range(predictions.shape[0]):
@@ -116,7 +116,7 @@ def logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slo
         slopes[i, 0] = -_signed(_sigmoid(-margin), targets[i, 0])
 
 
-@uncounted
+@njit_no_refcount
 def _secant(margin: float) -> float:
     """Evaluate tanh(m / 2) / (2 m), 1/4 at 0: the quadratic of this curvature that touches log(1 + exp(-m)) at m and
     at -m lies above it everywhere (Jaakkola and Jordan, Statistics and Computing 10, 2000)."""
@@ -125,14 +125,14 @@ def _secant(margin: float) -> float:
     return 0.25 if size < 1e-4 else math.tanh(0.5 * size) / (2.0 * size)
 
 
-@uncounted
+@njit_no_refcount
 def logistic_curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     """Evaluate tanh(f / 2) / (2 f)."""
     for i in range(predictions.shape[0]):
         values[i] = _secant(predictions[i, 0])
 
 
-@jitted
+@cached_njit
 def logistic_probabilities(predictions: ReadOnly) -> Array:
     """Evaluate 1 / (1 + exp(f)) and 1 / (1 + exp(-f))."""
     probabilities = np.empty((predictions.shape[0], 2))
@@ -142,14 +142,14 @@ def logistic_probabilities(predictions: ReadOnly) -> Array:
     return probabilities
 
 
-@uncounted
+@njit_no_refcount
 def hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 - s f)."""
     for i in range(predictions.shape[0]):
         values[i] = max(0.0, 1.0 - _signed(predictions[i, 0], targets[i, 0]))
 
 
-@uncounted
+@njit_no_refcount
 def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate -s where s f < 1, else 0."""
     slopes[:] = 0.0
@@ -158,7 +158,7 @@ def hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes
             slopes[i, 0] = -_signed(1.0, targets[i, 0])
 
 
-@inlined
+@inline_always
 def _label(predictions: Array, targets: Array, i: int) -> int:
     label = int(targets[i, 0])
     if label < 0 or label >= predictions.shape[1]:
@@ -167,7 +167,7 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
     return label
 
 
-@inlined
+@inline_always
 def _best(predictions: Array, i: int, excluded: int) -> int:
     best = 1 if excluded == 0 else 0
     for c in range(best + 1, predictions.shape[1]):
@@ -176,7 +176,7 @@ def _best(predictions: Array, i: int, excluded: int) -> int:
     return best
 
 
-@uncounted
+@njit_no_refcount
 def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate log(sum_c exp(f_c)) - f_y (POLK eq. 28)."""
     for i in range(predictions.shape[0]):
@@ -190,7 +190,7 @@ def multiclass_logistic_values(numbers: Array, predictions: Array, targets: Arra
         values[i] = (predictions[i, top] - predictions[i, label]) + math.log1p(others)
 
 
-@inlined
+@inline_always
 def _softmax(predictions: Array, probabilities: Array) -> None:
     """Evaluate exp(f_c) / sum_k exp(f_k)."""
     for i in range(predictions.shape[0]):
@@ -203,7 +203,7 @@ def _softmax(predictions: Array, probabilities: Array) -> None:
             probabilities[i, c] /= total
 
 
-@jitted
+@cached_njit
 def softmax(predictions: ReadOnly) -> Array:
     """Evaluate exp(f_c) / sum_k exp(f_k), the probability of each class."""
     probabilities = np.empty(predictions.shape)
@@ -211,7 +211,7 @@ def softmax(predictions: ReadOnly) -> Array:
     return probabilities
 
 
-@uncounted
+@njit_no_refcount
 def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate softmax(f) - e_y."""
     _softmax(predictions, slopes)
@@ -225,7 +225,7 @@ def multiclass_logistic_derivatives(numbers: Array, predictions: Array, targets:
         slopes[i, label] = -others
 
 
-@uncounted
+@njit_no_refcount
 def multiclass_logistic_curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     """Evaluate tanh(m / 2) / m with the log odds m of the sample's class against all others: twice the secant of m,
     since a step moves the class up and the others down."""
@@ -239,7 +239,7 @@ def multiclass_logistic_curvatures(numbers: ReadOnly, predictions: ReadOnly, tar
         values[i] = 2.0 * _secant((predictions[i, label] - predictions[i, rival]) - math.log(others))
 
 
-@uncounted
+@njit_no_refcount
 def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     """Evaluate max(0, 1 + f_r - f_y), r the best wrong class (POLK eq. 26)."""
     for i in range(predictions.shape[0]):
@@ -249,7 +249,7 @@ def multiclass_hinge_values(numbers: Array, predictions: Array, targets: Array, 
         values[i] = max(0.0, 1.0 - (predictions[i, label] - predictions[i, rival]))
 
 
-@uncounted
+@njit_no_refcount
 def multiclass_hinge_derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     """Evaluate e_r - e_y where f_y - f_r < 1, else 0."""
     slopes[:] = 0.0

@@ -15,12 +15,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.boards import cheapest, count_above, rotate, subtract_from, take_out
+from kernelswarm.agents.arithmetic.augmented_matrix import cheapest, count_above, rotate, subtract_from, take_out
 from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.elimination import take_pivot, take_two
-from kernelswarm.agents.arithmetic.lanes import LANES, ROWS, dot, sum_rows, whole
-from kernelswarm.agents.arithmetic.tables import line, nearby
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, dot, sum_rows, whole
+from kernelswarm.agents.arithmetic.views import line, nearby
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ POINTS, NUMBERS = 32, 2**12
 """Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
 
 
-@jitted
+@cached_njit
 def screen(
     weights: Array,  # (capacity, C)
     factor: Array,  # (capacity, capacity)
@@ -76,8 +76,8 @@ def screen(
     wide, long = whole(count), whole(count + order)  # of a row: its entries at the points, then at the dictionary
     shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
     crossed, images = 0, order * wide
-    board = images + order * wide
-    values = board + (count + ROWS) * long
+    augmented = images + order * wide
+    values = augmented + (count + ROWS) * long
     sums = values + outputs * long  # of the squares of U's columns and of the rows up to each place
     kept = sums + (count + 1) * long
     keys = kept + long
@@ -100,15 +100,15 @@ def screen(
         into, rows = images + i * wide, min(ROWS, order - i)
         sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
     for q in range(0, count, ROWS):
-        row = board + q * long
+        row = augmented + q * long
         sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
-        for j in range(shared, order, LANES):
+        for j in range(shared, order, SIMD_WIDTH):
             into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
             sum_rows(
-                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(LANES, below)
+                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(SIMD_WIDTH, below)
             )
     for q in range(count):
-        row = board + q * long
+        row = augmented + q * long
         if count == size:
             subtract_from(memory, row, gram, q * size, size)
         else:
@@ -125,7 +125,7 @@ def screen(
             memory[values + c * long + count + j] = weights[j, c]
     near = 0
     for q in range(count):
-        near += not memory[board + q * long + q] > NEAR * gram[entering[q], entering[q]]
+        near += not memory[augmented + q * long + q] > NEAR * gram[entering[q], entering[q]]
     for q in range(count):
         turn[q] = q
     if near == 0:
@@ -135,7 +135,7 @@ def screen(
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
         place = values + c * long
-        sum_rows(memory, sides, 0, memory, place, 0, 1, memory, board, long, 1, count, count)
+        sum_rows(memory, sides, 0, memory, place, 0, 1, memory, augmented, long, 1, count, count)
         cost += dot(memory, sides, line(memory, place, count), count)
     cost *= 1.0 + SLACK
     # Elimination on the board leaves the rows, but for their length. A point's column holds what is left of the Gram
@@ -148,8 +148,8 @@ def screen(
     first = 0
     while near == 0 and first + 1 < count:
         upper, lower = turn[first], turn[first + 1]
-        schur = memory[board + upper * long + upper]
-        rest = take_two(memory, board, long, turn, first, count, kept, sums + first * long)
+        schur = memory[augmented + upper * long + upper]
+        rest = take_two(memory, augmented, long, turn, first, count, kept, sums + first * long)
         if not (
             schur > NEAR * gram[entering[upper], entering[upper]]
             and rest > NEAR * gram[entering[lower], entering[lower]]
@@ -160,7 +160,7 @@ def screen(
     rows = first
     for place in range(first, count):
         q = turn[place]
-        row = board + q * long
+        row = augmented + q * long
         schur = memory[row + q]
         if near == 0 and not schur > NEAR * gram[entering[q], entering[q]]:
             return 0.0
@@ -174,7 +174,7 @@ def screen(
                         memory[start + k] -= weight * memory[row + k]
                 memory[start + q] = 0.0
             continue
-        take_pivot(memory, board, long, turn, place, count, kept, sums + rows * long)
+        take_pivot(memory, augmented, long, turn, place, count, kept, sums + rows * long)
         memory[kept + q] = 1.0
         turn[rows] = q
         rows += 1
@@ -200,9 +200,9 @@ def screen(
             while turn[place] != best:
                 place -= 1
         best = turn[place]
-        row = board + best * long
+        row = augmented + best * long
         for after in range(place + 1, rows):
-            rotate(memory, row, board + turn[after] * long, best, sums + (after - 1) * long, long)
+            rotate(memory, row, augmented + turn[after] * long, best, sums + (after - 1) * long, long)
             turn[after - 1] = turn[after]
         lost = take_out(memory, values, outputs, row, best, long)
         if all_go:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -51,7 +51,7 @@ class Update(NamedTuple):
     recency: float  # beta
 
 
-@jitted
+@cached_njit
 def coordinates(rows: Array, factor: ReadOnly, count: int, found: Array) -> None:
     """Fill the inner products ``b = A' k`` of points with the basis, (n, r), from the first ``count`` entries of their
     kernel rows (n, m) and rows of A (m, r)."""
@@ -62,7 +62,7 @@ def coordinates(rows: Array, factor: ReadOnly, count: int, found: Array) -> None
         _one(rows[n], factor, count, found[n], size)
 
 
-@inlined
+@inline_always
 def _two(row: Array, other: Array, factor: Array, count: int, found: Array, second: Array, size: int) -> None:
     for c in range(size):
         found[c] = second[c] = 0.0
@@ -82,7 +82,7 @@ def _two(row: Array, other: Array, factor: Array, count: int, found: Array, seco
             second[c] += more * weights[c]
 
 
-@inlined
+@inline_always
 def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None:
     for c in range(size):
         found[c] = 0.0
@@ -98,7 +98,7 @@ def _one(row: Array, factor: Array, count: int, found: Array, size: int) -> None
             found[c] += entry * weights[c]
 
 
-@jitted
+@cached_njit
 def transposed_product(left: Array, right: Array, count: int) -> Array:
     """Return ``L' R`` of the first ``count`` rows of (m, r) and (m, c): (r, c)."""
     product = np.zeros((left.shape[1], right.shape[1]))
@@ -117,7 +117,7 @@ def transposed_product(left: Array, right: Array, count: int) -> Array:
     return product
 
 
-@inlined
+@inline_always
 def mix(products: Array, mixing: ReadOnly) -> Array:
     """Compute the features ``z = G' b`` of points, (n, w), from the inner products b with the basis, (n, r)."""
     features = np.empty((products.shape[0], mixing.shape[1]))
@@ -125,7 +125,7 @@ def mix(products: Array, mixing: ReadOnly) -> Array:
     return features
 
 
-@jitted
+@cached_njit
 def root(matrix: Array) -> Array:
     """Return the lower triangular C with ``C C' = M``, M (r, r) positive semidefinite; columns of no pivot are zero."""
     rank = matrix.shape[0]
@@ -148,7 +148,7 @@ def root(matrix: Array) -> Array:
     return triangle
 
 
-@jitted
+@cached_njit
 def solve(triangle: Array, right: Array) -> None:
     """Overwrite ``right`` (r, c) with ``inv(T T') right``, T lower triangular (r, r); 0 where T has no pivot."""
     rank, columns = right.shape
@@ -168,7 +168,7 @@ def solve(triangle: Array, right: Array) -> None:
             right[i, c] *= scale
 
 
-@jitted
+@cached_njit
 def prepare(basis: Basis, order: int, regularization: float, squares: Squares) -> None:
     """Fill in ``M = A' K A`` of the first ``order`` points, the Cholesky factor of ``M + lambda I``, and
     ``G = inv(M + lambda I) C`` with C C' = M."""
@@ -185,7 +185,7 @@ def prepare(basis: Basis, order: int, regularization: float, squares: Squares) -
     solve(triangle, mixing)
 
 
-@jitted
+@cached_njit
 def project(
     row: Array, order: int, factor: Array, triangle: Array, diagonal: float, regularization: float
 ) -> tuple[Array, Array, float, float]:
@@ -205,7 +205,7 @@ def project(
     return found[0], solution.reshape(-1), fit, math.sqrt(length)
 
 
-@inlined
+@inline_always
 def update_nonparametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
     """Overwrite A, whose row ``order - 1`` is zero, with ``A - mu (K A q q' - k q' + decay K A)`` (OKFEB eq. 19).
 
@@ -219,7 +219,7 @@ def update_nonparametric(basis: Basis, order: int, projection: Array, step: floa
             line[c] -= step * (residual * projection[c] + decay * images[c])
 
 
-@inlined
+@inline_always
 def update_parametric(basis: Basis, order: int, projection: Array, step: float, decay: float) -> None:
     """Overwrite A with ``[A - mu A (q q' + decay I); mu q']`` and K A with its image (OKFEB eq. 16)."""
     factor, image, gram, rank = basis.factor, basis.image, basis.gram, basis.factor.shape[1]
@@ -234,7 +234,7 @@ def update_parametric(basis: Basis, order: int, projection: Array, step: float, 
         factor[order - 1, c] = step * projection[c]
 
 
-@inlined
+@inline_always
 def least(factor: Array, gram: Array, recency: Array, order: int) -> int:
     """Return the row with the least ``recency[i] ||a_i|| sqrt(kappa(x_i, x_i))``, what Phi A loses with it, the oldest
     of equals: OKFEB eq. 24 and 26, and where kappa(x, x) = 1 its eq. 25."""
@@ -249,7 +249,7 @@ def least(factor: Array, gram: Array, recency: Array, order: int) -> int:
     return chosen
 
 
-@inlined
+@inline_always
 def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
     """Take point j out, the later ones moving up; with ``follow``, its share is taken from K A as well."""
     points, gram, factor, image, recency = basis
@@ -278,7 +278,7 @@ def discard(basis: Basis, order: int, j: int, follow: bool) -> None:
             part[k] = values[k]
 
 
-@jitted
+@cached_njit
 def carried(weights: Array, before: Squares, cross: Array, squares: Squares, follow: bool) -> tuple[Array, float]:
     """Return the weights (r, C) for new features, and how far the function moved in the Hilbert space.
 
@@ -303,7 +303,7 @@ def carried(weights: Array, before: Squares, cross: Array, squares: Squares, fol
     return new, math.sqrt(max(moved, 0.0))
 
 
-@jitted
+@cached_njit
 def _quadratic(matrix: Array, vectors: Array) -> float:
     """Compute ``sum_c v_c' S v_c`` over the columns of (r, C)."""
     image = np.empty(vectors.shape)
@@ -311,7 +311,7 @@ def _quadratic(matrix: Array, vectors: Array) -> float:
     return _sum_of_products(vectors, image)
 
 
-@inlined
+@inline_always
 def _sum_of_products(left: Array, right: Array) -> float:
     added = 0.0
     for i in range(left.shape[0]):
@@ -320,7 +320,7 @@ def _sum_of_products(left: Array, right: Array) -> float:
     return added
 
 
-@inlined
+@inline_always
 def holds(points: Array, order: int, place: int) -> bool:
     """Tell whether one of the first ``order`` points is the one at ``place``."""
     for i in range(order):
@@ -332,7 +332,7 @@ def holds(points: Array, order: int, place: int) -> bool:
     return False
 
 
-@jitted
+@cached_njit
 def advance(
     stored: tuple[Array, Array, Array, Array, Array],
     order: int,

@@ -13,14 +13,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, add_scaled, dot
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, add_scaled, dot
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import inlined, uncounted
+from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
-FEW = 2 * LANES
+FEW = 2 * SIMD_WIDTH
 """Up to so many outputs eight rows are taken beside each other, beyond it each in lanes of its own."""
 
 _I32 = ir.IntType(32)
@@ -32,7 +32,7 @@ class _Rows:
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._builder = builder
-        self.lanes = Lanes(context, builder, kinds, arguments)
+        self.simd = Simd(context, builder, kinds, arguments)
         arrays = [
             context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else None
             for kind, value in zip(kinds, arguments, strict=True)
@@ -40,13 +40,13 @@ class _Rows:
         self.data = [None if array is None else array.data for array in arrays]
         self._width, self._order = builder.extract_value(arrays[0].shape, 1), arguments[1]  # type: ignore[union-attr]
         self._zero, self._one = (ir.Constant(self._order.type, number) for number in (0, 1))
-        self._total = _codegen.alloca_once(builder, self.lanes.vector)
+        self._total = _codegen.alloca_once(builder, self.simd.vector)
 
     def pointers(self, data: Any, place: Any, width: Any = None) -> list[Any]:
         """Return where eight rows begin, from a place on."""
         builder, last = self._builder, self._builder.sub(self._order, self._one)
         found = []
-        for q in range(LANES):
+        for q in range(SIMD_WIDTH):
             i = builder.add(place, ir.Constant(self._order.type, q))
             i = builder.select(builder.icmp_signed("<", i, last), i, last)
             found.append(builder.gep(data, [i if width is None else builder.mul(i, width)]))
@@ -54,7 +54,7 @@ class _Rows:
 
     def gathered(self, pointers: list[Any], place: Any) -> Any:
         """Return the numbers at a place behind each pointer."""
-        found = ir.Constant(self.lanes.vector, ir.Undefined)
+        found = ir.Constant(self.simd.vector, ir.Undefined)
         for q, pointer in enumerate(pointers):
             entry = self._builder.load(self._builder.gep(pointer, [place]))
             found = self._builder.insert_element(found, entry, ir.Constant(_I32, q))
@@ -63,17 +63,17 @@ class _Rows:
     def sum_squares(self, norms: Any, prepare: Any) -> None:
         """Write the squared norms of all rows, of whose entries at an output ``prepare(place)(rows, c)`` makes those
         that count."""
-        builder, lanes = self._builder, self.lanes
+        builder, simd = self._builder, self.simd
 
         def body(place: Any) -> None:
             rows, entries = self.pointers(self.data[0], place, self._width), prepare(place)
-            builder.store(lanes.equal(0.0), self._total)
+            builder.store(simd.equal(0.0), self._total)
             with _codegen.for_range_slice(builder, self._zero, self._width, self._one, intp=self._zero.type) as (c, _):
                 found = entries(rows, c)
                 builder.store(builder.fadd(builder.load(self._total), builder.fmul(found, found)), self._total)
-            lanes.store_part(builder.load(self._total), norms, place, self._order)
+            simd.store_part(builder.load(self._total), norms, place, self._order)
 
-        lanes.each(self._order, body)
+        simd.each(self._order, body)
 
 
 def _square_rows(typing_context: Any, weights: Any, order: Any, norms: Any) -> Any:
@@ -98,7 +98,7 @@ def _add_to_rows(typing_context: Any, weights: Any, order: Any, shares: Any, new
             shares = rows.gathered(rows.pointers(rows.data[2], place), zero)
 
             def added(pointers: list[Any], c: Any) -> Any:
-                change = builder.fmul(shares, rows.lanes.spread(builder.load(builder.gep(weight, [c]))))
+                change = builder.fmul(shares, rows.simd.spread(builder.load(builder.gep(weight, [c]))))
                 found = builder.fadd(rows.gathered(pointers, c), change)
                 for q, pointer in enumerate(pointers):
                     entry = builder.extract_element(found, ir.Constant(_I32, q))
@@ -113,14 +113,14 @@ def _add_to_rows(typing_context: Any, weights: Any, order: Any, shares: Any, new
     return signature, generate
 
 
-def _scale_lanes(typing_context: Any, target: Any, factor: Any, size: Any) -> Any:
+def _scale_simd(typing_context: Any, target: Any, factor: Any, size: Any) -> Any:
     signature = types.void(target, types.float64, types.intp)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
+        simd = Simd(context, builder, signature.args, arguments)
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        by = lanes.spread(arguments[1])
-        lanes.each(arguments[2], lambda place: lanes.store(builder.fmul(by, lanes.load(data, place)), data, place))
+        by = simd.spread(arguments[1])
+        simd.each(arguments[2], lambda place: simd.store(builder.fmul(by, simd.load(data, place)), data, place))
         return context.get_dummy_value()
 
     return signature, generate
@@ -137,7 +137,7 @@ if not COMPILES:
         weights[:order] += shares[:order, np.newaxis] * new.reshape(-1)[start : start + weights.shape[1]]
         square_rows(weights, order, norms)
 
-    def scale_lanes(target: Array, factor: float, size: int) -> None:
+    def scale_simd(target: Array, factor: float, size: int) -> None:
         """Multiply the first entries, a whole number of lanes."""
         target.reshape(-1)[:size] *= factor
 
@@ -145,27 +145,27 @@ else:
     _intrinsic: Any = intrinsic
     square_rows = _intrinsic(_square_rows)
     add_to_rows = _intrinsic(_add_to_rows)
-    scale_lanes = _intrinsic(_scale_lanes)
+    scale_simd = _intrinsic(_scale_simd)
 
 
-@inlined
+@inline_always
 def _filled(size: int) -> int:
-    return size // LANES * LANES
+    return size // SIMD_WIDTH * SIMD_WIDTH
 
 
-@inlined
+@inline_always
 def scale(weights: Array, order: int, factor: float) -> None:
     """Multiply the weights of the first elements."""
     outputs = weights.shape[1]
     size = order * outputs
     filled = _filled(size)
-    scale_lanes(weights, factor, filled)
+    scale_simd(weights, factor, filled)
     flat = line(weights, 0, size)
     for k in range(filled, size):
         flat[k] *= factor
 
 
-@uncounted
+@njit_no_refcount
 def square(weights: Array, order: int, norms: Array) -> None:
     """Compute ``norms[j] = ||W_j||^2``."""
     if weights.shape[1] == 1:
@@ -175,7 +175,7 @@ def square(weights: Array, order: int, norms: Array) -> None:
         _square_several(weights, order, norms)
 
 
-@uncounted
+@njit_no_refcount
 def _square_several(weights: Array, order: int, norms: Array) -> None:
     outputs = weights.shape[1]
     if outputs <= FEW:
@@ -185,7 +185,7 @@ def _square_several(weights: Array, order: int, norms: Array) -> None:
             norms[j] = dot(weights, j * outputs, weights[j], outputs)
 
 
-@uncounted
+@njit_no_refcount
 def add_and_square(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
     """Give the weight of new point n to its projection on the dictionary, ``W += a w'``, and square the weights."""
     if weights.shape[1] == 1:
@@ -197,7 +197,7 @@ def add_and_square(weights: Array, order: int, projection: Array, new_weights: A
         _add_several(weights, order, projection, new_weights, n, norms)
 
 
-@uncounted
+@njit_no_refcount
 def _add_several(weights: Array, order: int, projection: Array, new_weights: Array, n: int, norms: Array) -> None:
     outputs = weights.shape[1]
     if 2 < outputs <= FEW:

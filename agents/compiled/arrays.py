@@ -6,24 +6,29 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import signatures as compiled
-from kernelswarm.agents.arithmetic.benches import SPARE
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic import abi as compiled
+from kernelswarm.agents.arithmetic.abi import (
     CompiledFeatureLearner,
     CompiledLearner,
     CompiledLoss,
     RepackedLearner,
 )
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.arithmetic.scratch import SPARE
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.plain.kernels import compares_alike
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiled import ADVANCE, COUPLE, COUPLE_BACK, GAPS, CompiledRule, handed_over
+from kernelswarm.protocols.compiled import (
+    ADVANCE,
+    CONSTRAINT_VALUES,
+    COUPLING_GRADIENT,
+    COUPLING_GRADIENT_AT_NEIGHBOR,
+    CompiledRule,
+)
 from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.core.callbacks import array_of, keep_for
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, Integers, address
-from kernelswarm.protocols.ground.callbacks import array_of, keep_for
-from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 
@@ -72,8 +77,8 @@ class Messages(NamedTuple):
     answers: Array  # (E + outside, b, C)
     rows: Array  # (1, length of all together), of the points that each node steps on next: its own, its neighbours'
     row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns
-    loads: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
-    answer_loads: Array  # (E + outside, b) the same with the answers
+    row_sums: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
+    answer_row_sums: Array  # (E + outside, b) the same with the answers
     products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
 
 
@@ -83,7 +88,7 @@ class Sums(NamedTuple):
     loss: Array  # (V,)
     compression_error: Array  # (V,)
     largest_target: Array  # (V,) of the whole run
-    gaps: Array  # (E,)
+    constraint_values: Array  # (E,)
     violation: Array  # (E,) of the whole run
     samples: Array  # (V,) of the whole run
     distinct: Array  # (V,) so many of the samples differ; no sum
@@ -116,8 +121,8 @@ class Flight(NamedTuple):
     points: Array  # (V + outside, b, p)
     values: Array  # (V + outside, b, C)
     answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
-    loads: Array  # (V + outside, b) with the values
-    answer_loads: Array  # (E + outside, b) with the answers
+    row_sums: Array  # (V + outside, b) with the values
+    answer_row_sums: Array  # (E + outside, b) with the answers
     duals: Array  # (E,) as the agents send them
     sent: Array  # (E + outside,) as they are heard
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
@@ -144,10 +149,10 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
     functions = [
         NONE if function is None else address(function, signature)
         for function, signature in (
-            (form.couple, COUPLE),
-            (form.couple_back, COUPLE_BACK),
+            (form.coupling_gradient, COUPLING_GRADIENT),
+            (form.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR),
             (form.advance, ADVANCE),
-            (form.gaps, GAPS),
+            (form.constraint_values, CONSTRAINT_VALUES),
         )
     ]
     return Coupling(
@@ -162,22 +167,6 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
         sends_duals=bool(rule.sends_duals),
         compares_losses=bool(rule.compares_losses),
     )
-
-
-def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
-    """Return what each learner hands over, the same object for equal learners."""
-    found: dict[Learner, CompiledLearner] = {}
-    known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
-    for learner in different(learners):
-        if learner not in found:
-            found[learner] = handed_over(learner, "learner")
-        known[id(learner)] = found[learner]
-    return [known[id(learner)] for learner in learners]
-
-
-def different(learners: Sequence[Learner]) -> list[Learner]:
-    """Return the learners that are not one and the same object."""
-    return list({id(learner): learner for learner in learners}.values())
 
 
 def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
@@ -333,8 +322,8 @@ def look_at(
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
         form, agent, counts = forms[i], agents[i], states.counts[i]
         state = agent.state
-        form.settle(state, counts, 0)
-        form.attend(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
+        form.sync(state, counts, 0)
+        form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
         capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
         known = form.counts(state, capacity, taken[i])
         counts[: len(known)] = known
@@ -354,8 +343,8 @@ def no_messages(agents: Sequence[Agent], links: Links, places: int) -> Messages:
         answers=np.zeros((answers, size, outputs)),
         rows=np.zeros((1, 0)),
         row_begins=np.zeros(len(agents) + 1, dtype=np.int64),
-        loads=np.zeros((places, size)),
-        answer_loads=np.zeros((answers, size)),
+        row_sums=np.zeros((places, size)),
+        answer_row_sums=np.zeros((answers, size)),
         products=np.zeros((len(agents), 2)),
     )
 
@@ -372,14 +361,14 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
         np.array([tally.loss for tally in tallies], dtype=np.float64),
         np.array([tally.compression_error for tally in tallies], dtype=np.float64),
         np.array([agent.largest_target for agent in agents], dtype=np.float64),
-        np.concatenate([np.zeros(0), *[tally.gaps for tally in tallies]])[:edges],
+        np.concatenate([np.zeros(0), *[tally.constraint_values for tally in tallies]])[:edges],
         np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
         np.array([agent.samples for agent in agents], dtype=np.float64),
         np.array([agent.distinct for agent in agents], dtype=np.float64),
     )
 
 
-def heard_edges(
+def received_edges(
     agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
 ) -> list[tuple[int, Outgoing, int]]:
     """List the edges on which outside nodes are heard, their messages, and the nodes' places among their neighbours."""
@@ -388,7 +377,7 @@ def heard_edges(
     return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
 
 
-def hear(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:
+def receive(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:
     """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
     _, size, outputs = messages.values.shape
     answer = message.answers[slot] if message.answers else None
@@ -398,8 +387,8 @@ def hear(messages: Messages, links: Links, e: int, message: Outgoing, slot: int)
     if message.own is not None:
         messages.values[links.other[e]] = message.own[:, :outputs]
         if message.own.shape[1] > outputs:
-            messages.loads[links.other[e]] = message.own[:, outputs]
-            messages.answer_loads[e] = answer[:, outputs]
+            messages.row_sums[links.other[e]] = message.own[:, outputs]
+            messages.answer_row_sums[e] = answer[:, outputs]
     if message.duals is not None:
         links.sent[links.reverse[e]] = message.duals[slot]
     return True

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CompiledLearner
+from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
@@ -23,10 +23,10 @@ NOT_YET = np.zeros((0, 0))
 """The rows and values of points at which a function has not been evaluated."""
 
 
-def ahead(rounds: int, lived: int) -> int:
+def ahead(rounds: int, completed: int) -> int:
     """Return for how many rounds to draw where they are asked for one by one: for as many as have been lived, so that
     short runs draw little that they do not need, and long ones seldom."""
-    return max(rounds, min(lived, LONGEST))
+    return max(rounds, min(completed, LONGEST))
 
 
 def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[Array, Array]]:

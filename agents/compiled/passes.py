@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     LOOK,
     NOTHING,
     ROOM,
@@ -22,16 +22,16 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_derivatives_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import addresses_of
 from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.compiling import uncounted
+from kernelswarm.protocols.compiling import njit_no_refcount
+from kernelswarm.protocols.core.callbacks import array_of, called
 from kernelswarm.protocols.first_class import NONE, Integers
-from kernelswarm.protocols.ground.callbacks import array_of, called
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -165,9 +165,9 @@ class Pass:
                 np.empty((size, state.function.outputs)),
                 np.zeros((2, size)),
             )
-            form.settle(state, counts, taken - before)
+            form.sync(state, counts, taken - before)
             if counts[WANTS] == LOOK:
-                form.attend(state)
+                form.maintain(state)
             if reason != PAUSED or taken == steps or (taken == before and counts[WANTS] != LOOK):
                 return int(min(taken * size, len(points)))
 
@@ -191,7 +191,7 @@ def obstacle(learner: Learner) -> str | None:
     return None
 
 
-@uncounted
+@njit_no_refcount
 def _steps(
     functions: Integers,
     tools: Integers,

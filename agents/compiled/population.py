@@ -11,27 +11,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.benches import Bench
-from kernelswarm.agents.arithmetic.signatures import NOTHING, ROOM, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.compiled.arrays import (
     Flight,
     coupling_of,
     find_states,
-    hear,
-    heard_edges,
     kinds_of,
-    learner_forms,
     links_of,
     look_at,
     no_messages,
     outside_of,
+    receive,
+    received_edges,
     states_of,
     sums_of,
     with_spare,
 )
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
-from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, live
+from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, run_rounds
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.turn import AtTurn
@@ -43,7 +43,7 @@ from kernelswarm.protocols.first_class import NONE
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-UNTOLD = np.zeros((0, 0, 0, 0))
+NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 FIRST_POINTS = 8
 """Points of each node for which there is room at first, beside those of a step."""
@@ -77,7 +77,7 @@ class Population:
 
     answers = True
     """Whether nodes answer their neighbours one by one."""
-    lived = 0
+    completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
@@ -103,17 +103,17 @@ class Population:
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
-        self._lived = agents[0].round
-        self._settled = 0  # rounds since the agents were brought up to date
+        self._completed = agents[0].round
+        self._rounds_since_sync = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
         self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
-        self._said = UNTOLD
+        self._predicted = NOT_KEPT
         self._points, self._targets = first_samples(agents, messages, places, self._outside)
         self._answer()
-        for e, message, slot in heard_edges(agents, self._outside, messages):
-            hear(self._messages, self.links, e, message, slot)
+        for e, message, slot in received_edges(agents, self._outside, messages):
+            receive(self._messages, self.links, e, message, slot)
         for agent in agents:
-            agent.rest()
+            agent.clear()
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
@@ -123,8 +123,8 @@ class Population:
             self._points[:, self._at + 1],
             messages.values,
             messages.answers,
-            messages.loads,
-            messages.answer_loads,
+            messages.row_sums,
+            messages.answer_row_sums,
             duals,
             links.sent,
         )
@@ -137,23 +137,23 @@ class Population:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.lived = rounds, 0
+        left, self.completed = rounds, 0
         while left:
             if self._at >= self._step_sizes.shape[1] - 1 and not self._draw(left):
                 break
             count = min(left, self._step_sizes.shape[1] - 1 - self._at)
-            reason, lived, node, curvature = self._live(self._at, count)
-            self._at += lived
-            self._lived += lived
-            self._settled += lived
-            self._stepped += lived
-            self.lived += lived
-            left -= lived
+            reason, completed, node, curvature = self._run_rounds(self._at, count)
+            self._at += completed
+            self._completed += completed
+            self._rounds_since_sync += completed
+            self._stepped += completed
+            self.completed += completed
+            left -= completed
             if reason == PAUSED:
-                if not self._attend():
+                if not self._maintain():
                     break
             elif reason != DONE:
-                self.settle()
+                self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
                     agent.check_values(self._messages.values[node])
@@ -162,35 +162,35 @@ class Population:
 
     def _answer(self) -> None:
         """Evaluate the functions at the points in flight, as at the end of the round before."""
-        self._live(self._at - 1, 1, learned=True)
+        self._run_rounds(self._at - 1, 1, learned=True)
 
-    def _live(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
-        """Live through some rounds whose samples are there; returns as :func:`live`, but is never full."""
-        lived, since = 0, len(self.agents) if learned else 0
+    def _run_rounds(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
+        """Live through some rounds whose samples are there; returns as :func:`run_rounds`, but is never full."""
+        completed, since = 0, len(self.agents) if learned else 0
         while True:
-            with AtTurn(self, self._states.turn, lived):
-                reason, rounds, node, curvature = live(
+            with AtTurn(self, self._states.turn, completed):
+                reason, rounds, node, curvature = run_rounds(
                     self._states,
                     self._kinds,
                     self.links,
                     self._messages,
                     self._sums,
                     self._coupling,
-                    self._bench,
+                    self._spare_scratch,
                     self._scratch,
                     self._points,
                     self._targets,
                     self._step_sizes,
-                    self._said,
-                    first + lived,
-                    count - lived,
-                    self._lived + lived,
+                    self._predicted,
+                    first + completed,
+                    count - completed,
+                    self._completed + completed,
                     DIVERGED,
                     since,
                 )
-            lived += rounds
+            completed += rounds
             if reason != FULL:
-                return reason, lived, node, curvature
+                return reason, completed, node, curvature
             since = node
             self._make_way(learned=since == len(self.agents))
 
@@ -198,12 +198,12 @@ class Population:
         """Make way for the next round, and tell whether it can be lived, its samples apart."""
         counts = self._states.counts
         waiting = (counts[:, WANTS] != NOTHING) | (~self._repacks & (counts[:, ROOM] < self._taken))
-        return not waiting.any() or self._attend()
+        return not waiting.any() or self._maintain()
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Bring the agents up to date."""
-        self._settle_states()
-        rounds, self._settled = self._settled, 0
+        self._sync_states()
+        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         links, sums = self.links, self._sums
         for i, agent in enumerate(self.agents):
             tally = agent.tally
@@ -216,8 +216,8 @@ class Population:
             tally.compression_error = float(sums.compression_error[i])
             if agent.neighbors:
                 edges = slice(int(links.start[i]), int(links.start[i + 1]))
-                tally.gap_rounds += rounds
-                tally.gaps = sums.gaps[edges].copy()
+                tally.constraint_rounds += rounds
+                tally.constraint_values = sums.constraint_values[edges].copy()
                 tally.violation = sums.violation[edges].copy()
                 tally.scalars_sent += rounds * self._scalars(len(agent.neighbors))
                 assert self._rule_form is not None
@@ -229,20 +229,20 @@ class Population:
         """Begin new sums after a report."""
         self._sums = sums_of(self.agents, len(self.links.other))
 
-    def dissolve(self) -> dict[int, Outgoing]:
+    def to_agents(self) -> dict[int, Outgoing]:
         """Hand everything back to the agents; returns what they sent last, by label."""
-        self.settle()
-        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+        self.sync()
+        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
             put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
-    def hand_out(self) -> list[tuple[Array, Array]]:
+    def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
         at = self._at
         width, columns = self._points.shape[3], self._targets.shape[3]
         for i, agent in enumerate(self.agents):
-            heard = [self._points[self.places[other], at].copy() for other in agent.neighbors]
-            agent.evaluate(self._points[i, at].copy(), heard)
+            received = [self._points[self.places[other], at].copy() for other in agent.neighbors]
+            agent.evaluate(self._points[i, at].copy(), received)
             agent.targets = self._targets[i, at].copy()
             agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
         return [
@@ -253,9 +253,9 @@ class Population:
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         width, columns = self._points.shape[3], self._targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self._lived), width + columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self._completed), width + columns)
         if drawn:
-            self.take_on(*self.followed_by(drawn))
+            self.load(*self.followed_by(drawn))
         return bool(drawn)
 
     def followed_by(self, drawn: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -277,19 +277,19 @@ class Population:
             points[i, 2:], targets[i, 2:] = x, y
         return points, targets
 
-    def take_on(self, points: Array, targets: Array, said: Array = UNTOLD) -> None:
-        """Go on with samples as of :meth:`followed_by`; ``said`` (V, T + 2, b, C) is filled with what the nodes say
-        of them before they learn from them."""
-        self._points, self._targets, self._said, self._at = points, targets, said, 0
+    def load(self, points: Array, targets: Array, predicted: Array = NOT_KEPT) -> None:
+        """Go on with samples as of :meth:`followed_by`; ``predicted`` (V, T + 2, b, C) is filled with the nodes'
+        values there before they learn from them."""
+        self._points, self._targets, self._predicted, self._at = points, targets, predicted, 0
         self._step_sizes = sizes_ahead(self.agents, self._forms, self._stepped, points.shape[1] - 1)
 
-    def _attend(self) -> bool:
+    def _maintain(self) -> bool:
         """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
         counts = self._states.counts
         if (self._repacks | (counts[:, ROOM] >= self._taken)).all() and (counts[:, WANTS] != SINGLE_STEPS).all():
             self._look()  # what most pauses are for: all others are left alone
             return True
-        self._settle_states()
+        self._sync_states()
         if (counts[:, WANTS] == SINGLE_STEPS).any():
             return False
         orders = self._orders()
@@ -322,36 +322,37 @@ class Population:
     def _make_way(self, learned: bool) -> None:
         """Within a round, give the states more room, or, where all have been learned in, their rows, which are then
         evaluated again."""
-        self._settle_states()
+        self._sync_states()
         needed = int(self._messages.row_begins[-1])
         if learned and needed > self._messages.rows.size:
             for room in (0, needed + needed // 4):  # not both the old and the new ones at once
                 self._messages = self._messages._replace(rows=np.zeros((1, room)))
-        if not learned or max(self._orders()) > self._bench.capacity:
+        if not learned or max(self._orders()) > self._spare_scratch.capacity:
             self._make_states()
 
     def _make_states(self) -> None:
-        """Move the agents' states, which are up to date, into arrays of the present capacity, and make the bench."""
+        """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
+        memory."""
         capacity, largest, length = self._capacity, self._capacity, 0
         if self._repacks.any():
             capacity = max(capacity, int(with_spare(self._orders()).max()) + self._most)
             largest = int(with_spare([capacity])[0])
             one_of_each = {id(form): i for i, form in enumerate(self._forms) if self._repacks[i]}
             length = max(self._forms[i].length(self.agents[i].state, largest) for i in one_of_each.values())
-        self._bench = Bench(np.zeros(length), capacity, np.zeros(1, dtype=np.int64))
+        self._spare_scratch = Scratch(np.zeros(length), capacity, np.zeros(1, dtype=np.int64))
         self._states = states_of(self.agents, self._forms, self._capacities(), self._taken, packed=True, spare=length)
-        self._bench.free[0] = self._states.begins[-1] + self._states.lengths[-1]
+        self._spare_scratch.free[0] = self._states.begins[-1] + self._states.lengths[-1]
         self._laid = self._states.begins.copy()
         each = zip(self._forms, self.agents, self._taken.tolist(), strict=True)
         most = max(form.scratch(agent.state, largest, taken) for form, agent, taken in each)
         self._scratch = np.zeros(max(most, self._most**2))
 
-    def _settle_states(self) -> None:
+    def _sync_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
         rounds, self._stepped = self._stepped, 0
         find_states(self._states, self._laid, self.agents, self._forms)
         for agent, form, counts in zip(self.agents, self._forms, self._states.counts, strict=True):
-            form.settle(agent.state, counts, rounds)
+            form.sync(agent.state, counts, rounds)
         self._look()
 
     def _look(self) -> None:

@@ -11,10 +11,7 @@ follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.benches import Bench, capacity_of, fits, put_back
-from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     ALWAYS,
     NOTHING,
     ORDER,
@@ -28,13 +25,16 @@ from kernelswarm.agents.arithmetic.signatures import (
     repack_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import cube, fetch, line, table
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
+from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, fits, put_back
+from kernelswarm.agents.arithmetic.views import cube, fetch, line, table
 from kernelswarm.agents.compiled.arrays import Coupling, Kinds, Links, Messages, States, Sums
-from kernelswarm.protocols.compiled import advance_at, couple_at, couple_back_at, gaps_at
-from kernelswarm.protocols.compiling import absorbed, jitted, released
-from kernelswarm.protocols.coupling import mean_square_gaps_in, total
+from kernelswarm.protocols.compiled import advance_at, constraints_at, coupling_gradient_at, neighbor_gradient_at
+from kernelswarm.protocols.compiling import cached_njit, force_inline, nogil
+from kernelswarm.protocols.coupling import mean_square_differences_in, total
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
+from kernelswarm.protocols.limits import clip_pulls, gather_in, own_products, pair_row_sums_in, step_damping
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -53,27 +53,27 @@ too short to go on within a round."""
 EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE = range(8)
 """The functions of a learner, by their addresses."""
 
-COUPLE, COUPLE_BACK, ADVANCE, GAPS = range(4)
+COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES = range(4)
 """The functions of a protocol."""
 
 
-@released(makes_arrays=True)
-def live(
+@nogil(makes_arrays=True)
+def run_rounds(
     states: States,
     kinds: Kinds,
     links: Links,
     messages: Messages,
     sums: Sums,
     coupling: Coupling,
-    bench: Bench,
+    scratch_state: Scratch,
     scratch: Array,  # what the steps work with
     points: Array,  # (V + outside, rounds + 2, b, p) of the samples learned from in each round
     targets: Array,  # (V, rounds + 2, b, q)
     step_sizes: Array,  # (V, rounds + 1, k)
-    told: Array,  # (V, rounds, b, C) for what nodes say of their samples before they learn from them, or (0, 0, 0, 0)
+    predicted: Array,  # (V, rounds, b, C) for the values at samples before they are learned from, or (0, 0, 0, 0)
     first: int,  # among these rounds
     count: int,
-    lived: int,  # rounds of the whole run before
+    completed: int,  # rounds of the whole run before
     diverged: float,
     since: int,  # the nodes that have learned in the first of these rounds
 ) -> tuple[int, int, int, float]:
@@ -99,7 +99,7 @@ def live(
         messages.rows,
         messages.row_begins,
     )
-    all_loads, answer_loads, products = messages.loads, messages.answer_loads, messages.products
+    all_row_sums, answer_row_sums, products = messages.row_sums, messages.answer_row_sums, messages.products
     rule, rule_tools, rule_numbers, kept = coupling.functions, coupling.tools, coupling.numbers, coupling.rows
     symmetric, implicit, compares = coupling.symmetric, coupling.implicit, coupling.compares_losses
     nodes, integers = len(kind_of), all_counts.shape[1]
@@ -107,17 +107,17 @@ def live(
     outputs, width = all_values.shape[2], targets.shape[3]
     large = storage.size > LARGE
     sample, answer, tool_count = size * inputs, size * outputs, tools_of.shape[1]
-    widest, columns, kept_rounds = 0, 0, told.shape[1]
+    widest, columns, kept_rounds = 0, 0, predicted.shape[1]
     for i in range(nodes):
         widest = max(widest, starts[i + 1] - starts[i])
-        columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size, bench.capacity)
+        columns = max(columns, (row_begins[i + 1] - row_begins[i]) // size, scratch_state.capacity)
     most = size * (1 + widest) if symmetric else size
     joined_points, joined = np.empty((most, inputs)), np.empty((most, outputs))
     unused, pulling = np.empty((size, columns)), np.empty((size, outputs))
     rates, stiffness, losses = np.empty(most), np.empty(most), np.empty(size)
     pulls, curvatures = np.empty(widest * answer), np.empty(widest * size)
-    pair_loads, step_loads, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
-    gaps, excess = np.empty(widest), np.empty(widest)
+    pair_row_sums, step_row_sums, sizes = np.zeros(widest * size), np.empty(most), np.empty(step_sizes.shape[2])
+    constraint_values, excess_loss = np.empty(widest), np.empty(widest)
     for t in range(first, first + count):
         turn[0] = t - first
         for i in range(0 if since == 0 or t > first else nodes, nodes):
@@ -139,7 +139,7 @@ def live(
             state = line(storage, begins[i], lengths[i])
             counts = line(all_counts, i * integers, integers)
             repack, benched, capacity = functions_of[kind, REPACK], counts[ROOM] < taken, capacity_of(counts)
-            if benched and not fits(bench, counts, taken, storage.shape[1]):
+            if benched and not fits(scratch_state, counts, taken, storage.shape[1]):
                 return FULL, t - first, i, 0.0
             own = table(all_values, i * answer, size, outputs)
             wanted = table(targets, (i * rounds + t) * size * width, size, width)
@@ -150,7 +150,7 @@ def live(
             place = row_begins[i]
             columns = (row_begins[i + 1] - place) // taken
             if kept_rounds:
-                copy_matrix(own, table(told, (i * kept_rounds + t) * answer, size, outputs))
+                copy_matrix(own, table(predicted, (i * kept_rounds + t) * answer, size, outputs))
             # The checks of Agent._update, in its order.
             largest = sums.largest_target[i]
             for k in range(size):
@@ -188,16 +188,16 @@ def live(
             answers = cube(all_answers, begin * answer, degree, size, outputs)
             if degree:
                 pull, stiff = cube(pulls, 0, degree, size, outputs), table(curvatures, 0, degree, size)
-                couple_at(rule[COUPLE])(rule_numbers, edges, own, answers, pull, stiff)
-                loads = table(pair_loads, 0, degree, size)
+                coupling_gradient_at(rule[COUPLING_GRADIENT])(rule_numbers, edges, own, answers, pull, stiff)
+                row_sums = table(pair_row_sums, 0, degree, size)
                 if implicit:
                     for e in range(degree):
                         for k in range(size):
-                            at_other_end = answer_loads[begin + e, k] if symmetric else all_loads[i, k]
-                            loads[e, k] = all_loads[i, k] + at_other_end
-                strength, taken_strength = gather_in(pull, stiff, loads, size, pulling)
+                            at_other_end = answer_row_sums[begin + e, k] if symmetric else all_row_sums[i, k]
+                            row_sums[e, k] = all_row_sums[i, k] + at_other_end
+                strength, taken_strength = gather_in(pull, stiff, row_sums, size, pulling)
                 if implicit:
-                    part = own_share(
+                    part = step_damping(
                         rate, products[i, 0], products[i, 1], curvature, strength, counts[ORDER], sums.samples[i]
                     )
                     if kinds.linear[kind] == 0:
@@ -220,7 +220,7 @@ def live(
                     after = size * (1 + e - begin)
                     pushed = table(joined, after * outputs, size, outputs)
                     bounds = line(curvatures, 0, size)
-                    couple_back_at(rule[COUPLE_BACK])(
+                    neighbor_gradient_at(rule[COUPLING_GRADIENT_AT_NEIGHBOR])(
                         rule_numbers,
                         edges,
                         e - begin,
@@ -230,23 +230,23 @@ def live(
                         pushed,
                         bounds,
                     )
-                    both = line(pair_loads, 0, size)
+                    both = line(pair_row_sums, 0, size)
                     for k in range(size):
-                        both[k] = answer_loads[back, k] + all_loads[j, k] if implicit else 0.0
-                    strength, taken_strength = restrain(pushed, bounds, both, size)
+                        both[k] = answer_row_sums[back, k] + all_row_sums[j, k] if implicit else 0.0
+                    strength, taken_strength = clip_pulls(pushed, bounds, both, size)
                     if not implicit and rate * kinds.gain[kind] * strength >= 2.0:
                         return UNSTABLE, t - first, i, strength
                     for k in range(size):
                         for c in range(outputs):
                             pushed[k, c] /= part
-                    heard = table(points, (j * rounds + t) * sample, size, inputs)
-                    copy_matrix(heard, table(joined_points, after * inputs, size, inputs))
+                    received = table(points, (j * rounds + t) * sample, size, inputs)
+                    copy_matrix(received, table(joined_points, after * inputs, size, inputs))
                     for k in range(after, after + size):
                         stiffness[k] = 0.0 if kinds.linear[kind] else taken_strength
                 stepped = table(joined_points, 0, taken, inputs)
             if benched:
-                repack_at(repack)(state, counts, bench.storage, inputs, outputs, counts[ORDER] + taken)
-                state = bench.storage
+                repack_at(repack)(state, counts, scratch_state.storage, inputs, outputs, counts[ORDER] + taken)
+                state = scratch_state.storage
             sums.compression_error[i] += step_at(functions_of[kind, STEP])(
                 tools,
                 numbers,
@@ -264,35 +264,35 @@ def live(
                 wanted,
             )
             if benched:
-                put_back(i, repack, storage, begins, lengths, counts, bench, capacity, taken, inputs, outputs)
+                put_back(i, repack, storage, begins, lengths, counts, scratch_state, capacity, taken, inputs, outputs)
             if not degree:
                 continue
-            if rule[GAPS] == NONE:
-                mean_square_gaps_in(own, answers, gaps)
+            if rule[CONSTRAINT_VALUES] == NONE:
+                mean_square_differences_in(own, answers, constraint_values)
             else:
-                gaps_at(rule[GAPS])(own, answers, line(gaps, 0, degree))
+                constraints_at(rule[CONSTRAINT_VALUES])(own, answers, line(constraint_values, 0, degree))
             if compares:
                 new = sums.samples[i] <= sums.distinct[i]
                 for e in range(degree):
                     values_of(loss_numbers, table(answers, e * answer, size, outputs), wanted, losses)
-                    excess[e] = (total(losses) - loss) / size if new else np.nan
+                    excess_loss[e] = (total(losses) - loss) / size if new else np.nan
             if rule[ADVANCE] != NONE:
                 advance_at(rule[ADVANCE])(
                     rule_tools,
                     rule_numbers,
                     edges,
-                    line(gaps, 0, degree),
-                    line(excess, 0, degree if compares else 0),
+                    line(constraint_values, 0, degree),
+                    line(excess_loss, 0, degree if compares else 0),
                     eta,
                     kinds.curvature[kind],
                     size,
-                    lived + t - first + 1,
+                    completed + t - first + 1,
                 )
             for e in range(degree):
-                sums.gaps[begin + e] += gaps[e]
+                sums.constraint_values[begin + e] += constraint_values[e]
                 if coupling.duals >= 0:
-                    sums.violation[begin + e] += gaps[e] - edges[coupling.tolerances, e]
-        if lay_rows(states, kinds, links, messages, symmetric, size) > bench.capacity:
+                    sums.violation[begin + e] += constraint_values[e] - edges[coupling.tolerances, e]
+        if lay_rows(states, kinds, links, messages, symmetric, size) > scratch_state.capacity:
             return FULL, t - first, nodes, 0.0
         for i in range(nodes):
             turn[1] = i
@@ -320,12 +320,12 @@ def live(
                 for after in range(0, taken, at_once):
                     rows = table(all_rows, place + after * columns, at_once, columns)
                     fresh = table(joined_points, after * inputs, at_once, inputs)
-                    said = table(joined, after * outputs, at_once, outputs)
-                    evaluate(tools, numbers, state, counts, fresh, rows, said)
+                    evaluated = table(joined, after * outputs, at_once, outputs)
+                    evaluate(tools, numbers, state, counts, fresh, rows, evaluated)
                 copy_matrix(table(joined, 0, size, outputs), own)
                 for e in range(begin, begin + degree):
-                    said = table(all_answers, reverse[e] * answer, size, outputs)
-                    copy_matrix(table(joined, size * (1 + e - begin) * outputs, size, outputs), said)
+                    evaluated = table(all_answers, reverse[e] * answer, size, outputs)
+                    copy_matrix(table(joined, size * (1 + e - begin) * outputs, size, outputs), evaluated)
             else:
                 evaluate(tools, numbers, state, counts, fresh, table(all_rows, place, size, columns), own)
                 if implicit:
@@ -333,27 +333,27 @@ def live(
                     copy_matrix(own, found)
                 for e in range(begin, begin + degree):
                     fresh = table(points, (others[e] * rounds + t + 1) * sample, size, inputs)
-                    said = table(all_answers, reverse[e] * answer, size, outputs)
-                    evaluate(tools, numbers, state, counts, fresh, table(unused, 0, size, columns), said)
+                    evaluated = table(all_answers, reverse[e] * answer, size, outputs)
+                    evaluate(tools, numbers, state, counts, fresh, table(unused, 0, size, columns), evaluated)
             if not implicit or not degree:
                 continue
             rows = table(all_rows, row_begins[i], taken, columns)
             gram = table(scratch, 0, taken, taken)
             inner_at(functions_of[kind, INNER])(tools, numbers, state, counts, stepped, rows, found, gram)
             products[i, 0], products[i, 1] = own_products(gram, size)
-            pair_loads_in(gram, size, degree, step_sizes[i, t + 1, 0], line(step_loads, 0, taken))
+            pair_row_sums_in(gram, size, degree, step_sizes[i, t + 1, 0], line(step_row_sums, 0, taken))
             for k in range(size):
-                all_loads[i, k] = step_loads[k]
+                all_row_sums[i, k] = step_row_sums[k]
             if symmetric:
                 for e in range(degree):
                     for k in range(size):
-                        answer_loads[reverse[begin + e], k] = step_loads[size * (1 + e) + k]
+                        answer_row_sums[reverse[begin + e], k] = step_row_sums[size * (1 + e) + k]
         if coupling.sends_duals:
             send_duals(links, coupling)
     return DONE, count, 0, 0.0
 
 
-@jitted
+@cached_njit
 def send_duals(links: Links, coupling: Coupling) -> None:
     """Copy the dual variables to where neighbours hear them."""
     for i in range(len(links.start) - 1):
@@ -363,7 +363,7 @@ def send_duals(links: Links, coupling: Coupling) -> None:
             links.sent[begin + e] = edges[coupling.duals, e]
 
 
-@absorbed
+@force_inline
 def lay_rows(states: States, kinds: Kinds, links: Links, messages: Messages, symmetric: bool, size: int) -> int:
     """Say where the rows of each node begin, as long as those of repacked states are now; returns the most points of
     such a state, or, where the rows are not long enough, more than there may be."""

@@ -6,43 +6,43 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CompiledFeatureLearner
+from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import (
     Flight,
     kinds_of,
-    learner_forms,
     links_of,
     outside_of,
     states_of,
 )
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.rounds import DONE
-from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, live_by_vectors
+from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, run_vector_rounds
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
+from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.core.callbacks import array_of
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, address
-from kernelswarm.protocols.ground.callbacks import array_of
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.compiled import (
+from kernelswarm.protocols.parameters.compiled import (
     PHASE,
     SEEING,
+    CompiledParameterRule,
     CompiledPhase,
-    CompiledStateRule,
     packed,
     place_of,
     unpacked,
 )
-from kernelswarm.protocols.states.contract import StateRule
+from kernelswarm.protocols.parameters.contract import ParameterRule
 
 Array = npt.NDArray[np.float64]
 
 NO_DUALS = np.zeros(0)
 
 
-def obstacle(learners: Sequence[Learner], rule: StateRule) -> str | None:
+def obstacle(learners: Sequence[Learner], rule: ParameterRule) -> str | None:
     """Say what keeps nodes out of compiled rounds; None where nothing does."""
     try:
         handed_over(rule, "protocol")
@@ -81,7 +81,7 @@ class VectorPopulation:
     """
 
     answers = symmetric = sends_duals = False
-    lived = 0
+    completed = 0
 
     def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -91,16 +91,16 @@ class VectorPopulation:
         self.places = places
         first = agents[0]
         size = first.learner.batch_size
-        rule: CompiledStateRule = handed_over(first.rule, "protocol")
+        rule: CompiledParameterRule = handed_over(first.rule, "protocol")
         self.links = links_of(agents, places, None)
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]
         sent = place_of(first.links, rule.sent)
-        said = np.zeros((len(places), sent.stop - sent.start))
+        last_sent = np.zeros((len(places), sent.stop - sent.start))
         for node in places:
-            said[places[node]] = messages[node].points[0]
-        self._rule, self._width = rule, said.shape[1]
+            last_sent[places[node]] = messages[node].points[0]
+        self._rule, self._width = rule, last_sent.shape[1]
         self._phases = _phases(agents, rule, sent.start)
         self._states = states_of(agents, self._forms, [0] * len(agents), [size] * len(agents))
         scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
@@ -108,7 +108,7 @@ class VectorPopulation:
         self._vectors = Vectors(
             np.concatenate(vectors),
             np.cumsum([0, *map(len, vectors)]),
-            said,
+            last_sent,
             np.concatenate([np.ascontiguousarray(own.rows) for own, _, _ in held]),
             np.stack([own.values for own, _, _ in held]),
             np.zeros(scratch),
@@ -120,15 +120,17 @@ class VectorPopulation:
         )
         self._work = self._workspace()
         self._at = 0  # of the samples that are learned from next
-        self._settled = 0  # rounds since the nodes were brought up to date
+        self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self.restart_sums()
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
-        vectors = self._vectors.said
-        said = vectors.reshape(len(vectors), 1, self._width)  # no new axis: that would be another type to the compiler
+        vectors = self._vectors.last_sent
+        last_sent = vectors.reshape(
+            len(vectors), 1, self._width
+        )  # no new axis: that would be another type to the compiler
         none = np.zeros((0, 1, self.agents[0].outputs))
-        return Flight(said, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS)
+        return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single nodes must go on.
@@ -138,14 +140,14 @@ class VectorPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.lived = rounds, 0
+        left, self.completed = rounds, 0
         while left:
             ahead = len(self._samples.step_sizes) - 1 - self._at
             if not ahead and not self._draw(left):
                 break
             count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
-                reason, lived, node = live_by_vectors(
+                reason, completed, node = run_vector_rounds(
                     self._states,
                     self._kinds,
                     self.links.start,
@@ -159,26 +161,26 @@ class VectorPopulation:
                     count,
                     DIVERGED,
                 )
-            self._at += lived
-            self.lived += lived
-            self._settled += lived
-            left -= lived
+            self._at += completed
+            self.completed += completed
+            self._rounds_since_sync += completed
+            left -= completed
             if reason != DONE:
-                self.settle()
+                self.sync()
                 self.agents[node].check_values(self._vectors.values[node])
         return rounds - left
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Bring the nodes up to date."""
-        rounds, self._settled = self._settled, 0
+        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         for i, agent in enumerate(self.agents):
-            self._settle(i, rounds)
+            self._sync(i, rounds)
             agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
 
-    def _settle(self, i: int, rounds: int) -> None:
+    def _sync(self, i: int, rounds: int) -> None:
         """Bring a node up to date that has lived through so many rounds since it was."""
         agent, samples = self.agents[i], rounds * self._samples.points.shape[2]
-        self._forms[i].settle(agent.state, self._states.counts[i], rounds)
+        self._forms[i].sync(agent.state, self._states.counts[i], rounds)
         agent.links = unpacked(agent.links, self._known(i))
         agent.round += rounds
         agent.samples += samples
@@ -198,14 +200,14 @@ class VectorPopulation:
             np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
         )
 
-    def dissolve(self) -> dict[int, Outgoing]:
+    def to_agents(self) -> dict[int, Outgoing]:
         """Hand everything back to the nodes; returns what they sent last, by label."""
-        self.settle()
-        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+        self.sync()
+        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
             put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
-    def hand_out(self) -> list[tuple[Array, Array]]:
+    def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
         left: list[tuple[Array, Array]] = []
         for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
@@ -225,11 +227,11 @@ class VectorPopulation:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
         points, targets, _ = self._samples
         columns = points.shape[3] + targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self.agents[0].round + self._settled), columns)
+        drawn = draw_ahead(self.agents, ahead(rounds, self.agents[0].round + self._rounds_since_sync), columns)
         if not drawn:
             return False
         now = slice(self._at, self._at + 2)
-        self._take_on(points[now], targets[now], drawn, self._settled)
+        self._take_on(points[now], targets[now], drawn, self._rounds_since_sync)
         self._at = 0
         return True
 
@@ -256,16 +258,16 @@ class VectorPopulation:
             losses=np.zeros(size),
             moved=np.zeros(self._phases.weights),
             sizes=np.zeros(self._samples.step_sizes.shape[2]),
-            heard=np.zeros(widest * self._width),
+            received=np.zeros(widest * self._width),
             counts=np.ones(widest),
             nothing=np.zeros((0, self._width)),
         )
 
 
-def _phases(agents: Sequence[VectorNode], rule: CompiledStateRule, sent: int) -> Phases:
+def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int) -> Phases:
     """Return the functions and the numbers of a protocol."""
     first = agents[0]
-    both = (rule.adapt, rule.hear)
+    both = (rule.adapt, rule.receive)
     starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]
     ends = [NONE if phase is None else address(phase.finish, _signature(phase)) for phase in both]
     assert first.own is not None
@@ -279,7 +281,7 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledStateRule, sent: int) ->
         sent=sent,
         implicit=first.rule.step == "implicit",
         sees_before=rule.adapt is not None and rule.adapt.seeing,
-        sees_at_end=rule.hear.seeing,
+        sees_at_end=rule.receive.seeing,
     )
 
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     evaluate_at,
     gradient_at,
     loss_derivatives_at,
@@ -18,7 +17,8 @@ from kernelswarm.agents.arithmetic.signatures import (
     place_at,
     step_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import Kinds, States
 from kernelswarm.agents.compiled.rounds import (
     DONE,
@@ -31,16 +31,16 @@ from kernelswarm.agents.compiled.rounds import (
     STEP,
 )
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.protocols.compiling import absorbed, released
+from kernelswarm.protocols.compiling import force_inline, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.states.compiled import phase_at, seeing_at
+from kernelswarm.protocols.parameters.compiled import phase_at, seeing_at
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 LONG_LOOPS = True
 
-ADAPT_START, ADAPT_FINISH, HEAR_START, HEAR_FINISH = range(4)
+ADAPT_START, ADAPT_FINISH, RECEIVE_START, RECEIVE_FINISH = range(4)
 """The functions of a protocol, by their addresses."""
 
 
@@ -62,7 +62,7 @@ class Vectors(NamedTuple):
 
     known: Array  # (length of all together,) as the protocol lays it out, node by node: the weights (L, C) first
     begins: Integers  # (V + 1,) where that of each node begins
-    said: Array  # (V + outside, n) what their neighbours know of them
+    last_sent: Array  # (V + outside, n) what their neighbours know of them
     rows: Array  # (V b, R) of the points that the nodes learn from next
     values: Array  # (V, b, C) there
     scratch: Array  # what the steps work with
@@ -94,13 +94,13 @@ class Work(NamedTuple):
     losses: Array  # (b,)
     moved: Array  # (L C,) weights on their way
     sizes: Array  # (k,) of the step
-    heard: Array  # (deg n,) of the most neighbours that a node has
+    received: Array  # (deg n,) of the most neighbours that a node has
     counts: Array  # (deg,) how much each of them counts
     nothing: Array  # (0, n)
 
 
-@released(makes_arrays=False)
-def live_by_vectors(
+@nogil(makes_arrays=False)
+def run_vector_rounds(
     states: States,
     kinds: Kinds,
     start: Integers,  # (V + 1,)
@@ -115,7 +115,7 @@ def live_by_vectors(
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
-    said, width = vectors.said, vectors.said.shape[1]
+    last_sent, width = vectors.last_sent, vectors.last_sent.shape[1]
     for t in range(first, first + count):
         states.turn[0] = t - first
         for i in range(len(kinds.of)):
@@ -124,18 +124,18 @@ def live_by_vectors(
             for e in range(degree):
                 j = other[start[i] + e]
                 for k in range(width):
-                    work.heard[e * width + k] = said[j, k]
+                    work.received[e * width + k] = last_sent[j, k]
             if not end_round(i, t, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
                 return LARGE_VALUES, t - first, i
         for i in range(len(kinds.of)):
             states.turn[1] = i
             begin_round(i, t + 1, states, kinds, vectors, phases, samples, work)
             for k in range(width):
-                said[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
+                last_sent[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
     return DONE, count, 0
 
 
-@absorbed
+@force_inline
 def end_round(
     i: int,
     t: int,  # of its samples
@@ -152,7 +152,7 @@ def end_round(
     """Have node i learn from what it has heard, the first of what is there to work with; False where it diverges."""
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
     nodes, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
-    length, width, outputs = storage.shape[1], vectors.said.shape[1], vectors.values.shape[2]
+    length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[2]
     columns = vectors.rows.shape[1]
     kind, sizes = kinds.of[i], work.sizes
     own = table(vectors.values, i * size * outputs, size, outputs)
@@ -173,17 +173,19 @@ def end_round(
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[t, i, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
-    said = line(vectors.said, i * width, width)
-    heard, counts = table(work.heard, 0, degree, width), line(work.counts, 0, degree)
-    if rule[HEAR_START] != NONE:
-        phase_at(rule[HEAR_START])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
+    last_sent = line(vectors.last_sent, i * width, width)
+    received, counts = table(work.received, 0, degree, width), line(work.counts, 0, degree)
+    if rule[RECEIVE_START] != NONE:
+        phase_at(rule[RECEIVE_START])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
         descend(i, t, states, kinds, vectors, phases, samples, work)
     if phases.sees_at_end:
         lambdas = line(phases.lambdas, kind * columns, columns)
         rows = table(vectors.rows, i * size * columns, size, columns)
-        seeing_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], lambdas, rows, wanted)
+        seeing_at(rule[RECEIVE_FINISH])(
+            phases.numbers, state, last_sent, received, counts, sizes[0], lambdas, rows, wanted
+        )
     else:
-        phase_at(rule[HEAR_FINISH])(phases.numbers, state, said, heard, counts, sizes[0], work.moved)
+        phase_at(rule[RECEIVE_FINISH])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
     place_at(kinds.functions[kind, PLACE])(
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(storage, i * length, length),
@@ -192,7 +194,7 @@ def end_round(
     return True
 
 
-@absorbed
+@force_inline
 def begin_round(
     i: int,
     t: int,  # of its samples
@@ -235,7 +237,7 @@ def begin_round(
     phase_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
 
 
-@absorbed
+@force_inline
 def descend(
     i: int,
     t: int,  # of its samples

@@ -9,9 +9,9 @@ from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from kernelswarm.agents.arithmetic.lanes import LANES, Lanes, dot
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH, Simd, dot
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import ReadOnly, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -27,17 +27,17 @@ def _combine(
     signature = types.void(rows, size, weights, size, size, values, size)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = Lanes(context, builder, signature.args, arguments)
-        row, order, outputs = lanes.pointer(0), arguments[3], arguments[4]
+        simd = Simd(context, builder, signature.args, arguments)
+        row, order, outputs = simd.pointer(0), arguments[3], arguments[4]
         array = context.make_array(signature.args[2])(context, builder, arguments[2])
         zero, one, four = (ir.Constant(order.type, number) for number in (0, 1, 4))
         end = builder.mul(order, outputs)
-        total = _codegen.alloca_once_value(builder, lanes.equal(0.0))
+        total = _codegen.alloca_once_value(builder, simd.equal(0.0))
 
         def term(place: Any) -> Any:
-            factor = lanes.spread(builder.load(builder.gep(row, [place])))
+            factor = simd.spread(builder.load(builder.gep(row, [place])))
             # What follows the outputs of a term is other terms': it stays in lanes that nobody reads.
-            return builder.fmul(factor, lanes.load_part(array.data, builder.mul(place, outputs), end))
+            return builder.fmul(factor, simd.load_part(array.data, builder.mul(place, outputs), end))
 
         whole = builder.and_(order, ir.Constant(order.type, -4))
         with _codegen.for_range_slice(builder, zero, whole, four, intp=order.type) as (m, _):
@@ -46,7 +46,7 @@ def _combine(
             builder.store(builder.fadd(builder.load(total), four_terms), total)
         with _codegen.for_range_slice(builder, whole, order, one, intp=order.type) as (m, _):
             builder.store(builder.fadd(builder.load(total), term(m)), total)
-        lanes.store_part(builder.load(total), lanes.pointer(5), zero, outputs)
+        simd.store_part(builder.load(total), simd.pointer(5), zero, outputs)
         return context.get_dummy_value()
 
     return signature, generate
@@ -69,7 +69,7 @@ else:
     _combine_few = _intrinsic(_combine)
 
 
-@uncounted
+@njit_no_refcount
 def combine(rows: ReadOnly, weights: ReadOnly, order: int, values: Array) -> None:
     """Evaluate a function from its rows (n, M): ``values[n] = f(x_n) = sum_m W[m] kappa(D[m], x_n)``."""
     outputs, columns = weights.shape[1], rows.shape[1]
@@ -78,7 +78,7 @@ def combine(rows: ReadOnly, weights: ReadOnly, order: int, values: Array) -> Non
         if outputs == 1:
             values[n, 0] = dot(rows, n * columns, weights, order)
             continue
-        if outputs <= LANES:
+        if outputs <= SIMD_WIDTH:
             _combine_few(rows, n * columns, weights, order, outputs, values, n * outputs)
             continue
         for c in range(outputs):

@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.functions.mixed import combined
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -99,7 +99,7 @@ _S0, _S1, _S2, _S3, _S4, _S5, _S6, _S7, _S8, _S9, _S10 = (
 _TURNS = 0.5 / math.pi
 
 
-@jitted
+@cached_njit
 def cosines(numbers: ReadOnly, points: ReadOnly, rows: Array) -> None:
     """Fill the rows with the features whose numbers are the phases and, behind them, the frequencies."""
     inputs = points.shape[1]
@@ -107,7 +107,7 @@ def cosines(numbers: ReadOnly, points: ReadOnly, rows: Array) -> None:
     _fill(points, table(numbers, count, count, inputs), line(numbers, 0, count), rows)
 
 
-@inlined
+@inline_always
 def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array) -> None:
     count, inputs = frequencies.shape
     scale = math.sqrt(2.0 / count)

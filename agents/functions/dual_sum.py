@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -115,13 +115,13 @@ class DualSum(KernelSum):
         self.beyond.coefficients = buffers[2]
 
 
-@inlined
+@inline_always
 def coefficients_of(storage: Array, capacity: int, inputs: int, outputs: int, count: int) -> Array:
     """Return V (L, C) of such a function in its storage, as its shapes lay it out."""
     return table(storage, OWN + capacity * (inputs + outputs), count, outputs)
 
 
-@jitted
+@cached_njit
 def add_combination(rows: Array, weights: ReadOnly, count: int, values: Array) -> None:
     """Add ``sum_l rows[n, l] weights[l]`` to the values (n, C)."""
     outputs = weights.shape[1]

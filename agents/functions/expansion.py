@@ -10,11 +10,11 @@ from scipy.linalg import lapack
 
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -202,7 +202,7 @@ class Expansion(KernelSum):
         self.factor_buffer, self.precision_buffer = buffers[2:]
 
 
-@inlined
+@inline_always
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
     """Return points, weights, factor and precision of an expansion in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
@@ -216,13 +216,13 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
     )
 
 
-@inlined
+@inline_always
 def length_of(capacity: int, inputs: int, outputs: int) -> int:
     """Return the numbers of the storage of an expansion with room for so many points."""
     return OWN + capacity * (inputs + outputs + capacity + 1)
 
 
-@jitted
+@cached_njit
 def absorb_points(
     weights: Array,  # (capacity, C)
     factor: Array,  # (capacity, capacity)

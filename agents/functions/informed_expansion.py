@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 
@@ -65,7 +65,7 @@ class InformedExpansion(Expansion):
         self.root_buffer, self.moments_buffer = buffers[4:]
 
 
-@jitted
+@cached_njit
 def root_and_moments(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
     """Return R and Q in the storage of an expansion, behind what `expansion.tables` finds there."""
     root = length_of(capacity, inputs, outputs)

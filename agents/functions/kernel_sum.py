@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -185,7 +185,7 @@ class KernelSum:
         self.points_buffer, self.weights_buffer = buffers
 
 
-@jitted
+@cached_njit
 def add_points(points: Array, weights: Array, order: int, new_points: Array, new_weights: Array, shrink: float) -> int:
     """Make of f ``shrink f + sum_n new_weights[n] kappa(new_points[n], .)``; returns the new order.
 
@@ -199,7 +199,7 @@ def add_points(points: Array, weights: Array, order: int, new_points: Array, new
     return order
 
 
-@inlined
+@inline_always
 def scale(weights: Array, order: int, factor: float) -> None:
     """Multiply the weights by a factor."""
     for m in range(order):
@@ -207,7 +207,7 @@ def scale(weights: Array, order: int, factor: float) -> None:
             weights[m, c] *= factor
 
 
-@inlined
+@inline_always
 def is_zero(weights: Array, n: int) -> bool:
     """Tell whether row n has no weight."""
     zero = True
@@ -216,7 +216,7 @@ def is_zero(weights: Array, n: int) -> bool:
     return zero
 
 
-@jitted
+@cached_njit
 def find(points: Array, order: int, new_points: Array, n: int) -> int:
     """Find new point n among the first ``order``; ``order`` where it is not there."""
     for m in range(order):
@@ -230,7 +230,7 @@ def find(points: Array, order: int, new_points: Array, n: int) -> int:
     return order
 
 
-@jitted
+@cached_njit
 def enter(points: Array, weights: Array, order: int, place: int, new_points: Array, new_weights: Array, n: int) -> int:
     """Add new point n at its place, which :func:`find` has found; returns the new order."""
     if place == order:
@@ -244,7 +244,7 @@ def enter(points: Array, weights: Array, order: int, place: int, new_points: Arr
     return order
 
 
-@inlined
+@inline_always
 def close_up(rows: Array, order: int, place: int, count: int) -> None:
     """Move rows up over ``count`` of them that leave, so that the oldest stays first."""
     for m in range(place, order - count):
@@ -252,14 +252,14 @@ def close_up(rows: Array, order: int, place: int, count: int) -> None:
             rows[m, i] = rows[m + count, i]
 
 
-@inlined
+@inline_always
 def close_up_numbers(values: Array, order: int, place: int) -> None:
     """Move numbers up over one that leaves."""
     for m in range(place, order - 1):
         values[m] = values[m + 1]
 
 
-@jitted
+@cached_njit
 def drop_points(points: Array, weights: Array, order: int, place: int, count: int, diagonal: Array) -> float:
     """Take ``count`` elements from ``place`` on out of the sum; the others keep their weights.
 
@@ -274,7 +274,7 @@ def drop_points(points: Array, weights: Array, order: int, place: int, count: in
     return lost
 
 
-@inlined
+@inline_always
 def squared_length(weights: Array, m: int) -> float:
     """Compute ``||W_m||^2``."""
     total = 0.0
@@ -283,7 +283,7 @@ def squared_length(weights: Array, m: int) -> float:
     return total
 
 
-@inlined
+@inline_always
 def smallest(weights: Array, diagonal: Array, order: int) -> int:
     """Find the element of least Hilbert norm, ``||W_m||^2 kappa(d_m, d_m)``, the oldest of equal ones."""
     place, least = 0, math.inf

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -15,7 +15,7 @@ STEPS = 16
 """Steps of the golden section search: the place of the new point is then known to 5e-4 of the way between the two."""
 
 
-@jitted
+@cached_njit
 def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[int, float, float]:
     """Find the element that merges best with the one at ``place``.
 
@@ -68,7 +68,7 @@ def best_partner(weights: Array, order: int, place: int, row: Array) -> tuple[in
     return best, best_share, max(least, 0.0)
 
 
-@inlined
+@inline_always
 def _products(weights: Array, place: int, n: int) -> tuple[float, float]:
     """Return ``||a_n||^2`` and ``a_m.a_n``."""
     other, both = 0.0, 0.0
@@ -78,7 +78,7 @@ def _products(weights: Array, place: int, n: int) -> tuple[float, float]:
     return other, both
 
 
-@jitted
+@cached_njit
 def _loss(weights: Array, place: int, n: int, mine: float, kernel: float) -> tuple[float, float]:
     """Return the best h for the elements at ``place`` and n, and what is then lost, squared."""
     other, both = _products(weights, place, n)
@@ -89,7 +89,7 @@ def _loss(weights: Array, place: int, n: int, mine: float, kernel: float) -> tup
     return share, mine + other + 2.0 * kernel * both - kept
 
 
-@inlined
+@inline_always
 def _largest(logarithm: float, mine: float, other: float, both: float) -> tuple[float, float]:
     """Maximise ``||a_z||^2`` over h by golden section search, the ends included."""
     low, high = 0.0, 1.0
@@ -112,14 +112,14 @@ def _largest(logarithm: float, mine: float, other: float, both: float) -> tuple[
     return share, kept
 
 
-@inlined
+@inline_always
 def _norm(share: float, logarithm: float, mine: float, other: float, both: float) -> float:
     first = math.exp(logarithm * (1.0 - share) * (1.0 - share))
     second = math.exp(logarithm * share * share)
     return mine * first * first + other * second * second + 2.0 * both * first * second
 
 
-@inlined
+@inline_always
 def merge(points: Array, weights: Array, place: int, partner: int, share: float, kernel: float) -> None:
     """Put both elements together at ``place``; the partner is to leave."""
     if kernel > 0.0:

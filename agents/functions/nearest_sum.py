@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum, close_up, close_up_numbers, squared_length
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -73,14 +73,14 @@ class NearestSum(KernelSum):
         self.gram_buffer, self.near_buffer = buffers[2:]
 
 
-@inlined
+@inline_always
 def products_of(storage: Array, capacity: int, inputs: int, outputs: int, most: int) -> tuple[Array, Array]:
     """Return the Gram matrix and the neighbours of such a sum in its storage, as its shapes lay them out."""
     first = OWN + capacity * (inputs + outputs)
     return table(storage, first, most, most), line(storage, first + most * most, most)
 
 
-@inlined
+@inline_always
 def with_nearest(
     gram: Array, near: Array, weights: Array, row: Array, itself: float, order: int
 ) -> tuple[int, int, float, float, float]:
@@ -105,7 +105,7 @@ def with_nearest(
     return best, partner, mine, theirs, least
 
 
-@inlined
+@inline_always
 def _nearest(gram: Array, order: int, r: int) -> int:
     """Find the element nearest to r in the Hilbert norm, the oldest of equal ones; -1 without another."""
     near, least = -1, math.inf
@@ -116,7 +116,7 @@ def _nearest(gram: Array, order: int, r: int) -> int:
     return near
 
 
-@jitted
+@cached_njit
 def come(gram: Array, near: Array, order: int, row: Array, itself: float) -> None:
     """Append an element with its kernel row (M,)."""
     for r in range(order):
@@ -130,7 +130,7 @@ def come(gram: Array, near: Array, order: int, row: Array, itself: float) -> Non
             near[r] = order
 
 
-@inlined
+@inline_always
 def leave(gram: Array, near: Array, order: int, place: int) -> None:
     """Take the element at ``place`` out."""
     close_up(gram, order, place, 1)

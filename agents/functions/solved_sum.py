@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import inlined
+from kernelswarm.protocols.compiling import inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -59,7 +59,7 @@ class SolvedSum(KernelSum):
         self.lower_buffer, self.root_buffer, self.moments_buffer = buffers[2:]
 
 
-@inlined
+@inline_always
 def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array, Array]:
     """Return points, weights, L, R and Q of such a sum in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs

@@ -1,1 +1,1 @@
-"""What a learner is, and the functional gradient descents; the families of learners have rooms of their own."""
+"""What a learner is, and the functional gradient descents; the families of learners have packages of their own."""

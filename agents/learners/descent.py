@@ -7,19 +7,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.implicit_systems import fill_row, solve
-from kernelswarm.agents.arithmetic.lanes import whole
-from kernelswarm.agents.arithmetic.tables import nearby, table
+from kernelswarm.agents.arithmetic.simd import whole
+from kernelswarm.agents.arithmetic.views import nearby, table
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
-BOARD = 2**10
+AUGMENTED = 2**10
 """Numbers of an implicit step's system for which there is room without a search: 8 kB, enough for 24 points."""
 
 
@@ -153,7 +153,7 @@ def joined(eta: float, gradients: Sequence[Array], curvatures: Sequence[float] |
     return np.concatenate(gradients), rates, np.repeat(each, sizes)
 
 
-@inlined
+@inline_always
 def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implicit: bool) -> None:
     """Put the weights of a step's points (N, C) in the place of their gradients, as :func:`explicit_or_implicit` does.
 
@@ -171,7 +171,7 @@ def weigh(gram: Array, gradients: Array, rates: Array, stiffness: Array, implici
             gradients[0, c] /= 1.0 + stiffness[0] * rates[0] * gram[0, 0]
 
 
-@jitted
+@cached_njit
 def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness: ReadOnly) -> None:
     """Do the same for an implicit step, whose terms of curvature are one system."""
     size, outputs = gradients.shape
@@ -180,16 +180,16 @@ def weigh_together(gram: ReadOnly, gradients: Array, rates: ReadOnly, stiffness:
             gradients[0, c] = -rates[0] * gradients[0, c] / (1.0 + stiffness[0] * rates[0] * gram[0, 0])
         return
     wide = whole(size + outputs)
-    few = size * wide <= BOARD
-    board = table(nearby(np.float64, BOARD), 0, size, wide) if few else np.empty((size, wide))
+    few = size * wide <= AUGMENTED
+    augmented = table(nearby(np.float64, AUGMENTED), 0, size, wide) if few else np.empty((size, wide))
     for i in range(size):
         for j in range(whole(size), wide):
-            board[i, j] = 0.0
-        fill_row(board, i * wide, gram, i * size, stiffness[i], rates, size)
-        board[i, i] += 1.0
+            augmented[i, j] = 0.0
+        fill_row(augmented, i * wide, gram, i * size, stiffness[i], rates, size)
+        augmented[i, i] += 1.0
         for c in range(outputs):
-            board[i, size + c] = gradients[i, c]
-    solve(board, outputs)
+            augmented[i, size + c] = gradients[i, c]
+    solve(augmented, outputs)
     for i in range(size):
         for c in range(outputs):
-            gradients[i, c] = board[i, size + c] * -rates[i]
+            gradients[i, c] = augmented[i, size + c] * -rates[i]

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import KERNEL, NOTHING, ORDER, kernel_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import KERNEL, NOTHING, ORDER, kernel_at
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.agents.plain.kernels import kernel_form
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -27,20 +27,20 @@ PLANNED = 1
 """Among the sizes of a step, behind that which is taken: what the schedule says, of which a node may take a part."""
 
 
-@inlined
+@inline_always
 def kernel_numbers(numbers: Array) -> Array:
     """Return the kernel's numbers: those behind the first, which says how many they are."""
     return line(numbers, 1, int(numbers[0]))
 
 
-@inlined
+@inline_always
 def own_numbers(numbers: Array) -> Array:
     """Return the learner's own numbers: those behind the kernel's."""
     first = 1 + int(numbers[0])
     return line(numbers, first, len(numbers) - first)
 
 
-@uncounted
+@njit_no_refcount
 def evaluate(
     tools: ReadOnlyIntegers,
     numbers: ReadOnly,
@@ -59,7 +59,7 @@ def evaluate(
     combine(rows, weights, order, values)
 
 
-@uncounted
+@njit_no_refcount
 def inner(
     tools: Integers,
     numbers: Array,
@@ -144,10 +144,10 @@ class CompiledExpansion:
         order = state.function.order
         return np.array([capacity - order, NOTHING, order, capacity], dtype=np.int64)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
         state.function.order = int(counts[ORDER])
         state.steps += steps
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Do nothing: there is nothing to want."""

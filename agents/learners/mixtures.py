@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.protocols.states.hedge import LIKELIHOOD
+from kernelswarm.protocols.parameters.hedge import LIKELIHOOD
 from kernelswarm.refused_key import RefusedKey
 
 Rate = float | Literal["auto"]
@@ -34,7 +34,7 @@ def scaled_kernels(kernel: Kernel, factors: Sequence[float]) -> list[Kernel]:
         raise RefusedKey(
             "bandwidth",
             f'= "{whole.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.fitted(sample), or give a number",
+            "take kernel.resolved(sample), or give a number",
         )
     scaled = [np.multiply(whole.bandwidth, factor).tolist() for factor in factors]
     widths = [tuple(width) if isinstance(width, list) else width for width in scaled]

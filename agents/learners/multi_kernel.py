@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.compiled import NotCompiledError
-from kernelswarm.protocols.states.hedge import log_weights, shares_of
+from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
 
 Array = npt.NDArray[np.float64]
 

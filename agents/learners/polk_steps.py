@@ -7,8 +7,7 @@ import numpy.typing as npt
 from numba import types
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.copying import copy_stretch
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     BOUND,
     LOOK,
     NEXT_BUDGET,
@@ -21,7 +20,8 @@ from kernelswarm.agents.arithmetic.signatures import (
     kernel_at,
     next_budget_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.copying import copy_stretch
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
@@ -36,7 +36,7 @@ from kernelswarm.agents.learners.kernel_steps import (
 from kernelswarm.agents.parts.budgets import held
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import inlined, jitted, uncounted
+from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -82,13 +82,13 @@ REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range
 """POLK's own numbers, behind those of the kernel and before those of the budget."""
 
 
-@inlined
+@inline_always
 def inspection_due(order: int) -> int:
     """Return the number of changes after which the factor of ``order`` dictionary points is looked at."""
     return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
 
 
-@uncounted
+@njit_no_refcount
 def step(
     tools: Integers,
     numbers: Array,
@@ -111,7 +111,7 @@ def step(
     return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes, 0)
 
 
-@inlined
+@inline_always
 def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: Array, points: Array) -> Array:
     """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with."""
     taken = len(points)
@@ -123,7 +123,7 @@ def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: A
     return gram
 
 
-@inlined
+@inline_always
 def compress(
     tools: Integers,
     numbers: Array,
@@ -161,7 +161,7 @@ def compress(
     return error
 
 
-@inlined
+@inline_always
 def bound_of_step(bound: int, budget: Array, sizes: Array, state: float, batch_size: int) -> float:
     """Return eps of a step, as :func:`~kernelswarm.agents.parts.budgets.bound_of_step` does."""
     epsilon: float = bound_at(bound)(budget, sizes[0], state, batch_size)
@@ -171,7 +171,7 @@ def bound_of_step(bound: int, budget: Array, sizes: Array, state: float, batch_s
     return float(held(epsilon, whole, sizes[0], sizes[PLANNED]))
 
 
-@uncounted
+@njit_no_refcount
 def project(
     scratch: Array,
     storage: Array,
@@ -209,7 +209,7 @@ def project(
     return error
 
 
-@jitted
+@cached_njit
 def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs: int, capacity: int) -> int:
     """Copy the state of an expansion into another vector, if that is long enough; returns how long it must be."""
     length = length_of(capacity, inputs, outputs)
@@ -232,7 +232,7 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
     return length
 
 
-@inlined
+@inline_always
 def wanted(own: Array, order: int, changes: int, points: int) -> int:
     """Say what a state wants before its next step, on so many points."""
     if changes >= inspection_due(order):
@@ -292,13 +292,13 @@ class CompiledPolk(CompiledExpansion):
         counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state, counts, steps)
+        super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
         state.budget = float(state.function.storage[0])
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
         self._learner.inspect(state)
 

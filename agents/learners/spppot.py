@@ -14,8 +14,8 @@ from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined, share
-from kernelswarm.agents.learners.fitting import words
 from kernelswarm.agents.learners.polk import Polk, PolkState
+from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.spppot_steps import CompiledSpppot, scale_by_roots, weigh_duals
 from kernelswarm.agents.parts.budgets import Budget, Proportional
 from kernelswarm.agents.parts.grids import Grid
@@ -118,7 +118,7 @@ class Spppot(DescentInSpace):
                     f"= True needs a loss with a grid, which {type(self.loss).__name__} has not: "
                     "use poisson_process, or leave grid_only out",
                 )
-        elif not words(self.kernel):
+        elif not automatic_keys(self.kernel):
             chosen = grid.points[:: -(-len(grid.points) // CHECKED)]
             if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
                 raise RefusedKey(
@@ -160,7 +160,7 @@ class Spppot(DescentInSpace):
                 raise RefusedKey(
                     "low", f"= {list(grid.low)} must have {inputs} entries: one for each input of the points"
                 )
-            integral = _settle(dual.function, grid)
+            integral = _sync(dual.function, grid)
         return SpppotState(dual, Mirrored(dual.function, self.mirror_map), integral)
 
     def evaluate(self, state: SpppotState, points: Array) -> Evaluated:
@@ -257,7 +257,7 @@ class Spppot(DescentInSpace):
         return CompiledSpppot(self)
 
 
-def _settle(dual: Expansion, grid: Grid) -> Array:
+def _sync(dual: Expansion, grid: Grid) -> Array:
     """Put the grid points into the dictionary for good, with weight 0; return the integral's weights on them.
 
     Points of a fine grid lie in the span of others to working precision: a maximal set that does not is kept, and the

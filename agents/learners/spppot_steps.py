@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.implicit_systems import solve_mirrored
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     MIRROR,
     ORDER,
     loss_derivatives_at,
     mirror_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.implicit_systems import solve_mirrored
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, absorb_points, tables
 from kernelswarm.agents.learners import kernel_steps
@@ -23,7 +23,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import POLK_TOOLS, CompiledPolk, compress, inner_products
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -39,12 +39,12 @@ INTEGRAL, LOSS, MIRRORED, CURVED, GRID_ONLY, SHRINKAGE, BATCH_SIZE, COUNT = rang
 the integral's weights on the fixed points, and the numbers of the loss and the mirror map."""
 
 
-@jitted
+@cached_njit
 def _own(numbers: Array) -> Array:
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@jitted
+@cached_njit
 def _part(numbers: ReadOnly, which: int) -> Array:
     """Return the numbers of the integral, the loss or the map, or POLK's, which are before them all, for -1."""
     own = _own(numbers)
@@ -55,7 +55,7 @@ def _part(numbers: ReadOnly, which: int) -> Array:
     return line(numbers, end - size, size)
 
 
-@inlined
+@inline_always
 def weigh_duals(
     gram: Array,
     gradients: Array,
@@ -95,7 +95,7 @@ def weigh_duals(
             gradients[k, c] -= rates[k] * apart[k, c]
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -104,7 +104,7 @@ def evaluate(
     mirror_at(tools[MAP])(_part(numbers, MIRRORED), values, values)
 
 
-@jitted
+@cached_njit
 def scale_by_roots(values: ReadOnly, gram: Array) -> None:
     """Multiply ``gram`` (N, N) by the roots of the largest values of f, (N, C), at both points."""
     roots = np.empty(len(values))
@@ -118,7 +118,7 @@ def scale_by_roots(values: ReadOnly, gram: Array) -> None:
             gram[m, n] *= roots[m] * roots[n]
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,
@@ -135,7 +135,7 @@ def inner(
         scale_by_roots(values, gram)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -243,10 +243,10 @@ class CompiledSpppot(CompiledPolk):
         """Return the state's integers."""
         return np.append(super().counts(state.dual, capacity, points), state.dual.function.fixed)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state.dual, counts, steps)
+        super().sync(state.dual, counts, steps)
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
         self._learner.descent.inspect(state.dual)

@@ -6,18 +6,18 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
     CompiledLoss,
     loss_derivatives_at,
     loss_values_at,
 )
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.parts.losses import Loss, Task, curvatures_of
 from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.first_class import NONE, address
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +27,7 @@ VALUES, DERIVATIVES, CURVATURES, OFFERS, CURVATURE, FIRST = range(6)
 from the last on."""
 
 
-@jitted
+@cached_njit
 def _values(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     own = line(numbers, FIRST, len(numbers) - FIRST)
     loss_values_at(int(numbers[VALUES]))(own, predictions, targets, values)
@@ -35,7 +35,7 @@ def _values(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values:
         values[i] *= targets[i, targets.shape[1] - 1]
 
 
-@jitted
+@cached_njit
 def _derivatives(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, slopes: Array) -> None:
     own = line(numbers, FIRST, len(numbers) - FIRST)
     loss_derivatives_at(int(numbers[DERIVATIVES]))(own, predictions, targets, slopes)
@@ -44,7 +44,7 @@ def _derivatives(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, sl
             slopes[i, c] *= targets[i, targets.shape[1] - 1]
 
 
-@jitted
+@cached_njit
 def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     for i in range(predictions.shape[0]):
         values[i] = numbers[CURVATURE]
@@ -55,7 +55,7 @@ def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, val
         values[i] *= targets[i, targets.shape[1] - 1]
 
 
-@jitted
+@cached_njit
 def _offers(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     own = line(numbers, FIRST, len(numbers) - FIRST)
     loss_values_at(int(numbers[OFFERS]))(own, predictions, targets, values)

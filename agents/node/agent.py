@@ -10,8 +10,8 @@ from kernelswarm.agents.learners.contract import Evaluated, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
-from kernelswarm.protocols.coupling import constraint_values, total
-from kernelswarm.protocols.limits import gather_in, own_products, own_share, pair_loads_in, restrain
+from kernelswarm.protocols.coupling import mean_constraint_values, total
+from kernelswarm.protocols.limits import clip_pulls, gather_in, own_products, pair_row_sums_in, step_damping
 
 Array = npt.NDArray[np.float64]
 
@@ -19,8 +19,9 @@ NOTHING = np.zeros(0)
 NOTHING.flags.writeable = False
 
 
-def loads_sent(rule: Exchange) -> int:
-    """Return the columns that messages have behind the values: 1 for the loads of pairs, where both ends limit them."""
+def row_sums_sent(rule: Exchange) -> int:
+    """Return the columns that messages have behind the values: 1 for the row sums of pairs, where both ends limit
+    them."""
     return int(rule.communicates and rule.form == "symmetric" and rule.step == "implicit")
 
 
@@ -59,8 +60,8 @@ class Agent(Node):
         "_limited",
         "_loss_curvature",
         "_symmetric",
-        "loads",
         "own_products",
+        "row_sums",
         "rule",
     )
 
@@ -89,7 +90,7 @@ class Agent(Node):
         self._bounded_curvature = learner.loss.curvature
         self._gain = learner.gain
         self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
-        self.loads = NOTHING  # of the pairs at its samples, then at its neighbours'; where steps are limited
+        self.row_sums = NOTHING  # of the pairs at its samples, then at its neighbours'; where steps are limited
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
@@ -121,21 +122,21 @@ class Agent(Node):
         """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
         learner = self.learner
         self.own = learner.evaluate(self.state, points)
-        self.theirs = [learner.evaluate(self.state, heard) for heard in theirs]
+        self.theirs = [learner.evaluate(self.state, received) for received in theirs]
         for evaluation in self.theirs:
             evaluation.values.flags.writeable = False
         if not self._limited:
             return
         stepped = together([self.own, *self.theirs]) if self._symmetric else self.own
         gram = learner.inner(self.state, stepped)
-        self.loads = np.empty(len(gram))
+        self.row_sums = np.empty(len(gram))
         self.own_products = own_products(gram, len(points))
-        pair_loads_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.loads)
-        self.loads.flags.writeable = False
+        pair_row_sums_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.row_sums)
+        self.row_sums.flags.writeable = False
 
-    def rest(self) -> None:
+    def clear(self) -> None:
         """Forget what is in flight, which others keep until the node evaluates its function again."""
-        self.own, self.theirs, self.targets, self.following, self.loads = None, [], None, None, NOTHING
+        self.own, self.theirs, self.targets, self.following, self.row_sums = None, [], None, None, NOTHING
 
     def outgoing(self) -> Outgoing:
         """Return what the node sends: what it has evaluated, and the points that follow."""
@@ -147,8 +148,8 @@ class Agent(Node):
         if not self._limited:
             return Outgoing(self.following[0], self.own.values, answers, duals)
         sets = [self.own, *self.theirs]
-        loads = np.split(self.loads, np.cumsum([len(entry.points) for entry in sets])[:-1])
-        own, *answers = [np.column_stack([entry.values, load]) for entry, load in zip(sets, loads, strict=True)]
+        row_sums = np.split(self.row_sums, np.cumsum([len(entry.points) for entry in sets])[:-1])
+        own, *answers = [np.column_stack([entry.values, load]) for entry, load in zip(sets, row_sums, strict=True)]
         return Outgoing(self.following[0], own, answers, duals)
 
     def _update(self, incoming: Sequence[Outgoing]) -> None:
@@ -161,8 +162,8 @@ class Agent(Node):
         evaluations: list[Evaluated] = []
         gradients: list[Array] = []
         curvatures: list[float] = []
-        gaps: Array | None = None
-        excess: Array | None = None
+        constraint_values: Array | None = None
+        excess_loss: Array | None = None
         degree = len(self.neighbors)
         taken = 1.0
         if size:
@@ -171,32 +172,36 @@ class Agent(Node):
             curvature = self._bounded_curvature
             if degree:
                 answers = np.empty((degree, size, self.outputs))
-                loads = np.zeros((degree, size))
+                row_sums = np.zeros((degree, size))
                 for j, (message, slot) in enumerate(zip(incoming, self.slots, strict=True)):
                     answer = message.answers[slot]
                     assert answer is not None
                     answers[j] = answer[:, : self.outputs]
                     if self._limited:
-                        loads[j] = self.loads[:size] + (answer[:, -1] if self._symmetric else self.loads[:size])
-                pulls = rule.couple(self.links, own.values, answers)
+                        row_sums[j] = self.row_sums[:size] + (
+                            answer[:, -1] if self._symmetric else self.row_sums[:size]
+                        )
+                pulls = rule.coupling_gradient(self.links, own.values, answers)
                 pulling = np.empty_like(own.values)
-                stiffness, limited = gather_in(*pulls, loads, learner.batch_size, pulling)
+                stiffness, limited = gather_in(*pulls, row_sums, learner.batch_size, pulling)
                 rate = eta / learner.batch_size
                 if self._implicit:
                     order = learner.function(self.state).order
-                    taken = own_share(rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples)
+                    taken = step_damping(
+                        rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples
+                    )
                     if not learner.linear:
                         curvature += limited
                 else:
                     self.check_stability(rate, self._loss_curvature + stiffness)
                 gradient = gradient + pulling / taken
-                gaps = constraint_values(rule, own.values, answers)
+                constraint_values = mean_constraint_values(rule, own.values, answers)
                 if rule.compares_losses:
                     # Neighbour by neighbour, as compiled rounds do: a loss may round a larger array otherwise.
                     losses = [total(learner.loss.values(answer, targets)) for answer in answers]
-                    excess = np.array([(theirs - loss) / size for theirs in losses])
+                    excess_loss = np.array([(theirs - loss) / size for theirs in losses])
                     if not self.sees_new:
-                        excess[:] = np.nan
+                        excess_loss[:] = np.nan
             evaluations.append(own)
             gradients.append(gradient if part == 1.0 else gradient * part)
             curvatures.append(curvature if part == 1.0 else curvature * part)
@@ -213,12 +218,12 @@ class Agent(Node):
                 dual = 0.0 if message.duals is None else float(message.duals[slot])
                 count = len(evaluation.points)
                 theirs = np.ascontiguousarray(message.own[:, : self.outputs])
-                pull, stiff = rule.couple_back(self.links, j, evaluation.values, theirs, dual)
+                pull, stiff = rule.coupling_gradient_at_neighbor(self.links, j, evaluation.values, theirs, dual)
                 pull = np.array(pull)
                 both = np.zeros(count)
                 if self._limited:
-                    both = self.loads[before : before + count] + message.own[:, -1]
-                stiffness, limited = restrain(pull, stiff, both, self._batch_sizes[j])
+                    both = self.row_sums[before : before + count] + message.own[:, -1]
+                stiffness, limited = clip_pulls(pull, stiff, both, self._batch_sizes[j])
                 if not self._implicit:
                     self.check_stability(eta / self._batch_sizes[j], stiffness)
                 there = share(count, self._batch_sizes[j])
@@ -232,12 +237,12 @@ class Agent(Node):
             tally.compression_error += info.compression_error
         tally.rounds += 1
         self.round += 1
-        if gaps is not None:
-            self.links = rule.advance(self.links, gaps, excess, eta * part, self.round)
-            tally.gaps += gaps
-            tally.gap_rounds += 1
+        if constraint_values is not None:
+            self.links = rule.advance(self.links, constraint_values, excess_loss, eta * part, self.round)
+            tally.constraint_values += constraint_values
+            tally.constraint_rounds += 1
             if self._constrained:
-                tally.violation += gaps - rule.record(self.links, len(gaps)).tolerances
+                tally.violation += constraint_values - rule.record(self.links, len(constraint_values)).tolerances
 
     def check_stability(self, rate: float, curvature: float) -> None:
         """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluated, Learner
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.coupling import total
 
@@ -66,7 +66,7 @@ class Outgoing:
     stamps : Array or None
         Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
         neighbour, that of the message whose points its answer is at, or what is said instead.
-    copies : sequence of Outgoing
+    ensemble : sequence of Outgoing
         Of a node with several copies of its learner, what each sends, and last the logarithms of their shares, as
         points (1, K).
     """
@@ -76,24 +76,24 @@ class Outgoing:
     answers: Sequence[Array | None]
     duals: Array | None
     stamps: Array | None = None
-    copies: "Sequence[Outgoing]" = ()
+    ensemble: "Sequence[Outgoing]" = ()
 
 
 @dataclass(slots=True)
 class Tally:
     """Sums since the last report, and, from the violation on, of the whole run.
 
-    ``gap_rounds`` are the rounds in which an edge had something to say. Where links are not ideal, ``bytes_sent`` is
-    counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered, lost and dropped as too
-    old.
+    ``constraint_rounds`` are the rounds in which an edge delivered something. Where links are not ideal,
+    ``bytes_sent`` is counted, and ``traffic`` (deg, 4) holds the messages to this node that were sent, delivered,
+    lost and dropped as too old.
     """
 
     rounds: int = 0
     samples: int = 0
     loss: float = 0.0
     compression_error: float = 0.0
-    gaps: Array = field(default_factory=lambda: np.zeros(0))
-    gap_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    constraint_values: Array = field(default_factory=lambda: np.zeros(0))
+    constraint_rounds: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     violation: Array = field(default_factory=lambda: np.zeros(0))
     scalars_sent: int = 0
     bytes_sent: float = 0.0
@@ -102,7 +102,11 @@ class Tally:
     @staticmethod
     def of(degree: int) -> "Tally":
         """Return sums that begin, for so many edges."""
-        return Tally(gaps=np.zeros(degree), gap_rounds=np.zeros(degree, dtype=np.int64), violation=np.zeros(degree))
+        return Tally(
+            constraint_values=np.zeros(degree),
+            constraint_rounds=np.zeros(degree, dtype=np.int64),
+            violation=np.zeros(degree),
+        )
 
 
 class Node(ABC):
@@ -288,7 +292,7 @@ def _or_lower(table: str, part: object) -> str:
     )
 
 
-@jitted
+@cached_njit
 def _largest(values: ReadOnly) -> float:
     """Compute ``max |values|``; NaN if any value is."""
     largest = 0.0

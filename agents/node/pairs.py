@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.agents.node.heard import parted, stacked
+from kernelswarm.agents.node.inbox import parted, stacked
 
 Array = npt.NDArray[np.float64]
 
 
-class Said(NamedTuple):
+class LastSent(NamedTuple):
     """What a node last answered a neighbour: the points and its values there."""
 
     points: Array
@@ -28,51 +28,51 @@ class Pairs(NamedTuple):
         The node's own function there.
     theirs : Array
         The neighbour's values, (n, C).
-    loads : Array
-        The neighbour's loads, (n,); zeros where they are not sent.
+    row_sums : Array
+        The neighbour's row sums, (n,); zeros where they are not sent.
     age : int
         Rounds that the values took beyond those of ideal links.
     """
 
     evaluation: Evaluated
     theirs: Array
-    loads: Array
+    row_sums: Array
     age: int
 
 
-def heard_pairs(evaluation: Evaluated, sent: Array, age: int, outputs: int) -> Pairs:
-    """Return the pairs of what a neighbour sent, (n, C) or with a column of loads behind the values (n, C + 1)."""
-    loads = np.ascontiguousarray(sent[:, -1]) if sent.shape[1] > outputs else np.zeros(len(sent))
-    return Pairs(evaluation, np.ascontiguousarray(sent[:, :outputs]), loads, age)
+def received_pairs(evaluation: Evaluated, sent: Array, age: int, outputs: int) -> Pairs:
+    """Return the pairs of what a neighbour sent, (n, C) or with a column of row sums behind the values (n, C + 1)."""
+    row_sums = np.ascontiguousarray(sent[:, -1]) if sent.shape[1] > outputs else np.zeros(len(sent))
+    return Pairs(evaluation, np.ascontiguousarray(sent[:, :outputs]), row_sums, age)
 
 
 def remembered(
-    drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], said: Sequence[Said | None]
+    drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], last_sent: Sequence[LastSent | None]
 ) -> dict[str, npt.NDArray[Any]]:
     """Return a node's own samples, what it predicted there and what it said last as arrays, for a snapshot."""
-    told = [(e, entry) for e, entry in enumerate(said) if entry is not None]
+    entries = [(e, entry) for e, entry in enumerate(last_sent) if entry is not None]
     return {
         "weather.drawn": np.array(list(drawn), dtype=np.int64),
         **stacked("weather.drawn_points", [points for points, _ in drawn.values()]),
         **stacked("weather.drawn_targets", [targets for _, targets in drawn.values()]),
         "weather.predicted": np.array(list(predicted), dtype=np.int64),
         **stacked("weather.predicted_values", list(predicted.values())),
-        "weather.said": np.array([e for e, _ in told], dtype=np.int64),
-        **stacked("weather.said_points", [entry.points for _, entry in told]),
-        **stacked("weather.said_values", [entry.values for _, entry in told]),
+        "weather.said": np.array([e for e, _ in entries], dtype=np.int64),
+        **stacked("weather.said_points", [entry.points for _, entry in entries]),
+        **stacked("weather.said_values", [entry.values for _, entry in entries]),
     }
 
 
 def recalled(
     arrays: Mapping[str, npt.NDArray[Any]], degree: int
-) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[Said | None]]:
+) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[LastSent | None]]:
     """Undo :func:`remembered`, for a node with so many neighbours."""
     samples = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
     drawn = dict(zip(arrays["weather.drawn"].tolist(), samples, strict=True))
     values = parted("weather.predicted_values", arrays)
     predicted = dict(zip(arrays["weather.predicted"].tolist(), values, strict=True))
-    said: list[Said | None] = [None] * degree
-    told = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
-    for e, (points, values_there) in zip(arrays["weather.said"].tolist(), told, strict=True):
-        said[e] = Said(points, values_there)
-    return drawn, predicted, said
+    last_sent: list[LastSent | None] = [None] * degree
+    entries = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
+    for e, (points, values_there) in zip(arrays["weather.said"].tolist(), entries, strict=True):
+        last_sent[e] = LastSent(points, values_there)
+    return drawn, predicted, last_sent

@@ -62,18 +62,18 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     arrays: Arrays = {
         "counts": np.array([agent.round, agent.samples, tally.rounds, tally.samples, tally.scalars_sent]),
         "sums": np.array([agent.largest_target, tally.loss, tally.compression_error, tally.bytes_sent]),
-        "gaps": tally.gaps.copy(),
-        "gap_rounds": tally.gap_rounds.copy(),
+        "gaps": tally.constraint_values.copy(),
+        "gap_rounds": tally.constraint_rounds.copy(),
         "violation": tally.violation.copy(),
         "points": agent.own.points.copy(),
         "targets": agent.targets.copy(),
         "following_points": points.copy(),
         "following_targets": targets.copy(),
     }
-    heard = [evaluation.points for evaluation in agent.theirs]
-    if heard:
-        arrays["heard_points"] = np.concatenate(heard)
-        arrays["heard_sizes"] = np.array([len(points) for points in heard])
+    received = [evaluation.points for evaluation in agent.theirs]
+    if received:
+        arrays["heard_points"] = np.concatenate(received)
+        arrays["heard_sizes"] = np.array([len(points) for points in received])
     arrays |= agent.further_arrays()
     pieces = [ahead] if len(ahead[0]) else []
     source: Any = agent.source
@@ -103,8 +103,8 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
         samples=counts[3],
         loss=sums[1],
         compression_error=sums[2],
-        gaps=arrays["gaps"].copy(),
-        gap_rounds=arrays["gap_rounds"].copy(),
+        constraint_values=arrays["gaps"].copy(),
+        constraint_rounds=arrays["gap_rounds"].copy(),
         violation=arrays["violation"].copy(),
         scalars_sent=counts[4],
         bytes_sent=sums[3],
@@ -112,11 +112,11 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
     agent.take_further(arrays)
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
-    heard: list[Array] = []
+    received: list[Array] = []
     if "heard_sizes" in arrays:
         cuts = np.cumsum(arrays["heard_sizes"])[:-1]
-        heard = [_sealed(points) for points in np.split(arrays["heard_points"], cuts)]
-    agent.evaluate(_sealed(arrays["points"]), heard)
+        received = [_sealed(points) for points in np.split(arrays["heard_points"], cuts)]
+    agent.evaluate(_sealed(arrays["points"]), received)
     source: Any = agent.source
     while isinstance(source, Ahead):
         source = source.source

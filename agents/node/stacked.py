@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.node.agent import Agent, loads_sent
+from kernelswarm.agents.node.agent import Agent, row_sums_sent
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, StackedRule
@@ -65,28 +65,28 @@ class StackedAgent(Node):
         super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs)
         self.rule = rule
         self._handed = Handed()
-        self.copies = [self._copy(neighborhood, slots, member, inputs) for member in rule.members]
-        self.state = self.copies[0].state
+        self.ensemble = [self._copy(neighborhood, slots, member, inputs) for member in rule.members]
+        self.state = self.ensemble[0].state
         self.links = rule.begin(neighborhood)
 
     @property
     def widths(self) -> list[tuple[int, int]]:
         """The columns of the points and of the values in the message of each copy, and in that of their shares."""
-        found = [(copy.width, self.outputs + loads_sent(copy.rule)) for copy in self.copies]
-        return [*found, (len(self.copies), 0)]
+        found = [(copy.width, self.outputs + row_sums_sent(copy.rule)) for copy in self.ensemble]
+        return [*found, (len(self.ensemble), 0)]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
         before = self.own
         if before is not None:
-            heard = [message.copies[-1].points[0] for message in incoming]
-            self._weigh(np.array(heard).reshape(len(heard), len(self.copies)))
+            received = [message.ensemble[-1].points[0] for message in incoming]
+            self._update_mixture_weights(np.array(received).reshape(len(received), len(self.ensemble)))
             self.round += 1
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
         self.hand(points, targets)
         sent = self.sent()
-        self._advance_copies(incoming)
+        self._advance_ensemble(incoming)
         if before is not None:
             self.add_up(1, self.sent() - sent + self.besides(1, before.points.size))
         self.gather()
@@ -94,11 +94,11 @@ class StackedAgent(Node):
 
     def gather(self) -> None:
         """Take over what the copies have in flight."""
-        first = self.copies[0]
+        first = self.ensemble[0]
         self.own, self.targets, self.following = first.own, first.targets, first.following
-        self.theirs = self.copies[-1].theirs
+        self.theirs = self.ensemble[-1].theirs
 
-    def rest(self) -> None:
+    def clear(self) -> None:
         """Forget what is in flight, which others keep for the copies."""
         self.own, self.theirs, self.targets, self.following = None, [], None, None
 
@@ -108,43 +108,43 @@ class StackedAgent(Node):
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
         """Evaluate all copies at the node's own points (b, p) and at each neighbour's, for the step to come."""
-        for copy in self.copies:
+        for copy in self.ensemble:
             copy.evaluate(points, theirs if copy.neighbors else ())
-        self.own, self.theirs = self.copies[0].own, self.copies[-1].theirs
+        self.own, self.theirs = self.ensemble[0].own, self.ensemble[-1].theirs
 
     def outgoing(self) -> Outgoing:
         """Return what all copies send, and what neighbours hear of their shares."""
         assert self.following is not None
-        said = np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)
-        said.flags.writeable = False
-        shares = Outgoing(said, None, [None] * len(self.neighbors), None)
+        vector = np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
+        vector.flags.writeable = False
+        mixture_weights = Outgoing(vector, None, [None] * len(self.neighbors), None)
         silent = Outgoing(self.following[0][:0], None, (), None)
-        sent = [copy.outgoing() if copy.neighbors else silent for copy in self.copies]
-        return Outgoing(self.following[0], None, (), None, copies=[*sent, shares])
+        sent = [copy.outgoing() if copy.neighbors else silent for copy in self.ensemble]
+        return Outgoing(self.following[0], None, (), None, ensemble=[*sent, mixture_weights])
 
     def duals(self) -> Array | None:
         """Return the dual variables of the last copy's directed edges, (deg,), or None."""
-        return self.copies[-1].duals()
+        return self.ensemble[-1].duals()
 
     def record(self) -> LinkRecord:
         """Return what is to be recorded of the last copy's directed edges."""
-        return self.copies[-1].record()
+        return self.ensemble[-1].record()
 
     @property
     def function(self) -> Function:
         """The mixture of the copies' current functions."""
-        first, *others = [cast(Averageable, copy.function) for copy in self.copies]
-        return first.averaged(others, self.rule.shares(self.links))
+        first, *others = [cast(Averageable, copy.function) for copy in self.ensemble]
+        return first.averaged(others, self.rule.mixture_weights(self.links))
 
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones, the copies' too."""
-        for copy in self.copies:
+        for copy in self.ensemble:
             copy.restart_tally()
         return super().restart_tally()
 
     def sent(self) -> int:
         """Return how many numbers the copies have sent, each the points anew."""
-        return sum(copy.tally.scalars_sent for copy in self.copies)
+        return sum(copy.tally.scalars_sent for copy in self.ensemble)
 
     def besides(self, rounds: int, points: int) -> int:
         """Return how many more numbers the node has sent than its copies: the shares, and points once.
@@ -156,29 +156,33 @@ class StackedAgent(Node):
         points : int
             The numbers of the points that one copy has sent to each neighbour in them.
         """
-        talking = sum(bool(copy.neighbors) for copy in self.copies)
-        return len(self.neighbors) * (rounds * len(self.copies) - max(0, talking - 1) * points)
+        talking = sum(bool(copy.neighbors) for copy in self.ensemble)
+        return len(self.neighbors) * (rounds * len(self.ensemble) - max(0, talking - 1) * points)
 
     def add_up(self, rounds: int, scalars: int) -> None:
         """Take over the copies' sums after some rounds, in which the node has sent so many numbers."""
-        tally, last = self.tally, self.copies[-1].tally
+        tally, last = self.tally, self.ensemble[-1].tally
         tally.rounds += rounds
         tally.scalars_sent += scalars
-        errors = np.array([copy.tally.compression_error for copy in self.copies])
-        tally.compression_error = float(self.rule.shares(self.links) @ errors)
-        tally.gaps, tally.gap_rounds, tally.violation = last.gaps.copy(), last.gap_rounds.copy(), last.violation.copy()
+        errors = np.array([copy.tally.compression_error for copy in self.ensemble])
+        tally.compression_error = float(self.rule.mixture_weights(self.links) @ errors)
+        tally.constraint_values, tally.constraint_rounds, tally.violation = (
+            last.constraint_values.copy(),
+            last.constraint_rounds.copy(),
+            last.violation.copy(),
+        )
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the snapshots of all copies."""
         return {
             f"copies.{k}.{name}": array
-            for k, copy in enumerate(self.copies)
+            for k, copy in enumerate(self.ensemble)
             for name, array in take(copy).arrays.items()
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Put all copies where they were."""
-        for k, copy in enumerate(self.copies):
+        for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
             restore(copy, Snapshot(own, {}))
@@ -187,20 +191,20 @@ class StackedAgent(Node):
         """Return a copy under one protocol."""
         return Agent(neighborhood, slots, self.learner, member, self._handed, inputs, self.outputs)
 
-    def _advance_copies(self, incoming: Sequence[Outgoing]) -> None:
-        for k, copy in enumerate(self.copies):
-            copy.advance([message.copies[k] for message in incoming] if copy.neighbors else ())
+    def _advance_ensemble(self, incoming: Sequence[Outgoing]) -> None:
+        for k, copy in enumerate(self.ensemble):
+            copy.advance([message.ensemble[k] for message in incoming] if copy.neighbors else ())
 
-    def _weigh(self, heard: Array) -> None:
+    def _update_mixture_weights(self, received: Array) -> None:
         """Hear what neighbours say of their copies, (deg, K), and learn from the samples what its own are worth."""
-        self.links = self.rule.hear(self.links, heard)
+        self.links = self.rule.receive(self.links, received)
         targets = self.targets
         assert targets is not None
         if not len(targets):
             return
         loss = self.learner.loss
-        values = [copy.own.values for copy in self.copies if copy.own is not None]
-        mixture = combined(values, self.rule.shares(self.links))
+        values = [copy.own.values for copy in self.ensemble if copy.own is not None]
+        mixture = combined(values, self.rule.mixture_weights(self.links))
         self.admit(mixture, targets)
         if not self.sees_new:  # a copy that knows the rows by heart would count for more than it is worth
             return

@@ -15,7 +15,7 @@ Integers = npt.NDArray[np.int64]
 class Living(Protocol):
     """Nodes that live through rounds together."""
 
-    lived: int
+    completed: int
 
     @property
     def agents(self) -> Sequence[Node]:
@@ -28,11 +28,11 @@ class AtTurn:
     Parameters
     ----------
     nodes : Living
-        Those that live through the rounds; ``lived`` is brought up to the round that failed.
+        Those that live through the rounds; ``completed`` is brought up to the round that failed.
     turn : Array
         (2,) the rounds completed in there, and the place of the node.
     before : int
-        The rounds that ``lived`` does not count yet.
+        The rounds that ``completed`` does not count yet.
     """
 
     __slots__ = ("_before", "_nodes", "_turn")
@@ -48,5 +48,5 @@ class AtTurn:
     ) -> None:
         if error is not None:
             rounds, node = self._turn.tolist()
-            self._nodes.lived += self._before + rounds
+            self._nodes.completed += self._before + rounds
             self._nodes.agents[int(node)].fail(error)

@@ -11,7 +11,7 @@ from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Lear
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import Draws, Node, Outgoing
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood
-from kernelswarm.protocols.states.contract import Heard, StateRule
+from kernelswarm.protocols.parameters.contract import ParameterRule, Received
 
 Array = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
 class RoundSamples:
     """The samples of a node's round, as its rule sees them.
 
-    They are :class:`~kernelswarm.protocols.states.contract.Samples`.
+    They are :class:`~kernelswarm.protocols.parameters.contract.Samples`.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class VectorNode(Node):
         As of :class:`~kernelswarm.agents.node.node.Node`.
     learner : Learner
         A learner that is linear in its features.
-    rule : StateRule
+    rule : ParameterRule
         The protocol.
     """
 
@@ -96,7 +96,7 @@ class VectorNode(Node):
         neighborhood: Neighborhood,
         slots: Sequence[int],
         learner: Learner,
-        rule: StateRule,
+        rule: ParameterRule,
         source: Draws,
         inputs: int,
         outputs: int,
@@ -109,13 +109,13 @@ class VectorNode(Node):
         self._inputs = inputs
         self.begun = 0
         """The rounds after which the learner began anew, last."""
-        self.width = self._said().shape[1]
+        self.width = self._sent().shape[1]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """End the round with what the neighbours sent, begin the next one, and return what this node sends."""
         if self.targets is not None:
             vectors = [message.points[0] for message in incoming]
-            self._hear(vectors, np.ones(len(vectors)))
+            self._receive(vectors, np.ones(len(vectors)))
             self.tally.scalars_sent += self.width * len(vectors)
         self._begin()
         return self.outgoing()
@@ -126,7 +126,7 @@ class VectorNode(Node):
 
     def outgoing(self) -> Outgoing:
         """Return the vector of the node."""
-        vector = self._said()
+        vector = self._sent()
         vector.flags.writeable = False
         return Outgoing(vector, None, [None] * len(self.neighbors), None)
 
@@ -151,37 +151,37 @@ class VectorNode(Node):
             points, self.targets = self.following
             self.evaluate(points, ())
             self.links = self.rule.adapt(self.links, self._samples())
-            self._settle()
+            self._sync()
         drawn = self.source.draw(self.learner.batch_size)
         drawn[0].flags.writeable = False
         self.following = drawn
 
-    def _hear(self, vectors: Sequence[Array], counts: Array) -> None:
+    def _receive(self, vectors: Sequence[Array], counts: Array) -> None:
         """End a round: count its samples, and change what the node knows by what it hears."""
         own, targets = self.own, self.targets
         assert own is not None and targets is not None
         if len(targets):
             self.admit(own.values, targets)
-        said = self._known()
-        heard = np.stack(vectors) if len(vectors) else np.zeros((0, len(said)))
-        self.links = self.rule.hear(self.links, Heard(said, heard, counts), self._samples())
+        last_sent = self._known()
+        received = np.stack(vectors) if len(vectors) else np.zeros((0, len(last_sent)))
+        self.links = self.rule.receive(self.links, Received(last_sent, received, counts), self._samples())
         self.round += 1
-        self._settle()
+        self._sync()
         self.tally.rounds += 1
 
     def _known(self) -> Array:
         """Return the vector that the neighbours know, (n,)."""
-        known: Array = self._said()[0]
+        known: Array = self._sent()[0]
         return known
 
-    def _said(self) -> Array:
-        return np.array(self.rule.say(self.links), dtype=np.float64).reshape(1, -1)
+    def _sent(self) -> Array:
+        return np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
 
     def _samples(self) -> RoundSamples:
         assert self.own is not None and self.targets is not None
-        self._settle()
+        self._sync()
         return RoundSamples(self.learner, self.state, self.own, self.targets, self._implicit)
 
-    def _settle(self) -> None:
+    def _sync(self) -> None:
         """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
         self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)

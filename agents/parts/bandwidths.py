@@ -94,7 +94,7 @@ def numbers(bandwidth: Bandwidth, *own: float) -> Array:
         raise RefusedKey(
             "bandwidth",
             f'= "{bandwidth}" is a word that training data turn into a number before learning starts: take '
-            "kernel.fitted(sample), or give a number",
+            "kernel.resolved(sample), or give a number",
         )
     if isinstance(bandwidth, tuple):
         return np.array([1.0, *own, *(1.0 / length for length in bandwidth)])
@@ -111,7 +111,7 @@ class Scaled(Protocol):
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""
 
 
-def fitted(kernel: Scaled, sample: Sample) -> Bandwidth:
+def resolved(kernel: Scaled, sample: Sample) -> Bandwidth:
     """Return a kernel's bandwidth, or the numbers that its word stands for on a sample of the training data.
 
     "median" is SHARE of the median distance, "relevance" the same of inputs times their relevance, and "auto" what
@@ -271,12 +271,12 @@ class _Attempt(NamedTuple):
 class _Trial:
     """What fits to some rows err on others, for each form and multiple of lengths that was tried."""
 
-    def __init__(self, sample: Sample, fitted: Places, judged: Places, kernel: Scaled) -> None:
+    def __init__(self, sample: Sample, resolved: Places, judged: Places, kernel: Scaled) -> None:
         self.kernel: Any = kernel
-        self.centers, self.points = (np.ascontiguousarray(sample.points[rows]) for rows in (fitted, judged))
-        self.known, self.wanted = sample.values[fitted], sample.values[judged]
+        self.centers, self.points = (np.ascontiguousarray(sample.points[rows]) for rows in (resolved, judged))
+        self.known, self.wanted = sample.values[resolved], sample.values[judged]
         owners = np.zeros(len(sample.points), np.intp) if sample.owners is None else sample.owners
-        self.together = owners[fitted, None] == owners[fitted], owners[judged, None] == owners[fitted]
+        self.together = owners[resolved, None] == owners[resolved], owners[judged, None] == owners[resolved]
         self.common: tuple[float, ...] = (1.0,) if self.together[0].all() else SHARED
         self.attempts: list[_Attempt] = []
 

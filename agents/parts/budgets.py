@@ -14,9 +14,9 @@ from typing import Literal, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CompiledBudget
+from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import ReadOnly, inlined, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -199,7 +199,7 @@ class PerSample:
             raise RefusedKey("slope", f'= {self.slope!r} must be positive, or "auto" to have it measured')
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("slope",) if self.slope == "auto" else ()
 
@@ -209,11 +209,11 @@ class PerSample:
             raise RefusedKey(
                 "slope",
                 '= "auto" of the budget per_sample is a word that training data turn into a number before '
-                "learning starts: take budget.fitted(sample), or give a number",
+                "learning starts: take budget.resolved(sample), or give a number",
             )
         return self.slope
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the budget with the slope of the loss on a sample of the data."""
         return replace(self, slope=sample.slope) if self.slope == "auto" else self
 
@@ -300,7 +300,7 @@ SHARE_ROUNDING = 1e-9
 """By what part two ways to compute the same eps may differ."""
 
 
-@inlined
+@inline_always
 def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
     """Compute eps of a step that is damped from the size ``planned`` to ``eta``.
 
@@ -332,47 +332,47 @@ def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batc
 # costs more than the formula.
 
 
-@uncounted
+@njit_no_refcount
 def _constant(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0])
 
 
-@uncounted
+@njit_no_refcount
 def _parsimony(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * math.sqrt(step_size))
 
 
-@uncounted
+@njit_no_refcount
 def _quadratic(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size * step_size)
 
 
-@uncounted
+@njit_no_refcount
 def _proportional(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * step_size)
 
 
-@uncounted
+@njit_no_refcount
 def _per_sample(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return float(numbers[0] * numbers[1] * step_size / batch_size)
 
 
-@uncounted
+@njit_no_refcount
 def _follow(numbers: ReadOnly, step_size: float, state: float, batch_size: int) -> float:
     return state * step_size
 
 
-@uncounted
+@njit_no_refcount
 def _unchanged(numbers: ReadOnly, state: float, order: int) -> float:
     return state
 
 
-@uncounted
+@njit_no_refcount
 def _adapted(numbers: ReadOnly, state: float, order: int) -> float:
     return float(adapted(state, float(order), numbers[0], numbers[1], numbers[2], numbers[3]))
 
 
-@inlined
+@inline_always
 def adapted(alpha: float, order: float, target_order: float, gain: float, smallest: float, largest: float) -> float:
     """Compute alpha_{t+1} of :class:`TargetOrder`."""
     change = max(min(gain * (order - target_order), 0.1), -0.1)

@@ -14,9 +14,9 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import DESCEND, SLOPES, CompiledDispersion
+from kernelswarm.agents.arithmetic.abi import DESCEND, SLOPES, CompiledDispersion
 from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, sole
 from kernelswarm.refused_key import RefusedKey
 
@@ -50,14 +50,14 @@ class Dispersion(Protocol):
         ...
 
 
-@jitted
+@cached_njit
 def _variance_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
     """Evaluate 2 (u - g)."""
     for n in range(len(losses)):
         slopes[n] = 2.0 * (losses[n] - center)
 
 
-@jitted
+@cached_njit
 def _moments(losses: Array, center: float, shares: Array) -> Array:
     values = np.empty(len(losses))
     for n in range(len(losses)):
@@ -66,7 +66,7 @@ def _moments(losses: Array, center: float, shares: Array) -> Array:
     return values
 
 
-@jitted
+@cached_njit
 def _moment_slopes(shares: Array, losses: Array, center: float, slopes: Array) -> None:
     """Evaluate sum_q q (u - g)^(q - 1) over q = 2, 3, 4, each with its share, 0 or 1."""
     for n in range(len(losses)):
@@ -74,12 +74,12 @@ def _moment_slopes(shares: Array, losses: Array, center: float, slopes: Array) -
         slopes[n] = d * (2.0 * shares[0] + d * (3.0 * shares[1] + d * 4.0 * shares[2]))
 
 
-@inlined
+@inline_always
 def _softplus(d: float, smoothing: float) -> float:
     return max(d, 0.0) + smoothing * math.log1p(math.exp(-abs(d) / smoothing))
 
 
-@jitted
+@cached_njit
 def _softplus_squares(losses: Array, center: float, smoothing: float) -> Array:
     values = np.empty(len(losses))
     for n in range(len(losses)):
@@ -87,7 +87,7 @@ def _softplus_squares(losses: Array, center: float, smoothing: float) -> Array:
     return values
 
 
-@jitted
+@cached_njit
 def _softplus_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
     """Evaluate twice the softplus times its derivative 1 / (1 + exp(-(u - g) / s))."""
     smoothing = numbers[0]
@@ -97,14 +97,14 @@ def _softplus_slopes(numbers: Array, losses: Array, center: float, slopes: Array
         slopes[n] = 2.0 * _softplus(d, smoothing) * (1.0 if d >= 0.0 else small) / (1.0 + small)
 
 
-@jitted
+@cached_njit
 def _shortfall_slopes(numbers: Array, losses: Array, center: float, slopes: Array) -> None:
     """Evaluate 1 / (1 - level) where u > g, else 0."""
     for n in range(len(losses)):
         slopes[n] = 1.0 / (1.0 - numbers[0]) if losses[n] > center else 0.0
 
 
-@jitted
+@cached_njit
 def _lower_threshold(numbers: Array, losses: Array, center: float, step_size: float) -> float:
     """Take a step down the threshold's own gradient."""
     above = 0

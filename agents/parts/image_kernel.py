@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import KERNEL, CompiledKernel
+from kernelswarm.agents.arithmetic.abi import KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths, image_formulas
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.first_class import fill
@@ -71,7 +71,7 @@ class Images:
         object.__setattr__(self, "bandwidth", bandwidth)
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
 
@@ -80,9 +80,9 @@ class Images:
         """How many inputs there must be."""
         return self.shape[0] * self.shape[1]
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
-        if not self.words:
+        if not self.automatic:
             return self
         return replace(self, bandwidth=bandwidths.SHARE * bandwidths.median_distance(self.seen(sample.points)))
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import kernel_formulas
-from kernelswarm.agents.arithmetic.signatures import DIAGONAL, KERNEL, CompiledKernel
+from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL, CompiledKernel
 from kernelswarm.agents.parts import bandwidths
 from kernelswarm.agents.parts.bandwidths import Bandwidth
 from kernelswarm.agents.parts.sample import Sample
@@ -70,7 +70,7 @@ class _Scaled(_Compiled):
     absolute: ClassVar[bool] = False
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
 
@@ -79,9 +79,9 @@ class _Scaled(_Compiled):
         """How many inputs there must be; None for any number."""
         return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the kernel with the bandwidth that its word stands for on a sample of the data."""
-        return replace(self, bandwidth=bandwidths.fitted(self, sample))  # type: ignore[type-var]
+        return replace(self, bandwidth=bandwidths.resolved(self, sample))  # type: ignore[type-var]
 
     def cross(self, points: Array, centers: Array) -> Array:
         """Evaluate the kernel for all pairs: (n, p) and (m, p) give (n, m)."""

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import loss_formulas
-from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
+from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled, fill
-from kernelswarm.protocols.ground.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import MIRROR, CompiledMirrorMap
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.abi import MIRROR, CompiledMirrorMap
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ class MirrorMap(Protocol):
         """Compute f from z, (n, C) each."""
 
 
-@jitted
+@cached_njit
 def _identity(numbers: ReadOnly, duals: ReadOnly, values: Array) -> None:
     """Copy z."""
     for n in range(duals.shape[0]):
@@ -43,7 +43,7 @@ def _identity(numbers: ReadOnly, duals: ReadOnly, values: Array) -> None:
             values[n, c] = duals[n, c]
 
 
-@jitted
+@cached_njit
 def _exponential(numbers: Array, duals: Array, values: Array) -> None:
     """Compute exp(z) for each entry of (n, C)."""
     for n in range(duals.shape[0]):

@@ -8,17 +8,17 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
+from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import Task
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import fill
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@cached_njit
 def _values(numbers: Array, predictions: Array, targets: Array, values: Array) -> None:
     floor = numbers[0]
     for n in range(predictions.shape[0]):
@@ -29,7 +29,7 @@ def _values(numbers: Array, predictions: Array, targets: Array, values: Array) -
             values[n] = events * ((floor - value) / floor - math.log(floor))
 
 
-@jitted
+@cached_njit
 def _derivatives(numbers: Array, predictions: Array, targets: Array, slopes: Array) -> None:
     for n in range(predictions.shape[0]):
         slopes[n, 0] = -targets[n, 0] / max(predictions[n, 0], numbers[0])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -173,11 +173,11 @@ class Relative:
             )
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The schedule itself is a word that data turn into a number."""
         return ("step_size",)
 
-    def fitted(self, sample: Sample) -> Constant:
+    def resolved(self, sample: Sample) -> Constant:
         """Return the constant step size that this one stands for on a sample of the data."""
         return Constant(self.value / max(1.0, sample.largest_gain))
 
@@ -186,7 +186,7 @@ class Relative:
         raise RefusedKey(
             "step_size",
             '= "relative" is turned into a number by training data before learning starts: take '
-            "step_size.fitted(sample), or give a number",
+            "step_size.resolved(sample), or give a number",
         )
 
     @property
@@ -250,11 +250,11 @@ class Auto:
             )
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The schedule itself is a word that data turn into a number."""
         return ("step_size",)
 
-    def fitted(self, sample: Sample) -> "Constant | Diminishing":
+    def resolved(self, sample: Sample) -> "Constant | Diminishing":
         """Return the schedule that this one stands for on a sample of the data."""
         loss, gain = sample.loss, sample.largest_gain
         # Slopes of logistic losses end at 1, whatever the step; others grow with what a step has gone too far.
@@ -278,7 +278,7 @@ class Auto:
         raise RefusedKey(
             "step_size",
             '= "auto" is a word that training data turn into a number before learning starts: take '
-            "step_size.fitted(sample), or give a number",
+            "step_size.resolved(sample), or give a number",
         )
 
     @property

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOSS_VALUES, CompiledLoss
+from kernelswarm.agents.arithmetic.abi import LOSS_VALUES, CompiledLoss
 from kernelswarm.agents.parts.losses import Hinge, MulticlassHinge
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, fill
 
 Array = npt.NDArray[np.float64]
@@ -20,7 +20,7 @@ says nothing."""
 _NO_NUMBERS: Array = np.zeros(0)
 
 
-@inlined
+@inline_always
 def _label(predictions: Array, targets: Array, i: int) -> int:
     """Return the output that is to be positive, -1 for none; a single output is that of class 1."""
     label, outputs = int(targets[i, 0]), predictions.shape[1]
@@ -31,7 +31,7 @@ def _label(predictions: Array, targets: Array, i: int) -> int:
     return label
 
 
-@jitted
+@cached_njit
 def _values(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
@@ -41,7 +41,7 @@ def _values(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values:
             values[i] += short * short
 
 
-@jitted
+@cached_njit
 def _derivatives(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, slopes: Array) -> None:
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
@@ -52,7 +52,7 @@ def _derivatives(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, sl
                 slopes[i, c] = 2.0 * max(0.0, 1.0 + predictions[i, c])
 
 
-@jitted
+@cached_njit
 def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)
@@ -62,7 +62,7 @@ def _curvatures(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, val
                 values[i] = 2.0
 
 
-@jitted
+@cached_njit
 def _offers(numbers: ReadOnly, predictions: ReadOnly, targets: ReadOnly, values: Array) -> None:
     for i in range(predictions.shape[0]):
         label = _label(predictions, targets, i)

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.first_class import sole
 from kernelswarm.refused_key import RefusedKey
 
@@ -26,22 +26,22 @@ class SubspaceStep(Protocol):
         ...
 
 
-@jitted
+@cached_njit
 def _normalized(numbers: ReadOnly, sample: int, length: float) -> float:
     return float(numbers[0] / length) if length > 0.0 else 0.0
 
 
-@jitted
+@cached_njit
 def _power(numbers: Array, sample: int, length: float) -> float:
     return float(numbers[0] / (1.0 + sample / numbers[1]) ** numbers[2])
 
 
-@jitted
+@cached_njit
 def _fixed(numbers: ReadOnly, fits: ReadOnly) -> float:
     return float(numbers[0])
 
 
-@jitted
+@cached_njit
 def _average(numbers: Array, fits: Array) -> float:
     if len(fits) == 0:
         return 0.0

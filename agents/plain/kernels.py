@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CompiledKernel
+from kernelswarm.agents.arithmetic.abi import CompiledKernel
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over

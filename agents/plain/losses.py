@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import CompiledLoss
+from kernelswarm.agents.arithmetic.abi import CompiledLoss
 from kernelswarm.agents.parts.losses import CurvedLoss, Loss
 from kernelswarm.agents.parts.offers import OfferingLoss
 from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
-from kernelswarm.protocols.ground.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over
 from kernelswarm.protocols.contract import Constrained, Exchange, Rule
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
     except NotCompiledError:
         asked = cast(Rule, rule)
         return _Plain(asked, any(asked.duals(each) is not None for each in links)).form()
-    if rule.form == "symmetric" and form.couple_back is None:
+    if rule.form == "symmetric" and form.coupling_gradient_at_neighbor is None:
         raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
     return form
 
@@ -59,8 +59,8 @@ class _Plain:
     def form(self) -> CompiledRule:
         """Return what it hands over."""
         return CompiledRule(
-            couple=self._couple,
-            couple_back=self._couple_back,
+            coupling_gradient=self._coupling_gradient,
+            coupling_gradient_at_neighbor=self._coupling_gradient_at_neighbor,
             advance=self._advance,
             numbers=np.zeros(0),
             tools=(),
@@ -68,7 +68,7 @@ class _Plain:
             unpack=self._unpack,
             duals=DUALS if self._constrained else None,
             tolerances=TOLERANCES if self._constrained else None,
-            gaps=self._gaps if fulfils(self._rule, Constrained) else None,
+            constraint_values=self._constraint_values if fulfils(self._rule, Constrained) else None,
             forget=self._forget,
         )
 
@@ -92,13 +92,13 @@ class _Plain:
         matrix[DUALS] = self._rule.duals(links)
         matrix[TOLERANCES] = self._rule.record(links, matrix.shape[1]).tolerances
 
-    def _couple(
+    def _coupling_gradient(
         self, _numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
     ) -> None:
-        pull = self._rule.couple(self._kept[int(links[KEPT, 0])], own, answers)
-        self._fill(pull, gradients, curvatures, "couple")
+        pull = self._rule.coupling_gradient(self._kept[int(links[KEPT, 0])], own, answers)
+        self._fill(pull, gradients, curvatures, "coupling_gradient")
 
-    def _couple_back(
+    def _coupling_gradient_at_neighbor(
         self,
         _numbers: Array,
         links: Array,
@@ -109,8 +109,8 @@ class _Plain:
         gradients: Array,
         curvatures: Array,
     ) -> None:
-        pull = self._rule.couple_back(self._kept[int(links[KEPT, 0])], neighbor, mine, theirs, dual)
-        self._fill(pull, gradients, curvatures, "couple_back")
+        pull = self._rule.coupling_gradient_at_neighbor(self._kept[int(links[KEPT, 0])], neighbor, mine, theirs, dual)
+        self._fill(pull, gradients, curvatures, "coupling_gradient_at_neighbor")
 
     def _fill(self, pull: Any, gradients: Array, curvatures: Array, method: str) -> None:
         method = f"{self._name}.{method}"
@@ -118,8 +118,8 @@ class _Plain:
         fill(gradients, slopes, method)
         fill(curvatures, bounds, method)
 
-    def _gaps(self, own: Array, answers: Array, gaps: Array) -> None:
-        fill(gaps, cast(Constrained, self._rule).gaps(own, answers), f"{self._name}.gaps")
+    def _constraint_values(self, own: Array, answers: Array, values: Array) -> None:
+        fill(values, cast(Constrained, self._rule).constraint_values(own, answers), f"{self._name}.constraint_values")
 
     def _advance(
         self,

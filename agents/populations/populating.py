@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, population, vector_population
 from kernelswarm.agents.compiled.arrays import outside_of
+from kernelswarm.agents.compiled.lossy_population import LossyPopulation, whole
+from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
+from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.agents.compiled.rounds import live
+from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
-from kernelswarm.agents.compiled.weathered_population import WeatheredPopulation, whole
-from kernelswarm.agents.compiled.weathered_rounds import live_in_weather
-from kernelswarm.agents.compiled.weathered_vector_population import WeatheredVectorPopulation
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
-from kernelswarm.agents.node.weathered import WeatheredAgent
-from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations import stacked_population
-from kernelswarm.agents.populations.stacked_population import StackedPopulation, copies_of, copies_sent
+from kernelswarm.agents.populations.stacked_population import StackedPopulation, members_of, members_sent
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.contract import AnyRule, StateRule
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 
 AnyPopulation = Population | VectorPopulation | StackedPopulation
 
@@ -39,7 +39,7 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
         if not ideal:
             return "copies over links and clocks that are not ideal"
         return stacked_population.obstacle(learners, rule)
-    if not isinstance(rule, StateRule):
+    if not isinstance(rule, ParameterRule):
         return population.obstacle(learners, rule)
     return vector_population.obstacle(learners, rule)
 
@@ -61,26 +61,28 @@ def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
 
 def round_of_evaluations(ideal: bool) -> Compiled:
     """Return the compiled round of nodes that send evaluations, over links and by clocks that are ideal or not."""
-    return live if ideal else live_in_weather
+    return run_rounds if ideal else run_lossy_rounds
 
 
 def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPopulation:
     """Move nodes into arrays, with what they and the nodes that they hear sent last."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
-        in_weather = [node for node in vectors if isinstance(node, WeatheredVectorNode)]
-        return WeatheredVectorPopulation(in_weather, messages) if in_weather else VectorPopulation(vectors, messages)
+        on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]
+        return (
+            LossyVectorPopulation(on_lossy_links, messages) if on_lossy_links else VectorPopulation(vectors, messages)
+        )
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         return StackedPopulation(stacked, messages)
     agents = [node for node in nodes if isinstance(node, Agent)]
-    weathered = [agent for agent in agents if isinstance(agent, WeatheredAgent)]
-    return WeatheredPopulation(weathered, messages) if weathered else Population(agents, messages)
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return LossyPopulation(lossy, messages) if lossy else Population(agents, messages)
 
 
 def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
     """Ready nodes that have only sent their first points for arrays, where they need not answer one by one."""
-    agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, WeatheredAgent)]
+    agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, LossyAgent)]
     size = nodes[0].learner.batch_size
     if len(agents) < len(nodes) or not messages:
         return False
@@ -94,8 +96,8 @@ def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
         return vector_population.fits(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
-        kinds = range(len(stacked[0].copies))
-        return all(fits(copies_of(stacked, k), copies_sent(messages, k)) for k in kinds)
+        kinds = range(len(stacked[0].ensemble))
+        return all(fits(members_of(stacked, k), members_sent(messages, k)) for k in kinds)
     agents = [node for node in nodes if isinstance(node, Agent)]
     size = agents[0].learner.batch_size
     for agent in agents:
@@ -105,5 +107,5 @@ def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
             return False
         if any(len(evaluation.points) != size for evaluation in agent.theirs):
             return False
-    weathered = [agent for agent in agents if isinstance(agent, WeatheredAgent)]
-    return whole(weathered) and all(len(messages[node].points) == size for node in outside_of(agents))
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return whole(lossy) and all(len(messages[node].points) == size for node in outside_of(agents))

@@ -6,21 +6,22 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
-from kernelswarm.agents.compiled.arrays import joined, kinds_of, learner_forms, outside_of
+from kernelswarm.agents.compiled.arrays import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.turn import AtTurn
-from kernelswarm.agents.populations.weighing import Copies, weigh
+from kernelswarm.agents.populations.mixture_weights import Ensemble, update_mixture_weights
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.copies.compiled import HEAR, LEARN, SAY, SHARES, CompiledStackedRule
+from kernelswarm.protocols.core.callbacks import array_of
+from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
 from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.ground.callbacks import array_of
-from kernelswarm.protocols.states.compiled import packed, unpacked
+from kernelswarm.protocols.parameters.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
 
@@ -48,14 +49,14 @@ class StackedPopulation:
         What these nodes and the outside ones that they hear from sent last, by label.
     """
 
-    lived = 0
+    completed = 0
 
     def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         first = agents[0]
         self._rule: CompiledStackedRule = handed_over(first.rule, "protocol")
         self.populations = [
-            Population(copies_of(agents, k), copies_sent(messages, k)) for k in range(len(first.copies))
+            Population(members_of(agents, k), members_sent(messages, k)) for k in range(len(first.ensemble))
         ]
         self._outside = outside_of(agents)
         self._widest = max(self.populations, key=lambda each: len(each.links.other))  # that of a copy that talks
@@ -67,16 +68,16 @@ class StackedPopulation:
         assert first.targets is not None
         self._points = np.zeros((len(agents), 2, self._size, first.width))
         self._targets = np.zeros((len(agents), 2, *first.targets.shape))
-        self._said = np.zeros((len(self.populations), len(agents), 2, self._size, self._outputs))
+        self._predicted = np.zeros((len(self.populations), len(agents), 2, self._size, self._outputs))
         self._mixture = np.zeros((self._size, self._outputs))
-        functions = zip(self._rule[:4], (LEARN, HEAR, SAY, SHARES), strict=True)
+        functions = zip(self._rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
         states = [packed(agent.links) for agent in agents]
-        self._copies = Copies(
+        self._ensemble = Ensemble(
             functions=array_of([address(*each) for each in functions]),
             numbers=self._rule.numbers,
             states=joined(states, np.float64),
             lengths=np.array([len(state) for state in states], dtype=np.int64),
-            logs=np.array([messages[node].copies[-1].points[0] for node in self.places]),
+            logs=np.array([messages[node].ensemble[-1].points[0] for node in self.places]),
             regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
             loss=np.zeros(len(agents)),
             largest_target=np.array([agent.largest_target for agent in agents]),
@@ -87,16 +88,16 @@ class StackedPopulation:
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
         self._at = 0  # of the samples that are learned from next
-        self._lived = first.round
-        self._settled = 0  # rounds since the nodes were brought up to date
+        self._completed = first.round
+        self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._single: set[int] = set()  # the copies that live on one by one
         for agent in agents:
-            agent.rest()
+            agent.clear()
 
     @property
     def logs(self) -> Array:
         """What nodes sent last of their shares, with room for what is heard next, (V + outside, K)."""
-        return self._copies.logs
+        return self._ensemble.logs
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -106,7 +107,7 @@ class StackedPopulation:
         DivergenceError
             When a node's iteration grows without bound.
         """
-        left, self.lived = rounds, 0
+        left, self.completed = rounds, 0
         while left and not self._single:
             known = self._points.shape[1] - 2 - self._at
             if not known:
@@ -117,21 +118,21 @@ class StackedPopulation:
             if self._outside and not all(each.ready() for each in self.populations):
                 break
             count = min(left, known)
-            self._live(count)
+            self._run_rounds(count)
             self._at += count
-            self._lived += count
-            self.lived += count
-            self._settled += count
+            self._completed += count
+            self.completed += count
+            self._rounds_since_sync += count
             left -= count
         return rounds - left
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Bring the nodes and their copies up to date."""
         for k, each in enumerate(self.populations):
             if k not in self._single:
-                each.settle()
-        rounds, self._settled = self._settled, 0
-        known, samples = self._copies, rounds * self._size
+                each.sync()
+        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
+        known, samples = self._ensemble, rounds * self._size
         for i, agent in enumerate(self.agents):
             agent.links = unpacked(agent.links, known.states[i])
             agent.round += rounds
@@ -146,20 +147,20 @@ class StackedPopulation:
         """Begin new sums after a report."""
         for each in self.populations:
             each.restart_sums()
-        self._copies.loss[:] = [agent.tally.loss for agent in self.agents]
+        self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
-    def dissolve(self) -> dict[int, Outgoing]:
+    def to_agents(self) -> dict[int, Outgoing]:
         """Hand everything back to the agents; returns what they sent last, by label."""
-        self.settle()
-        for agent, (points, targets) in zip(self.agents, self.hand_out(), strict=True):
+        self.sync()
+        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
             put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
-    def hand_out(self) -> list[tuple[Array, Array]]:
+    def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
         for k, each in enumerate(self.populations):
             if k not in self._single:
-                each.hand_out()
+                each.scatter()
         for agent in self.agents:
             agent.gather()
         left = self._points[:, self._at + 2 :], self._targets[:, self._at + 2 :]
@@ -170,40 +171,40 @@ class StackedPopulation:
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        copies, nodes = len(self.populations), len(self.agents)
-        columns = self._points.shape[3] + self._targets.shape[3] + copies * self._outputs
-        drawn = draw_ahead(self.agents, ahead(rounds, self._lived), columns)
+        ensemble, nodes = len(self.populations), len(self.agents)
+        columns = self._points.shape[3] + self._targets.shape[3] + ensemble * self._outputs
+        drawn = draw_ahead(self.agents, ahead(rounds, self._completed), columns)
         if not drawn:
             return False
         self._points, self._targets = self._widest.followed_by(drawn)
-        self._said = np.zeros((copies, nodes, self._points.shape[1], self._size, self._outputs))
-        for each, said in zip(self.populations, self._said, strict=True):
-            each.take_on(self._points[: len(each.places)], self._targets, said)
+        self._predicted = np.zeros((ensemble, nodes, self._points.shape[1], self._size, self._outputs))
+        for each, predicted in zip(self.populations, self._predicted, strict=True):
+            each.load(self._points[: len(each.places)], self._targets, predicted)
         self._at = 0
         return True
 
-    def _live(self, count: int) -> None:
+    def _run_rounds(self, count: int) -> None:
         """Live through some rounds whose samples are there."""
         errors: list[DivergenceError] = []
         for k, each in enumerate(self.populations):
             failed = True
             try:
-                lived = each.run(count)
-                if lived < count:
-                    self._go_on(k, lived, count)
+                completed = each.run(count)
+                if completed < count:
+                    self._go_on(k, completed, count)
                 failed = False
             except DivergenceError as error:
                 errors.append(error)
-                count = error.round - self._lived  # the others may grow without bound before
+                count = error.round - self._completed  # the others may grow without bound before
                 failed = False
             finally:
-                self.lived += each.lived if failed else 0
-        with AtTurn(self, self._copies.turn):
-            lived, place = weigh(
-                self._copies,
+                self.completed += each.completed if failed else 0
+        with AtTurn(self, self._ensemble.turn):
+            completed, place = update_mixture_weights(
+                self._ensemble,
                 self._kinds,
                 self._links,
-                self._said,
+                self._predicted,
                 self._targets,
                 self._mixture,
                 self._at,
@@ -213,33 +214,33 @@ class StackedPopulation:
         first = min(errors, key=lambda error: (error.round, error.node), default=None)
         if place >= 0:
             agent = self.agents[place]
-            agent.round = self._lived + lived
+            agent.round = self._completed + completed
             if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
-                agent.largest_target = float(self._copies.largest_target[place])
+                agent.largest_target = float(self._ensemble.largest_target[place])
                 agent.check_values(self._mixture)
         if first is not None:
             raise first
 
-    def _go_on(self, k: int, lived: int, count: int) -> None:
+    def _go_on(self, k: int, completed: int, count: int) -> None:
         """Take the copies of a protocol one by one through the rest of some rounds, where no other block is heard."""
         each = self.populations[k]
-        each.settle()
-        each.hand_out()
+        each.sync()
+        each.scatter()
         self._single.add(k)
-        for t in range(self._at + lived, self._at + count):
+        for t in range(self._at + completed, self._at + count):
             messages = {copy.node: copy.outgoing() for copy in each.agents}
             for i, (agent, copy) in enumerate(zip(self.agents, each.agents, strict=True)):
                 assert copy.own is not None
-                self._said[k, i, t] = copy.own.values
+                self._predicted[k, i, t] = copy.own.values
                 agent.hand(self._points[i, t + 2], self._targets[i, t + 2])
                 copy.advance([messages[other] for other in copy.neighbors])
 
 
-def copies_of(agents: Sequence[StackedAgent], k: int) -> list[Agent]:
+def members_of(agents: Sequence[StackedAgent], k: int) -> list[Agent]:
     """Return the nodes' copies under one protocol."""
-    return [agent.copies[k] for agent in agents]
+    return [agent.ensemble[k] for agent in agents]
 
 
-def copies_sent(messages: Mapping[int, Outgoing], k: int) -> dict[int, Outgoing]:
+def members_sent(messages: Mapping[int, Outgoing], k: int) -> dict[int, Outgoing]:
     """Return what copies under one protocol sent, by label."""
-    return {node: message.copies[k] for node, message in messages.items()}
+    return {node: message.ensemble[k] for node, message in messages.items()}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 ABOVE = {"README": "index", "CHANGELOG": "changes", "gallery": "gallery/index", "stories": "stories/index"}
 """What stands above this folder, and which page it is here."""
 
-ROOMS = ("agents", "graphs", "protocols", "simulations")
+PACKAGES = ("agents", "graphs", "protocols", "simulations")
 
 
 class LinksToCode(SphinxTransform):
@@ -30,7 +30,7 @@ class LinksToCode(SphinxTransform):
         for link in list(self.document.findall(download_reference)):
             path = (Path(self.env.doc2path(self.env.docname)).parent / link["reftarget"]).resolve()
             place = PurePosixPath(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else PurePosixPath()
-            if place.suffix != ".py" or place.parts[0] not in ROOMS:
+            if place.suffix != ".py" or place.parts[0] not in PACKAGES:
                 continue
             if link.next_node(nodes.literal) is None:
                 continue  # a link to the file

@@ -10,12 +10,12 @@ import inspect
 import re
 from pathlib import Path
 
-from links_to_code import ROOMS
+from links_to_code import PACKAGES
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from kernelswarm.simulations.experiment.naming import PARTS
-from kernelswarm.simulations.experiment.offered import plural
+from kernelswarm.simulations.experiment.entry_points import plural
+from kernelswarm.simulations.experiment.registry import PARTS
 
 FOLDER = Path(__file__).parents[1]
 LINK = re.compile(r"\[`([\w.]+)(?:\(\))?`\]\((?:\.\./)+([\w/]+)\.py\)")
@@ -29,7 +29,7 @@ def linked() -> list[str]:
     return [
         ".".join(["kernelswarm", *module.split("/"), name])
         for name, module in dict.fromkeys(found)
-        if module.split("/")[0] in ROOMS
+        if module.split("/")[0] in PACKAGES
     ]
 
 

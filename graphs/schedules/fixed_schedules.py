@@ -84,7 +84,7 @@ class Sequence:
         places = {(int(labels[i]), int(labels[j])): e for e, (i, j) in enumerate(edges)}
         steps: list[Booleans] = []
         for path in self.paths:
-            there = np.zeros(len(edges), dtype=np.bool_)
+            active = np.zeros(len(edges), dtype=np.bool_)
             network = Adjacency.of(read_graph(path))
             called = dict(zip(network.labels.tolist(), network.names or network.labels.tolist(), strict=True))
             for i, j in network.graph.edges:
@@ -95,8 +95,8 @@ class Sequence:
                         f"{path} has the edge {called[i], called[j]}, which the topology lacks: give it every edge "
                         "there is"
                     )
-                there[places[ends]] = True
-            steps.append(there)
-        for there in cycle(steps):
+                active[places[ends]] = True
+            steps.append(active)
+        for active in cycle(steps):
             for _ in range(self.rounds):
-                yield there
+                yield active

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.clocks.clocks import LONGEST, Clock, awake, geometric
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.losses import probability
 from kernelswarm.refused_key import RefusedKey
 

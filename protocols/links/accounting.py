@@ -46,14 +46,14 @@ class Spent:
 
         mu = math.sqrt(self.squared_mu)
 
-        def excess(epsilon: float) -> float:
+        def excess_loss(epsilon: float) -> float:
             left, right = mu / 2.0 - epsilon / mu, -mu / 2.0 - epsilon / mu
             return float(ndtr(left) - math.exp(epsilon + log_ndtr(right))) - delta
 
-        if mu == 0.0 or excess(0.0) <= 0.0:
+        if mu == 0.0 or excess_loss(0.0) <= 0.0:
             return self.pure
         most = mu**2 / 2.0 + mu * math.sqrt(2.0 * math.log(1.0 / delta))  # which Bun and Steinke 2016 prove
-        return self.pure + float(brentq(excess, 0.0, most))
+        return self.pure + float(brentq(excess_loss, 0.0, most))
 
 
 def gaussian(sensitivity: float, deviation: float) -> Spent:

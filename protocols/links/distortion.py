@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.chance import WORD, pair, threefry, uniform
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import NONE, at
 from kernelswarm.protocols.links.noises import QUANTILE
 
@@ -34,10 +34,10 @@ LAST_STAGE = 2**31 - 1
 
 MOST = 2**26
 """Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The first are the
-weather's, whose keys are the same."""
+realization's, whose keys are the same."""
 
 
-@jitted
+@cached_njit
 def distort(
     numbers: Array,
     bound: float,
@@ -122,7 +122,7 @@ def distort(
             draws += 1
 
 
-@inlined
+@inline_always
 def rounded(number: float, largest: float, scale: float, levels: float, u: float) -> float:
     """Return the value to which a uniform number u rounds a number."""
     level = np.floor(levels * (number / largest + 1.0) / 2.0 + u)
@@ -130,7 +130,7 @@ def rounded(number: float, largest: float, scale: float, levels: float, u: float
     return value
 
 
-@inlined
+@inline_always
 def round_pairs(
     numbers: Array,
     k: int,
@@ -152,7 +152,7 @@ def round_pairs(
         numbers[k, c + 1] = rounded(numbers[k, c + 1], largest, scale, levels, low / TWO_WORDS)
 
 
-@jitted
+@cached_njit
 def rounded_up(number: float) -> float:
     """Return the least power of 2 with an exponent of whole STEPS-ths that is not below a positive number.
 

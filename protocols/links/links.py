@@ -11,7 +11,7 @@ from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
 from kernelswarm.protocols.links.losses import probability
 from kernelswarm.refused_key import RefusedKey
 
-Silence = Literal["skip", "last"]
+OnMissing = Literal["skip", "repeat"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Links:
     bandwidth : float
         How many scalars, of 8 bytes, each directed edge carries in a round, positive. Larger messages take several
         rounds; what there is to say meanwhile waits, and the newest of it goes next.
-    silence : {"skip", "last"}
+    on_missing : {"skip", "repeat"}
         What a node does where it hears nothing new on an edge: it leaves the edge out in this round, or takes what it
         heard last once more.
     max_age : int
@@ -125,7 +125,7 @@ class Links:
     delta: float = 1e-5
     trigger: Trigger = Trigger()
     bandwidth: float = math.inf
-    silence: Silence = "skip"
+    on_missing: OnMissing = "skip"
     max_age: int = 20
     damping: float = 0.0
 
@@ -146,7 +146,7 @@ class Links:
     @property
     def ideal(self) -> bool:
         """Whether every message arrives in the next round as it is."""
-        return self == Links(silence=self.silence, max_age=self.max_age, damping=self.damping, delta=self.delta)
+        return self == Links(on_missing=self.on_missing, max_age=self.max_age, damping=self.damping, delta=self.delta)
 
     @property
     def bits(self) -> int:
@@ -183,7 +183,7 @@ IDEAL = Links()
 
 
 def bytes_of(points: int, values: int, others: int, scales: int, bits: int) -> float:
-    """Return the bytes of a message of so many numbers: of points, of values, and of loads and dual variables.
+    """Return the bytes of a message of so many numbers: of points, of values, and of row sums and dual variables.
 
     Rounded messages carry ``scales`` besides, and these and the others in SCALE_BITS.
     """

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numba import types
 
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
 from kernelswarm.refused_key import RefusedKey
@@ -46,12 +46,12 @@ def not_negative(name: str, value: float) -> None:
         raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")
 
 
-@jitted
+@cached_njit
 def _gaussian(u: float, v: float) -> float:
     return math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
 
 
-@jitted
+@cached_njit
 def _laplace(u: float, v: float) -> float:
     distance = -math.log(1.0 - u)
     return distance if v < 0.5 else -distance

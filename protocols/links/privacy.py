@@ -41,7 +41,7 @@ class Privacy:
     parts: str = "point"
     rest: str = "what later values show of a sample has no bound"
 
-    def words(self, delta: float) -> str:
+    def text(self, delta: float) -> str:
         """Say it in a sentence."""
         found = self.exposed or f"a sample's own {self.parts}: {_at(self.sample, delta)}"
         if self.answer is not None:
@@ -50,7 +50,7 @@ class Privacy:
 
 
 def privacy(
-    links: Links, symmetric: bool, sends_loads: bool, sends_duals: bool, inputs: int, outputs: int, repeats: int
+    links: Links, symmetric: bool, sends_row_sums: bool, sends_duals: bool, inputs: int, outputs: int, repeats: int
 ) -> Privacy:
     """Account for the messages with one sample.
 
@@ -64,7 +64,7 @@ def privacy(
         Clipping and noise.
     symmetric : bool
         Whether nodes send the values at their own points.
-    sends_loads, sends_duals : bool
+    sends_row_sums, sends_duals : bool
         Whether messages carry what depends on the points and has no noise.
     inputs, outputs : int
         p and C.
@@ -79,8 +79,8 @@ def privacy(
         if spent is None:
             return Privacy(None, answer, f"a sample is exposed: {_gap(links, what)}")
         total = total + spent.times(repeats)
-    if sends_loads or sends_duals:
-        carries = "loads" if sends_loads else "dual variables"
+    if sends_row_sums or sends_duals:
+        carries = "row sums" if sends_row_sums else "dual variables"
         cure = 'protocol.form = "one_sided" sends none'
         return Privacy(None, answer, f"a sample is exposed: {carries} depend on it and have no noise; {cure}")
     return Privacy(total, answer, parts="point and value" if symmetric else "point")

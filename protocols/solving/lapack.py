@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba.core import types
 
 from kernelswarm.inside_numba import COMPILES
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 
@@ -48,7 +48,7 @@ if not COMPILES:
 
 else:
 
-    @jitted
+    @cached_njit
     def decompose(matrix: Array, values: Array) -> None:
         """Put the eigenvectors of a symmetric matrix (m, m) in the place of its rows, and fill in the eigenvalues.
 
@@ -61,7 +61,7 @@ else:
         if _eigenvectors(ord("d"), ord("V"), ord("L"), size, matrix.ctypes, size, values.ctypes):
             raise np.linalg.LinAlgError("the eigenvalues of a node's matrix did not converge")
 
-    @jitted
+    @cached_njit
     def factor(matrix: Array) -> bool:
         """Turn the upper triangle of A (m, m) into that of R, with A = R'R; False where A is not positive definite.
 

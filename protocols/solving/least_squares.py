@@ -7,7 +7,7 @@ The sums over samples with the features phi (L,) and the targets y (C,) are one 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.lapack import decompose, factor
 
 Array = npt.NDArray[np.float64]
@@ -22,7 +22,7 @@ def empty(features: int, outputs: int) -> Array:
     return np.zeros(features * (features + 1) // 2 + features * outputs + 1)
 
 
-@jitted
+@cached_njit
 def add(sums: Array, features: ReadOnly, targets: ReadOnly, forgetting: float) -> None:
     """Add features (n, L) and targets (n, C) to what further samples leave of the sums; change nothing without any."""
     count, size = features.shape
@@ -44,7 +44,7 @@ def add(sums: Array, features: ReadOnly, targets: ReadOnly, forgetting: float) -
     sums[len(sums) - 1] += count
 
 
-@jitted
+@cached_njit
 def solve(triangle: ReadOnly, scale: float, ridge: ReadOnly, right: Array) -> None:
     """Solve ``(scale G + diag(ridge)) weights = right``, in the place of the right-hand side.
 
@@ -84,7 +84,7 @@ def solve(triangle: ReadOnly, scale: float, ridge: ReadOnly, right: Array) -> No
             right[i * outputs + c] = column[i]
 
 
-@jitted
+@cached_njit
 def _lay_out(triangle: ReadOnly, scale: float, matrix: Array) -> None:
     """Fill the upper triangle of a matrix."""
     size, place = len(matrix), 0
@@ -94,7 +94,7 @@ def _lay_out(triangle: ReadOnly, scale: float, matrix: Array) -> None:
         place += size - i
 
 
-@jitted
+@cached_njit
 def _raise(matrix: Array, ridge: ReadOnly) -> bool:
     """Add the ridge and the floor to the diagonal; False where nothing is on it."""
     largest = 0.0
@@ -106,7 +106,7 @@ def _raise(matrix: Array, ridge: ReadOnly) -> bool:
     return largest > 0.0
 
 
-@jitted
+@cached_njit
 def _nearest(matrix: Array) -> Array:
     """Return the upper triangle of the matrix without its negative eigenvalues; that of the first is read."""
     size = len(matrix)
@@ -121,7 +121,7 @@ def _nearest(matrix: Array) -> Array:
     return found
 
 
-@jitted
+@cached_njit
 def _substitute(factor: Array, column: Array) -> None:
     """Solve ``R'R x = column`` in its place, for the upper triangle R (L, L)."""
     size = len(column)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.animation.moments import Moment, moments
 from kernelswarm.simulations.animation.picture import Picture, closing
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.sheet import look
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.wording import shown
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures.network import Edge, node_risks, over_pairs
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.series import rows_at
 
 if TYPE_CHECKING:

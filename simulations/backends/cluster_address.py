@@ -4,7 +4,7 @@ import os
 import socket
 from contextlib import suppress
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 SECONDS = 5.0
 """How long it may take to answer."""

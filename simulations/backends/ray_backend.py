@@ -14,8 +14,8 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES, RaySession
 from kernelswarm.simulations.backends.ray_turns import Turns
 from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, RemoteEngine
-from kernelswarm.simulations.backends.starting.head_start import actor_bytes
 from kernelswarm.simulations.backends.starting.open_files import require_files
+from kernelswarm.simulations.backends.starting.ray_startup import actor_bytes
 from kernelswarm.simulations.backends.starting.shared_memory import message_bytes, require_semaphores, semaphores_of
 from kernelswarm.simulations.machine.memory import free, require_memory
 from kernelswarm.simulations.machine.parallel import cores
@@ -134,8 +134,8 @@ class Ray:
             As the engine's rounds.
         """
         # The actors read this file too, and have no use for networkx.
+        from kernelswarm.simulations.backends.cache_warmup import warm_cache
         from kernelswarm.simulations.backends.partition import partition
-        from kernelswarm.simulations.backends.rehearsal import rehearse
 
         tell("starting", 0, 1)
         kept = _kept.get()
@@ -149,7 +149,7 @@ class Ray:
                     self.address, len(plans) if self.nodes_per_actor == 1 else cores(), self.ship, self.niceness
                 )
                 engine = RayEngine(partition(plans, self.size(len(plans), session.cores())), session, self)
-                engine.begin(tell, lambda: rehearse(plans))
+                engine.begin(tell, lambda: warm_cache(plans))
                 yield engine
             finally:
                 if os.getpid() != process:

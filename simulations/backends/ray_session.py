@@ -23,11 +23,11 @@ from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, 
 from kernelswarm.simulations.backends.shipping import surroundings
 from kernelswarm.simulations.backends.starting import inside_ray
 from kernelswarm.simulations.backends.starting.attempt import Attempt
-from kernelswarm.simulations.backends.starting.head_start import ForkServer
 from kernelswarm.simulations.backends.starting.orphans import MARK, end_processes_of
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
+from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
 from kernelswarm.simulations.backends.starting.variables import LOOPBACK, NICENESS, ONE_THREAD, QUIET
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import environment

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 
 class Turns:

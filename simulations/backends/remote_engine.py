@@ -157,7 +157,7 @@ class RemoteEngine:
         self._answered: dict[str, float] = {}  # the most seconds that the answers to a question took
         self._quickest = 0.0  # seconds a round takes when nothing comes between; 0 where it is not known
         self._worked: Array | None = None  # (blocks,) seconds a round of each takes, the last rounds before all
-        self._settled = False  # whether it is from more than the first rounds, which load what they call
+        self._rounds_since_sync = False  # whether it is from more than the first rounds, which load what they call
         self._hosts: list[Any] = []
         self._transport: Transport | None = None
         self._shared: tuple[HeldOut, Any] | None = None
@@ -310,7 +310,7 @@ class RemoteEngine:
                 submitted.append((count, transport.submit(count)))
                 rounds -= count
             count, execution = submitted.popleft()
-            if self._settled:
+            if self._rounds_since_sync:
                 time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
@@ -323,10 +323,10 @@ class RemoteEngine:
             self._pace = max(0.8 * (pace or 0.0), took / count)
             if pace is not None:  # the first execution compiles and tells nothing
                 # Where nothing was left to wait for, it slept too long; one slow execution is not to make it do so.
-                self._settled = self._quickest > 0.0
+                self._rounds_since_sync = self._quickest > 0.0
                 known = self._quickest or took / count
                 self._quickest = 0.5 * known if waited < 0.02 * took else min(took / count, 1.2 * known)
-            if self._settled:  # those before load what they call
+            if self._rounds_since_sync:  # those before load what they call
                 worked = np.array([seconds for _, seconds in done]) / count
                 self._worked = worked if self._worked is None else self._worked + RECENT * (worked - self._worked)
             self.rounds = max(0, self._done - PRIMING)

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.backends import arrival
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.backends import bootstrap
+from kernelswarm.simulations.core.errors import InputError
 
-ROOMS = ("agents", "graphs", "protocols", "simulations")
+PACKAGES = ("agents", "graphs", "protocols", "simulations")
 
 LARGEST = 20 * 2**20
 """Bytes of source, at most, that travel: more is no experiment's code but something that belongs on the machines."""
@@ -54,28 +54,28 @@ def surroundings(variables: Mapping[str, str], ship: bool) -> Iterator[dict[str,
     with tempfile.TemporaryDirectory(prefix="kernelswarm-") as folder:
         if ship and not {"py_modules", "worker_process_setup_hook"} & set(given):
             found["py_modules"] = [str(pack(Path(folder)))]
-            found["worker_process_setup_hook"] = f"{arrival.PARCEL}.{arrival.arrive.__name__}"
+            found["worker_process_setup_hook"] = f"{bootstrap.PARCEL}.{bootstrap.arrive.__name__}"
         yield found
 
 
 def pack(folder: Path) -> Path:
     """Write the package that travels into a folder, and return the package's own folder."""
-    if not Path(arrival.__file__).is_file():
+    if not Path(bootstrap.__file__).is_file():
         raise InputError(
             f"backend.ship: kernelswarm is in an archive ({_folder('kernelswarm')}), from which it does not "
             "travel: unpack it, or install it on every machine and set backend.ship = false"
         )
-    parcel = folder / arrival.PARCEL
-    (parcel / arrival.OWN).mkdir(parents=True)
-    shutil.copyfile(arrival.__file__, parcel / "__init__.py")
-    library = parcel / arrival.LIBRARY / "kernelswarm"
+    parcel = folder / bootstrap.PARCEL
+    (parcel / bootstrap.OWN).mkdir(parents=True)
+    shutil.copyfile(bootstrap.__file__, parcel / "__init__.py")
+    library = parcel / bootstrap.LIBRARY / "kernelswarm"
     for path in _folder("kernelswarm").glob("*.py"):
         _copy(path, library / path.name)
-    for room in ROOMS:
-        folder = _folder(f"kernelswarm.{room}")
+    for package in PACKAGES:
+        folder = _folder(f"kernelswarm.{package}")
         for path in _sources(folder):
-            _copy(path, library / room / path.relative_to(folder))
-    (parcel / arrival.DIGEST).write_text(arrival.digest(library))
+            _copy(path, library / package / path.relative_to(folder))
+    (parcel / bootstrap.DIGEST).write_text(bootstrap.digest(library))
     own = dict(own_modules())
     size = sum(path.stat().st_size for path in own.values())
     if size > LARGEST:
@@ -85,7 +85,7 @@ def pack(folder: Path) -> Path:
             f"{LARGEST / 2**20:.0f} MB travel: install them on every machine and set backend.ship = false"
         )
     for name, path in own.items():
-        _copy(path, parcel / arrival.OWN / name)
+        _copy(path, parcel / bootstrap.OWN / name)
     return parcel
 
 

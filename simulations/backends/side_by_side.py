@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kernelswarm.agents.node.node import DivergenceError
-from kernelswarm.protocols.ground.turns import taking
+from kernelswarm.protocols.core.turns import taking
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.round.rounds import advance

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelswarm.simulations.command import completion, preparing, reading, showing
-from kernelswarm.simulations.command.complaints import complain, warnings_in_one_line
+from kernelswarm.simulations.command.error_messages import print_error, warnings_in_one_line
 from kernelswarm.simulations.command.examples import epilog
 from kernelswarm.simulations.command.options import (
     Address,
@@ -33,7 +33,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 from kernelswarm.simulations.machine.threads import one_thread_from_the_start
 
@@ -54,29 +54,29 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    said = False
+    texts = False
     try:
         with one_thread_from_the_start(), completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
-        complain(str(error))
-        said = True
+        print_error(str(error))
+        texts = True
         interrupted = isinstance(error, Interrupted) and error.number == signal.SIGINT
         code = STOPPED if interrupted else REFUSED if isinstance(error, InputError) else FAILED
     except typer.TyperException as error:  # a wrong option or command
         context = getattr(error, "ctx", None)
         command = "kernelswarm" if context is None else context.command_path
-        complain(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
+        print_error(f"{error.format_message().rstrip('.')} ({command} --help shows what there is)")
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
     finally:
         if "--install-completion" in words:
             completion.finish_for_zsh(Path.home())
-    if code == STOPPED and not said:
-        complain("stopped by Ctrl-C")
+    if code == STOPPED and not texts:
+        print_error("stopped by Ctrl-C")
     sys.exit(code)
 
 

@@ -86,7 +86,7 @@ def _rejoin(environment: MutableMapping[str, str]) -> str:
 
 def assignments(incomplete: str) -> Iterator[str]:
     """Yield keys that name parts, and after ``key=`` the parts, also after a comma."""
-    from kernelswarm.simulations.experiment.naming import names
+    from kernelswarm.simulations.experiment.registry import names
 
     key, equals, value = incomplete.partition("=")
     if not equals:
@@ -104,7 +104,7 @@ def assignments(incomplete: str) -> Iterator[str]:
 def parts(incomplete: str) -> Iterator[str]:
     """Yield kinds of parts and names of parts."""
     from kernelswarm.simulations.command.listing import plurals
-    from kernelswarm.simulations.experiment.naming import PARTS, names
+    from kernelswarm.simulations.experiment.registry import PARTS, names
 
     known = dict.fromkeys([*plurals(), *(name for kind in PARTS for name in names(kind))])
     yield from (name for name in known if name.startswith(incomplete))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.command.told import duration
-from kernelswarm.simulations.ground.wording import called
+from kernelswarm.simulations.command.progress_text import duration
+from kernelswarm.simulations.core.messages import called
 from kernelswarm.simulations.records.target_units import measured_in, own_error
 
 if TYPE_CHECKING:

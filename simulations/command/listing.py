@@ -8,11 +8,11 @@ import textwrap
 from collections.abc import Iterator
 
 from kernelswarm.simulations.command.papers import PAPERS
-from kernelswarm.simulations.experiment.naming import find, names
-from kernelswarm.simulations.experiment.offered import plural
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import meant, nearest, underscored
+from kernelswarm.simulations.experiment.entry_points import plural
 from kernelswarm.simulations.experiment.parts import PARTS, catalogue
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import meant, nearest, underscored
+from kernelswarm.simulations.experiment.registry import find, names
 
 
 def plurals() -> dict[str, str]:
@@ -80,7 +80,7 @@ def is_term(phrase: str) -> bool:
 def _several(others: tuple[str, ...], width: int) -> Iterator[str]:
     for name in others:
         for kind in (kind for kind in PARTS if name in names(kind)):
-            sentence = next(said for found, said, _ in catalogue(kind) if found == name)
+            sentence = next(texts for found, texts, _ in catalogue(kind) if found == name)
             yield from entry(f"{name}, a {kind.replace('_', ' ')}", sentence, width)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.command import told
+from kernelswarm.simulations.command import progress_text
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 
 if TYPE_CHECKING:
@@ -58,23 +58,23 @@ class Bar:
 def of_run() -> Iterator[Callable[[Progress], None]]:
     """Show a bar for a simulation; yields its observer."""
     with _shown() as bar:
-        memory = told.Memory()
-        yield lambda said: bar.show(_share(said.done, said.total), told.of_run(said, str(memory)))
+        memory = progress_text.Memory()
+        yield lambda texts: bar.show(_share(texts.done, texts.total), progress_text.of_run(texts, str(memory)))
 
 
 @contextmanager
 def of_comparison() -> Iterator[Callable[[ComparisonProgress], None]]:
     """Show a bar for a comparison; yields its observer."""
     with _shown() as bar:
-        memory = told.Memory()
-        yield lambda said: bar.show(said.share, told.of_comparison(said, str(memory)))
+        memory = progress_text.Memory()
+        yield lambda texts: bar.show(texts.share, progress_text.of_comparison(texts, str(memory)))
 
 
 @contextmanager
 def of_suggestion() -> Iterator[Callable[[int, int, float], None]]:
     """Show a bar for the pilots of a suggestion; yields its observer."""
     with _shown() as bar:
-        yield lambda rounds, count, share: bar.show(share, told.pilots(rounds, count))
+        yield lambda rounds, count, share: bar.show(share, progress_text.pilots(rounds, count))
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def _shown() -> Iterator[Bar]:
     bar = Bar()
 
     def compiling(compilation: Compilation) -> None:
-        bar.show(None, f"compiling, once: {told.duration(compilation.seconds)}")
+        bar.show(None, f"compiling, once: {progress_text.duration(compilation.seconds)}")
 
     try:
         with heard(compiling):

@@ -13,7 +13,7 @@ from kernelswarm.simulations.command import completion
 
 def _refuse_modules(context: typer.Context, asked: bool) -> bool:
     if asked:
-        from kernelswarm.simulations.experiment.naming import listed_parts_only
+        from kernelswarm.simulations.experiment.registry import listed_parts_only
 
         context.with_resource(listed_parts_only())
     return asked
@@ -21,14 +21,14 @@ def _refuse_modules(context: typer.Context, asked: bool) -> bool:
 
 def _keep_to_own_modules(context: typer.Context, trusted: bool) -> bool:
     if not trusted:
-        from kernelswarm.simulations.experiment.naming import modules_beside_only
+        from kernelswarm.simulations.experiment.registry import modules_beside_only
 
         context.with_resource(modules_beside_only())
     return trusted
 
 
 def path(text: str | Path) -> Path:
-    from kernelswarm.simulations.ground.paths import impossible
+    from kernelswarm.simulations.core.paths import impossible
 
     cause = impossible(text) if str(text).strip() else "it is empty"
     if cause:

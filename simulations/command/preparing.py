@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kernelswarm.simulations.command import completion, reading
-from kernelswarm.simulations.command.complaints import warnings_in_one_line
+from kernelswarm.simulations.command.error_messages import warnings_in_one_line
 from kernelswarm.simulations.command.options import (
     Address,
     Backend,
@@ -22,7 +22,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.interruption import in_words
 
 
@@ -74,7 +74,7 @@ def init(
         str,
         typer.Option(
             metavar="NAME",
-            help="One of sensor_field, patches, classes, weather, density.",
+            help="One of sensor_field, patches, classes, unreliable_links, density.",
             autocompletion=completion.examples,
         ),
     ] = "",
@@ -178,11 +178,11 @@ def search(
     place = Path("runs") / f"{experiment.stem}-search" if out is None else out
     with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
 
-        def hear(done: int, trial: Trial, least: float) -> None:
+        def on_progress(done: int, trial: Trial, least: float) -> None:
             if observe is not None:
                 observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
 
-        found = tried(described, varied, trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=hear)
+        found = tried(described, varied, trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=on_progress)
     print(search_table.as_text(found))
 
 

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Display
 from rich.text import Text
 
-from kernelswarm.simulations.command import told
-from kernelswarm.simulations.command.told import Lines, Memory, duration
+from kernelswarm.simulations.command import progress_text
+from kernelswarm.simulations.command.progress_text import Lines, Memory, duration
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
     if quiet or not console.is_terminal:
         lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield None if quiet else lambda progress: lines.say(lambda: told.of_run(progress, str(memory)))
+            yield None if quiet else lambda progress: lines.say(lambda: progress_text.of_run(progress, str(memory)))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -84,11 +84,11 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
                 phase = shown
                 display.reset(task)
             display.below = (
-                told.figures(progress.row),
-                ", ".join(filter(None, [told.pace(progress), str(memory)])),
-                told.slowest(progress),
+                progress_text.figures(progress.row),
+                ", ".join(filter(None, [progress_text.pace(progress), str(memory)])),
+                progress_text.slowest(progress),
             )
-            to_go = told.remaining(progress)
+            to_go = progress_text.remaining(progress)
             display.update(task, description=phase, completed=progress.done, total=progress.total, remaining=to_go)
 
         with heard(compiling):
@@ -105,7 +105,11 @@ def watch_comparison(
     if quiet or not console.is_terminal:
         lines = Lines(console)
         with _compiling_in_a_line(quiet, console):
-            yield None if quiet else lambda progress: lines.say(lambda: told.of_comparison(progress, str(memory)))
+            yield (
+                None
+                if quiet
+                else lambda progress: lines.say(lambda: progress_text.of_comparison(progress, str(memory)))
+            )
         return
     columns = (
         TextColumn("{task.fields[runs]}"),
@@ -123,7 +127,12 @@ def watch_comparison(
 
         def observe(progress: ComparisonProgress) -> None:
             display.below = (progress.latest, str(memory))
-            display.update(task, completed=progress.share, runs=told.runs(progress), remaining=told.remaining(progress))
+            display.update(
+                task,
+                completed=progress.share,
+                runs=progress_text.runs(progress),
+                remaining=progress_text.remaining(progress),
+            )
 
         with heard(compiling):
             yield observe
@@ -137,7 +146,7 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
         lines, memory, begun = Lines(console), Memory(), time.monotonic()
 
         def say(what: str, share: float) -> None:
-            lines.say(lambda: told.of_share(what, share, time.monotonic() - begun, str(memory)))
+            lines.say(lambda: progress_text.of_share(what, share, time.monotonic() - begun, str(memory)))
 
         with _compiling_in_a_line(quiet, console):
             yield None if quiet else say
@@ -167,18 +176,18 @@ def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Ca
             yield None
             return
         tell = observe
-        yield lambda rounds, count, share: tell(told.pilots(rounds, count), share)
+        yield lambda rounds, count, share: tell(progress_text.pilots(rounds, count), share)
 
 
 @contextmanager
 def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
     """Say in one plain line that functions are compiled, once that has taken a while: it may go on for a minute."""
-    said = quiet
+    texts = quiet
 
     def compiling(compilation: Compilation) -> None:
-        nonlocal said
-        if not said and compilation.seconds >= WORTH_A_WORD:
-            said = True
+        nonlocal texts
+        if not texts and compilation.seconds >= WORTH_A_WORD:
+            texts = True
             console.print(
                 f"kernelswarm: {COMPILING}: this takes up to a minute or two, and later runs load what is compiled now",
                 highlight=False,

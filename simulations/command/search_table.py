@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kernelswarm.simulations.core.messages import some
 from kernelswarm.simulations.experiment.draws import short
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
-from kernelswarm.simulations.ground.wording import some
 from kernelswarm.simulations.search.search import BEST, TABLE, Search
 
 SHOWN = 12
@@ -42,4 +42,4 @@ def _column(search: Search, number: int, places: list[int]) -> list[str]:
     if key not in search.space.ranges:
         return labels
     numbers = [search.space.ranges[key].rounded(search.trials[place].proposal[key]) for place in places]
-    return [label if label == NOT_APPLICABLE else said for label, said in zip(labels, short(numbers), strict=True)]
+    return [label if label == NOT_APPLICABLE else texts for label, texts in zip(labels, short(numbers), strict=True)]

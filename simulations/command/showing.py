@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kernelswarm.simulations.command import reading
-from kernelswarm.simulations.command.complaints import warnings_in_one_line
+from kernelswarm.simulations.command.error_messages import warnings_in_one_line
 from kernelswarm.simulations.command.options import (
     Against,
     Columns,
@@ -20,7 +20,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kernelswarm.simulations.ground.wording import toml
+from kernelswarm.simulations.core.messages import toml
 from kernelswarm.simulations.suggestion.suggest import Suggestion, Trial
 
 SHOWN = 2

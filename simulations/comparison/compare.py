@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.backends.cache_warmup import warm_cache
 from kernelswarm.simulations.backends.ray_backend import keep_ray
-from kernelswarm.simulations.backends.rehearsal import rehearse
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
 from kernelswarm.simulations.comparison.earlier_run import earlier, start_or_resume
 from kernelswarm.simulations.comparison.origins import Digests, origins
+from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.messages import plain
+from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import may_import
+from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
-from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
-from kernelswarm.simulations.ground.notebook import watched
-from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
@@ -238,7 +238,7 @@ def _run(
     watcher = Watcher([task.name for task in tasks], runs, observe)
     left = [place for place in range(len(tasks)) if place not in runs]
     if not left:
-        watcher.speak()
+        watcher.show_progress()
         return
     waiting = [tasks[place] for place in left]
     serial = all(isinstance(task.experiment.backend, Serial) for task in waiting)
@@ -250,12 +250,12 @@ def _run(
         done = f"{watcher.done} of {len(tasks)} runs have ended and are in {folder}"
         return f"{done}: the same command goes on with the others"
 
-    def hear(place: int, share: float) -> None:
-        watcher.hear(left[place], share)
+    def on_progress(place: int, share: float) -> None:
+        watcher.on_progress(left[place], share)
 
     try:
         # Closed, so that an interruption ends the processes at once; Ray's actors are started once for all runs.
-        with keep_ray(), closing(_runs(waiting, count, hear, watcher.speak)) as ended:
+        with keep_ray(), closing(_runs(waiting, count, on_progress, watcher.show_progress)) as ended:
             for place, run in ended:
                 runs[left[place]] = run
                 watcher.ended(left[place], run)
@@ -289,26 +289,26 @@ def _compile(tasks: Sequence[_Task]) -> None:
     learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
     for task in learners.values():
         with suppress(InputError), one_thread():  # a refusal is said of the run that it ends
-            rehearse(open_network(task.experiment).plans, apart=False)
+            warm_cache(open_network(task.experiment).plans, apart=False)
 
 
 def _runs(
-    tasks: Sequence[_Task], jobs: int, hear: Callable[[int, float], None], speak: Callable[[], None]
+    tasks: Sequence[_Task], jobs: int, on_progress: Callable[[int, float], None], show_progress: Callable[[], None]
 ) -> Generator[tuple[int, Run], None, None]:
     if jobs == 1:
         for place, task in enumerate(tasks):
 
             def tell(share: float, place: int = place) -> None:
-                hear(place, share)
-                speak()
+                on_progress(place, share)
+                show_progress()
 
             yield place, _execute(task, tell)
         return
 
     def watch(shares: Sequence[float]) -> None:
         for place, share in enumerate(shares):
-            hear(place, share)
-        speak()
+            on_progress(place, share)
+        show_progress()
 
     with closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison")) as answers:
         for place, answer in answers:
@@ -316,8 +316,8 @@ def _runs(
             if isinstance(answer, parallel.Lost):
                 yield place, Run(task.cell, task.experiment.seed, failure=answer.cause, origin=task.state)
                 continue
-            run, said = answer
-            for text in said:
+            run, texts = answer
+            for text in texts:
                 warnings.warn(f"{task.name}: {text}", stacklevel=2)
             yield place, run
 

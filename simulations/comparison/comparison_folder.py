@@ -14,10 +14,10 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm.simulations.comparison.origins import GRAPH, identified
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import cells
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml
@@ -111,7 +111,7 @@ def opened(
     SimulationError
         It cannot be written.
     """
-    place, number, said = out, 1, ""
+    place, number, texts = out, 1, ""
     while True:
         if not place.exists() or (place.is_dir() and not any(place.iterdir())):
             made = _made(place, base)
@@ -124,11 +124,11 @@ def opened(
             break
         if not afresh and not numbered:
             raise InputError(f"{refusal}: name another folder with --out, put back what it was, or {AFRESH}")
-        said = said or refusal
+        texts = texts or refusal
         number += 1
         place = out.with_name(f"{out.name}-{number}")
-    if said:
-        warnings.warn(f"{said}: this one goes to {place}", stacklevel=3)
+    if texts:
+        warnings.warn(f"{texts}: this one goes to {place}", stacklevel=3)
     with held(place / RUNS):
         index = read_index(place)
         refusal = _refusal(place, base, vary)  # another process may have changed it since
@@ -283,10 +283,10 @@ def _refusal(folder: Path, base: Described, vary: Mapping[str, Sequence[Any]]) -
     found = differences(index.base, base, vary)
     if not found:
         return ""
-    said = [f"{key} is {now or 'not set'} and was {then or 'not set'}" for key, (then, now) in found.items()]
-    more = f", and {len(said) - 5} more keys" if len(said) > 5 else ""
+    texts = [f"{key} is {now or 'not set'} and was {then or 'not set'}" for key, (then, now) in found.items()]
+    more = f", and {len(texts) - 5} more keys" if len(texts) > 5 else ""
     less = " (a comparison may get more rounds, not fewer)" if "rounds" in found else ""
-    return f"{folder} holds a comparison of another experiment: {', '.join(said[:5])}{more}{less}"
+    return f"{folder} holds a comparison of another experiment: {', '.join(texts[:5])}{more}{less}"
 
 
 def _nameless(run: Described) -> Described:

@@ -62,7 +62,7 @@ class Watcher:
         self._clock: float | None = None  # of the first rounds: the start of the processes says nothing about the pace
         self._at = len(before) / len(names)  # the share that was done then
 
-    def hear(self, place: int, share: float) -> None:
+    def on_progress(self, place: int, share: float) -> None:
         """Hear how much of a run is done."""
         self._shares[place] = max(self._shares[place], share)
 
@@ -75,9 +75,9 @@ class Watcher:
         done = f"risk {risk:.4g}" if math.isfinite(risk) else "done"
         self._latest = f"{self._names[place]}: {'failed' if run.failure else done}"
         LOG.info("%d of %d runs: %s", self.done, len(self._names), self._latest)
-        self.speak()
+        self.show_progress()
 
-    def speak(self) -> None:
+    def show_progress(self) -> None:
         """Tell the observer."""
         if self._observe is None:
             return

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.simulations.comparison.origins import identified
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import plain, toml
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.wording import plain, toml
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import checkpoint, run_folder
 from kernelswarm.simulations.records.checkpoints import FOLDER
@@ -125,11 +125,11 @@ def _unwritten(folder: Path) -> AbstractContextManager[None]:
 
 def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, str], config: Mapping[str, Any]) -> None:
     apart = {"backend", "checkpoint_every", "rounds"}
-    if words(experiment.learner) or experiment.overrides:
+    if automatic_keys(experiment.learner) or experiment.overrides:
         apart |= {"learner", "node"}  # the run folder has the numbers that data have turned words into
     asked, found = (identified(table, behind) for table in (experiment.to_dict(), config))
     asked["protocol"], found["protocol"] = (
-        {key: value for key, value in table["protocol"].items() if key not in words(experiment.protocol)}
+        {key: value for key, value in table["protocol"].items() if key not in automatic_keys(experiment.protocol)}
         for table in (asked, found)
     )
     other = [key for key in dict.fromkeys([*asked, *found]) if key not in apart and asked.get(key) != found.get(key)]

@@ -87,8 +87,8 @@ def _cell(figure: Figure, spread: bool, shared: int) -> str:
         text += rf" \pm {deviation}"
     if power and not shared:
         text = (rf"({text})" if spread and deviation else text) + rf" \times 10^{{{power}}}"
-    said = "".join(MARKS[kind] for kind in figure.marks)
-    return f"${text}^{{{said}}}$" if said else f"${text}$"
+    texts = "".join(MARKS[kind] for kind in figure.marks)
+    return f"${text}^{{{texts}}}$" if texts else f"${text}$"
 
 
 def escape(text: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.data_files import file_paths
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
-from kernelswarm.simulations.ground.wording import plain
 from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.streams.rows.file import File

@@ -105,7 +105,7 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
         kinds.setdefault(_kind(one), []).append(one)
     wins = kinds.get("supported", [])
     if len(kinds) == 1 and not wins:
-        said = WHOLE[next(iter(kinds))].format(_and([names[cell] for cell in cells]))
+        texts = WHOLE[next(iter(kinds))].format(_and([names[cell] for cell in cells]))
     else:
         losses = {cell: sum(one.worse == cell for one in wins) for cell in cells}
         first = min(cells, key=lambda cell: (losses[cell], _mean(comparison, cell, figure), cell))
@@ -121,8 +121,8 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
         for cell in cells:
             beaten = [names[one.worse] for one in wins if one.better == cell != first]
             clauses += [f"{names[cell]} beats {_and(beaten)}"] if beaten else []
-        said = "; ".join(clauses)
-    return f"{_where(comparison, cells[0])}{HEADINGS[figure]}: {said}"
+        texts = "; ".join(clauses)
+    return f"{_where(comparison, cells[0])}{HEADINGS[figure]}: {texts}"
 
 
 def _amounts(names: Mapping[int, str], wins: Sequence[Difference]) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import best
 from kernelswarm.simulations.comparison.table_notes import marks
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.records.series import TWINS
 
 if TYPE_CHECKING:

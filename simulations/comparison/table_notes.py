@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.records.outcome import CHANGE, RANKED
 from kernelswarm.simulations.records.target_units import measured_in
 
@@ -45,12 +45,12 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     for row in rows:
         notes += [f"equal: {_cell(comparison, row)}: {_repeated(seeds)}" for seeds in row.equal]
     for kind, mark in MARKS.items():
-        said: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for place, row in enumerate(rows):
             if kind in row.verdicts:
                 part = "" if row.verdicts[kind][0] == row.done else f", {row.verdicts[kind][0]} of {row.done} runs"
-                said.setdefault(_verdict(comparison, place, row, kind), []).append(f"{_cell(comparison, row)}{part}")
-        notes += [f"{mark} {'; '.join(cells)}: {sentence}" for sentence, cells in said.items()]
+                texts.setdefault(_verdict(comparison, place, row, kind), []).append(f"{_cell(comparison, row)}{part}")
+        notes += [f"{mark} {'; '.join(cells)}: {sentence}" for sentence, cells in texts.items()]
     return notes
 
 
@@ -126,18 +126,18 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
 
 def _units(comparison: Comparison) -> list[str]:
     """Say in what unit risk and error are where targets were standardized, and which rows have another one."""
-    said: dict[str, list[int]] = {}
+    texts: dict[str, list[int]] = {}
     for place, cell in enumerate(comparison.cells):
         facts = [run.facts for run in comparison.done(place)]
         if facts:  # other seeds learn from other rows, and have nearly the same deviations
-            said.setdefault(measured_in(facts[0], cell.config), []).append(place)
-    if not any(said):
+            texts.setdefault(measured_in(facts[0], cell.config), []).append(place)
+    if not any(texts):
         return []
     own = any("rmse" in run.final for run in comparison.runs)
     beside = "; rmse, in the CSV files or as a column, is in the unit of the data" if own else ""
     lines = []
-    for units, cells in said.items():
-        where = "" if len(said) == 1 else f"{'; '.join(_named(comparison, cells))}: "
+    for units, cells in texts.items():
+        where = "" if len(texts) == 1 else f"{'; '.join(_named(comparison, cells))}: "
         lines.append(f"{where}{units or 'risk and error are in the unit of the data'}{beside if units else ''}")
     return lines
 
@@ -152,17 +152,17 @@ def _step_form(comparison: Comparison) -> list[str]:
     forms = {run.form for run in first.values()}
     if forms == {""}:
         return []  # nobody communicates: there is no coupling for a step to be explicit or implicit in
-    said = [f"step = {next(iter(steps))}"] if len(steps) == 1 else []
+    texts = [f"step = {next(iter(steps))}"] if len(steps) == 1 else []
     if len(forms - {""}) == 1:
         where = " where nodes communicate" if "" in forms else ""
-        said.append(f"form = {next(iter(forms - {''}))}{where}")
-    return [f"all rows: {', '.join(said)}"] if said and len(first) > 1 else []
+        texts.append(f"form = {next(iter(forms - {''}))}{where}")
+    return [f"all rows: {', '.join(texts)}"] if texts and len(first) > 1 else []
 
 
 def _drawn(comparison: Comparison) -> list[str]:
-    said = [f"{key} = {draws}" for key, draws in comparison.drawn.items()]
-    together = " together" if len(said) > 1 else ""
-    return [f"drawn{together}: {', '.join(said)}; all digits are in the CSV files"] if said else []
+    texts = [f"{key} = {draws}" for key, draws in comparison.drawn.items()]
+    together = " together" if len(texts) > 1 else ""
+    return [f"drawn{together}: {', '.join(texts)}; all digits are in the CSV files"] if texts else []
 
 
 def _warnings(comparison: Comparison) -> list[str]:
@@ -171,8 +171,8 @@ def _warnings(comparison: Comparison) -> list[str]:
         parts: dict[str, list[str]] = {}
         for part, of in values.items():
             parts.setdefault(" and ".join(map(shown, of)), []).append(part)
-        said = "; ".join(f"{value} in {', '.join(names)}" for value, names in parts.items())
-        lines.append(f"warning: rows differ in {key.removesuffix('.name')}, which is not compared: {said}")
+        texts = "; ".join(f"{value} in {', '.join(names)}" for value, names in parts.items())
+        lines.append(f"warning: rows differ in {key.removesuffix('.name')}, which is not compared: {texts}")
     return lines
 
 

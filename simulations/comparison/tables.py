@@ -87,13 +87,13 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
         blocks[-1].append(column)
     text = "\n\n".join(_aligned(labels, block) for block in blocks)
     head_lines = above(comparison)
-    said = [line for sentence in supported(comparison, most) for line in _folded(sentence, width)]
+    texts = [line for sentence in supported(comparison, most) for line in _folded(sentence, width)]
     notes = [
         *explanation(rows, [column.name for column in chosen]),
         *once(comparison, columns),
         *under(comparison, rows),
     ]
-    lines = [*head_lines, *([""] if head_lines else []), text, "", *said, *([""] if said else []), *notes]
+    lines = [*head_lines, *([""] if head_lines else []), text, "", *texts, *([""] if texts else []), *notes]
     return "\n".join(lines) + "\n"
 
 
@@ -135,8 +135,8 @@ def runs_csv(comparison: Comparison) -> str:
         if run.folder is not None and comparison.folder is not None:
             folder = run.folder.relative_to(comparison.folder).as_posix()
         figures = [_exact(run.final.get(name, math.nan)) for name in (*METRICS, *OWN)]
-        said = [run.digest, "; ".join(run.verdict), folder, run.failure]
-        lines.append([*comparison.exact(run.cell), str(run.seed), *figures, *said])
+        texts = [run.digest, "; ".join(run.verdict), folder, run.failure]
+        lines.append([*comparison.exact(run.cell), str(run.seed), *figures, *texts])
     return comma_separated([header, *lines])
 
 
@@ -179,8 +179,8 @@ def as_markdown(comparison: Comparison, columns: Sequence[str] = ()) -> str:
     lines = [f"| {' | '.join(line)} |" for line in zip(*table, strict=True)]
     rule = "|" + " --- |" * len(labels) + " ---: |" * (len(table) - len(labels))
     head = "".join(f"{markdown(note)}\n\n" for note in above(comparison))
-    said = [*bold(comparison), *supported(comparison)]
-    notes = "".join(f"\n{markdown(note)}\n" for note in [*said, *once(comparison, columns), *under(comparison, rows)])
+    texts = [*bold(comparison), *supported(comparison)]
+    notes = "".join(f"\n{markdown(note)}\n" for note in [*texts, *once(comparison, columns), *under(comparison, rows)])
     return head + "\n".join([lines[0], rule, *lines[1:]]) + "\n" + notes
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators.first_rows import untouched_where_refused
 from kernelswarm.simulations.estimators.labels import checked_classes, places_of, refuse_mixed, several
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column
@@ -24,7 +25,6 @@ from kernelswarm.simulations.estimators.rows import (
     sound_numbers,
 )
 from kernelswarm.simulations.estimators.weights import NO_WEIGHT
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.models.model import class_probabilities
 from kernelswarm.simulations.models.temperature import ProgressiveValues
 

@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest
 from kernelswarm.simulations.estimators.estimators import (
     OnlineClassifier,
     OnlineRegressor,
@@ -21,9 +24,6 @@ from kernelswarm.simulations.estimators.estimators import (
 )
 from kernelswarm.simulations.estimators.first_rows import checked
 from kernelswarm.simulations.estimators.weights import weights_of
-from kernelswarm.simulations.ground.data_description import Variables
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.model_files import save as save_model
 from kernelswarm.simulations.streams.rows.rows import LARGEST

@@ -24,7 +24,7 @@ SMALL = 20
 """So few samples may all be kept without a word."""
 
 
-def complaint(learner: Polk, function: Function, samples: Samples) -> str | None:
+def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     """Say what is wrong with a function that was learned from samples, and what to do; None where nothing is."""
     order, count = function.order, samples.size
     chosen = samples.taken(spaced(count, LOOKED_AT))
@@ -43,9 +43,9 @@ def complaint(learner: Polk, function: Function, samples: Samples) -> str | None
             "budget too small: widen bandwidth, scale X (sklearn.preprocessing.StandardScaler), or raise budget"
         )
     if reached is not None:
-        kind, words = reached
+        kind, automatic_keys = reached
         remedy = "widen" if kind == ALONE else "shorten"
-        return f"{words}: {remedy} bandwidth, or leave it at its default, which looks at the data"
+        return f"{automatic_keys}: {remedy} bandwidth, or leave it at its default, which looks at the data"
     found = learner.loss.decide(evaluated(function, points))
     error, constant = _errors(found, chosen, learner.loss.task != "regression")
     if error <= constant:

@@ -8,16 +8,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators import first_rows
 from kernelswarm.simulations.estimators.polk_estimator import Array, kernel_for, refuse_other_inputs
 from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans
 from kernelswarm.simulations.estimators.threads import threads
 from kernelswarm.simulations.experiment.parts import fill
-from kernelswarm.simulations.ground.errors import InputError
 
 
 class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -82,10 +82,10 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 '"median" or "scale", or one length for each column'
             )
         refuse_wide(points, samples.size)
-        if words(kernel):
+        if automatic_keys(kernel):
             unknown = np.zeros((samples.size, 1))
             seen = Sample(dense(points), unknown, Squared(), 1, 1, lambda chosen: np.eye(len(chosen)))
-            kernel = kernel.fitted(seen)  # type: ignore[attr-defined]
+            kernel = kernel.resolved(seen)  # type: ignore[attr-defined]
         refuse_other_inputs(kernel, points.shape[1])
         self.subspace_ = Subspace(kernel, tracking, points.shape[1])
         self._n_features_out = tracking.rank

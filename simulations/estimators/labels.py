@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 
 def refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:

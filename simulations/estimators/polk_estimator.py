@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.fitting import fitted, words
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
 from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
@@ -31,8 +31,11 @@ from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators import first_rows
-from kernelswarm.simulations.estimators.judgement import complaint
+from kernelswarm.simulations.estimators.judgement import message
 from kernelswarm.simulations.estimators.rows import (
     Points,
     Samples,
@@ -44,11 +47,8 @@ from kernelswarm.simulations.estimators.rows import (
 )
 from kernelswarm.simulations.estimators.threads import threads
 from kernelswarm.simulations.estimators.weights import eased, weights_of
-from kernelswarm.simulations.experiment.naming import find
 from kernelswarm.simulations.experiment.parts import build, fill
-from kernelswarm.simulations.ground.data_description import Variables
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.experiment.registry import find
 from kernelswarm.simulations.models.model import Model, evaluated
 from kernelswarm.simulations.models.model_files import save as save_model
 
@@ -176,7 +176,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         refuse_other_inputs(learner.kernel, points.shape[1])
         outputs = loss.outputs(targets.shape[1], classes)
         refuse_wide(points, min(samples.size, LOOKED_AT))
-        measured = words(learner)
+        measured = automatic_keys(learner)
         if measured:
             chosen = spaced(samples.size, LOOKED_AT)
             if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
@@ -214,7 +214,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
         """Return the learner with numbers for its words, as this estimator wants them."""
-        return cast(Polk, fitted(learner, points, targets, outputs))
+        return cast(Polk, resolved_learner(learner, points, targets, outputs))
 
     @abstractmethod
     def _particular(self) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
     def _judge(self, samples: Samples) -> None:
         """Warn where what was learned is of no use, as seen on the training data itself."""
         with self._threads():
-            found = complaint(self.learner_, self.state_.function, samples)
+            found = message(self.learner_, self.state_.function, samples)
         if found is not None:
             warnings.warn(f"{type(self).__name__}: {found}", ConvergenceWarning, stacklevel=4)
 
@@ -310,7 +310,7 @@ def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs:
     """
     for size in (32, 16, 8, 4, 2):
         if count >= 8 * size:
-            found = cast(Polk, fitted(replace(learner, batch_size=size), points, targets, outputs))
+            found = cast(Polk, resolved_learner(replace(learner, batch_size=size), points, targets, outputs))
             if found.step_size.largest >= size * single.step_size.largest * (1.0 - 1e-9):
                 return found
     return single

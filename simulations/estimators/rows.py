@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.memory import free
 from kernelswarm.simulations.models.model import ROWS
 from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelswarm.agents.learners.fitting import fitted_to, sample_for, words
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part, sample_for
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
@@ -53,13 +53,13 @@ class _SecondOrder(PolkEstimator):
 
     def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
         kernel: Any = learner.kernel
-        if words(kernel) and self._says("auto") and takes(self.kernel, "auto"):
+        if automatic_keys(kernel) and self._says("auto") and takes(self.kernel, "auto"):
             sample = sample_for(learner, points, targets, outputs)
             # Steps go to the end: the best width is a matter of how many samples come, which few cannot tell.
             lengths = tried(self._usual(points), sample, kernel, self._share, multiples=False)
             learner = replace(learner, kernel=replace(kernel, bandwidth=lengths))
-        elif words(kernel) and (self._says("auto") or self._says("median")):
-            kernel = fitted_to(kernel, learner, points, targets, outputs)
+        elif automatic_keys(kernel) and (self._says("auto") or self._says("median")):
+            kernel = resolved_part(kernel, learner, points, targets, outputs)
             learner = replace(learner, kernel=replace(kernel, bandwidth=WIDER * kernel.bandwidth))
         return super()._fitted(learner, points, targets, outputs)
 

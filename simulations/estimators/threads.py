@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.machine.parallel import cores
 
 

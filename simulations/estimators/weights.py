@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Array = npt.NDArray[np.float64]

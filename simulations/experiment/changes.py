@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from kernelswarm.simulations.experiment.naming import PARTS, find, may_import, names
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.experiment.parts import default_of, described, kind_of
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.experiment.registry import PARTS, find, may_import, names
 
 _OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
 

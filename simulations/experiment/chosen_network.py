@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.node_names import in_order
-from kernelswarm.simulations.ground.wording import shown, toml
+from kernelswarm.simulations.core.messages import shown, toml
+from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.streams.rows.rows import Rows
 
 LARGEST_RING = 30

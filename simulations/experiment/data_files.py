@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import join, shown
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import join, shown
 from kernelswarm.simulations.streams.rows.file import File
 
 

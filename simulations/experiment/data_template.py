@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import plain, shown, some, toml
 from kernelswarm.simulations.experiment.chosen_network import chosen_network
 from kernelswarm.simulations.experiment.template import write_new
-from kernelswarm.simulations.ground.coding import Missing
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import plain, shown, some, toml
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
 from kernelswarm.simulations.streams.rows.encoding.codes import as_key
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps

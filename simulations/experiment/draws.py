@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.seeding import Role, generator
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.seeding import Role, generator
 
 SCALES = ("log", "uniform", "integer")
 """How values are drawn: evenly in their logarithm, evenly, and whole numbers with both ends."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.experiment.template import write_new
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, shown
 
 HEAD = """\
 # {question}
@@ -130,7 +130,7 @@ protocol = [
 ]
 """
 
-WEATHER = """\
+UNRELIABLE_LINKS = """\
 seed = 0
 rounds = 1000
 evaluate_every = 50
@@ -205,7 +205,10 @@ EXAMPLES = {
     "sensor_field": ("Sensors that measure similar functions: should they agree, or only come close?", SENSOR_FIELD),
     "patches": ("Every node sees a quarter of the inputs: who learns the whole function?", PATCHES),
     "classes": ("Every node sees five classes in its own proportions: who knows them all?", CLASSES),
-    "weather": ("Messages are lost, late and rounded, and nodes sleep: what is left of learning together?", WEATHER),
+    "unreliable_links": (
+        "Messages are lost, late and rounded, and nodes sleep: what is left of learning together?",
+        UNRELIABLE_LINKS,
+    ),
     "density": ("A density learned from events: is it better learned together?", DENSITY),
 }
 """Name -> question and file."""

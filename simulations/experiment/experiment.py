@@ -20,16 +20,17 @@ from kernelswarm.graphs.topology import Topology
 from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
-from kernelswarm.protocols.states.contract import AnyRule
+from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core import lazy
+from kernelswarm.simulations.core.errors import InputError, RefusedEntry
+from kernelswarm.simulations.core.former_names import renewed
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.experiment.changes import begun, changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.graph_function import given_graph
-from kernelswarm.simulations.experiment.naming import listed_parts_only, part_name
 from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
-from kernelswarm.simulations.ground import later
-from kernelswarm.simulations.ground.errors import InputError, RefusedEntry
-from kernelswarm.simulations.ground.toml_tables import NotTOML, check_depth, read_file
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.experiment.registry import listed_parts_only, part_name
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.streams.rows.file import with_data_of
 
@@ -164,7 +165,7 @@ class Experiment:
         return "\n  ".join([f"Experiment({self.rounds:,} rounds, seed {self.seed})", *lines])
 
     def _repr_html_(self) -> str:
-        page: str = later.found("experiment_page")(self)
+        page: str = lazy.found("experiment_page")(self)
         return page
 
     def __post_init__(self) -> None:
@@ -243,6 +244,7 @@ class Experiment:
         changes: Sequence[str] = (),
         safe: bool = False,
         varied: Mapping[str, Sequence[Any]] | None = None,
+        recorded: bool = False,
     ) -> Experiment:
         """Read an experiment file (TOML).
 
@@ -256,6 +258,8 @@ class Experiment:
             Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
         varied : mapping of str to sequence, optional
             The keys of a comparison with their values: where the file leaves out one that it needs, it has the first.
+        recorded : bool
+            Whether an earlier run wrote the file: keys of a former version are then read as those of now.
 
         Raises
         ------
@@ -263,7 +267,7 @@ class Experiment:
             The file cannot be read, is not TOML, or does not describe an experiment.
         """
         path = Path(path)
-        table = read_file(path)
+        table = renewed(read_file(path)) if recorded else read_file(path)
         with listed_parts_only(safe):
             for change in changes:
                 key, value = parse_assignment(change)

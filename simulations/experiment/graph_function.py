@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.experiment.naming import find
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.own_code import OwnCode
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.own_code import OwnCode
+from kernelswarm.simulations.experiment.registry import find
 
 if TYPE_CHECKING:
     from kernelswarm.graphs.adjacency import Graph
@@ -73,7 +73,7 @@ class GraphFunction:
         import networkx as nx
 
         from kernelswarm.graphs.given.from_python import FORMS, graph_of
-        from kernelswarm.graphs.redraw import draw_until_connected
+        from kernelswarm.graphs.resampling import draw_until_connected
 
         function = find("topology", self.function, "topology.name")
         random = [key for key in RANDOM if key in self._accepted() and key not in self.arguments]

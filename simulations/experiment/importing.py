@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.own_code import OwnCode
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.own_code import OwnCode
 from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import toml
+from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.experiment.changes import changed
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
-from kernelswarm.simulations.ground.wording import toml
 
 TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[^"\'#\[\]{}=\n]+|.', re.DOTALL

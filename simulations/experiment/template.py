@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 TEMPLATE = """\
 # An experiment for kernelswarm:   kernelswarm run {name}
@@ -48,7 +48,7 @@ step = "implicit"       # no pull beyond what the network bears; "explicit" as p
 # delay = 2             # rounds; or {{ name = "geometric", mean = 2.0 }}
 # quantization = {{ bits = 8 }}
 # trigger = {{ threshold = 0.01 }}  # send only what is new
-# silence = "last"      # nothing heard: the last value again; "skip" leaves the neighbour out
+# on_missing = "repeat" # nothing received: the last value again; "skip" leaves the neighbour out
 
 # [clock]               # when nodes are awake; synchronous, bernoulli, poisson, cyclic, stragglers, churn, joining
 # name = "bernoulli"

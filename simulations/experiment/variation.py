@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import join, nearest, shown
+from kernelswarm.simulations.core.toml_tables import read_file
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
 from kernelswarm.simulations.experiment.draws import drawn_keys, drawn_together, is_drawn, short
-from kernelswarm.simulations.experiment.naming import PARTS, find
 from kernelswarm.simulations.experiment.parts import kind_of, merge
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import read_file
-from kernelswarm.simulations.ground.wording import join, nearest, shown
+from kernelswarm.simulations.experiment.registry import PARTS, find
 
 MEASURING = ("evaluate_every", "checkpoint_every")
 """Keys that change when something is looked at, but nothing that is learned: named only where nothing else differs."""

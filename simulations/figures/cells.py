@@ -44,7 +44,7 @@ class Curve:
     unfinished: tuple[Series, ...] = ()  # what each failed run measured before
 
     @property
-    def courses(self) -> tuple[Series, ...]:
+    def learning_curves(self) -> tuple[Series, ...]:
         """All that there is to draw."""
         return self.unfinished if self.series is None else (self.series, *self.unfinished)
 
@@ -82,8 +82,8 @@ def panels(comparison: Comparison, column: str, against: str = "samples") -> lis
     for place, cell in enumerate(comparison.cells):
         series = comparison.series(place, column, 1, against)
         unfinished = tuple(comparison.unfinished(place, column, against))
-        courses = [one for one in (series, *unfinished) if one is not None]
-        if not courses or (column == "disagreement" and not any(np.any(one.values) for one in courses)):
+        learning_curves = [one for one in (series, *unfinished) if one is not None]
+        if not learning_curves or (column == "disagreement" and not any(np.any(one.values) for one in learning_curves)):
             continue
         title = label(comparison, cell.labels, outer)
         runs = [run for run in comparison.runs if run.cell == place]
@@ -96,7 +96,7 @@ def panels(comparison: Comparison, column: str, against: str = "samples") -> lis
     return [
         Panel(title, configs[title], tuple(found), comparison.facts)
         for title, found in gathered.items()
-        if any(np.ptp(course.samples) > 0 for curve in found for course in curve.courses)
+        if any(np.ptp(learning_curve.samples) > 0 for curve in found for learning_curve in curve.learning_curves)
     ]
 
 
@@ -115,13 +115,22 @@ def _grouping(comparison: Comparison) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 def reach(panel: Panel) -> list[Array]:
     """Return the places on the horizontal axis of all curves that have more than one."""
-    return [course.samples for curve in panel.curves for course in curve.courses if np.ptp(course.samples) > 0]
+    return [
+        learning_curve.samples
+        for curve in panel.curves
+        for learning_curve in curve.learning_curves
+        if np.ptp(learning_curve.samples) > 0
+    ]
 
 
 def silent(panels: Sequence[Panel]) -> bool:
     """Tell whether something was measured several times at one place: what sends nothing, over what was sent."""
-    courses = [course for panel in panels for curve in panel.curves for course in curve.courses]
-    return any(len(course.samples) > 1 and not np.ptp(course.samples) for course in courses)
+    learning_curves = [
+        learning_curve for panel in panels for curve in panel.curves for learning_curve in curve.learning_curves
+    ]
+    return any(
+        len(learning_curve.samples) > 1 and not np.ptp(learning_curve.samples) for learning_curve in learning_curves
+    )
 
 
 def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
@@ -134,8 +143,8 @@ def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
         if name:
             about.append(name + (f", {nodes} nodes" if nodes and part == "topology" else ""))
     seeds = len({run.seed for run in comparison.runs})
-    said = [f"mean ± one standard deviation of {seeds} seeds"] if seeds > 1 and spread else []
-    return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, [*said, also]))) if line)
+    texts = [f"mean ± one standard deviation of {seeds} seeds"] if seeds > 1 and spread else []
+    return "\n".join(line for line in (" · ".join(about), ", ".join(filter(None, [*texts, also]))) if line)
 
 
 def _shared(values: Iterable[Any]) -> str:

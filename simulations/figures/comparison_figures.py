@@ -17,7 +17,7 @@ COLUMNS = 3  # of panels side by side
 CURVES = 12  # draws that are told apart by their curves; of more there is the figure over their values alone
 
 
-def courses(sheet: Sheet, comparison: Comparison) -> None:
+def learning_curves(sheet: Sheet, comparison: Comparison) -> None:
     """Draw each quantity in a figure of its own, or those that are asked for as the rows of one."""
     asked, against = sheet.drawing.columns, sheet.drawing.against
     if asked:
@@ -78,13 +78,13 @@ def differences(sheet: Sheet, comparison: Comparison) -> None:
     if not found:
         return
     names = pairs.names(comparison, found)
-    said = "bar: 95% interval of the mean difference; filled: supported by the paired seeds; ticks: the seeds"
+    texts = "bar: 95% interval of the mean difference; filled: supported by the paired seeds; ticks: the seeds"
     page = _sizes(3.6, list(names.values()))
     for ending, some in sheet.pages(list(found), *page):
         figure, axes, columns = sheet.grid(len(some), 2, *page, shape="lines")
         for place, (ax, figured) in enumerate(zip(axes, some, strict=True)):
             pairs.intervals(ax, comparison, found[figured], names, figured, named=place % columns == 0)
-        sheet.title(figure, "\n".join(filter(None, [cells.caption(comparison, spread=False), said])))
+        sheet.title(figure, "\n".join(filter(None, [cells.caption(comparison, spread=False), texts])))
         sheet.save(figure, f"differences{ending}")
 
 
@@ -128,12 +128,12 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
                 style.units(ax, against)
     if len(rows) == 1 or (count > 1 and side == count):
         keep_outer_labels(axes, side)
-    said = (
+    texts = (
         "horizontal: the last value of what sends nothing, or is measured once"
         if cells.silent(list(rows.values())[-1])
         else ""
     )
-    sheet.title(figure, cells.caption(comparison, said))
+    sheet.title(figure, cells.caption(comparison, texts))
     sheet.legend(figure, legend_entries(axes))
     sheet.save(figure, name)
     return True

@@ -40,7 +40,7 @@ def horizontal(axes: Axes, result: Result, against: str) -> None:
     style.units(axes, against)
 
 
-def course(axes: Axes, result: Result, column: str, against: str = "samples") -> bool:
+def learning_curve(axes: Axes, result: Result, column: str, against: str = "samples") -> bool:
     """Draw any measured column: a mean of the nodes with their band, others as they are; False without numbers."""
     series = over_nodes(result, column, against) if column in MEANS else over_network(result, column, against)
     if series is None or not np.ptp(series.samples):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function, dictionary
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.round.model_arrays import function_arrays
 from kernelswarm.simulations.streams.contract import HeldOut
 

@@ -75,8 +75,8 @@ def some_regions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
     if len(shown) > 1:
         which = f"{len(shown)} of {len(learned.nodes)} nodes, from the lowest risk to the highest"
     marks = "marks: the dictionary" if learned.written_in_points else ""
-    said = "; ".join(filter(None, (which, marks)))
-    sheet.title(figure, title(learned.result) + (f"\n{said}" if said else "") + _without(stream))
+    texts = "; ".join(filter(None, (which, marks)))
+    sheet.title(figure, title(learned.result) + (f"\n{texts}" if texts else "") + _without(stream))
     known = stream.source is not None and stream.source.truth is not None
     labels = [data.class_name(k) for k in range(classes)]
     entries = regions.legend_entries(labels, marked=learned.written_in_points, known=known)

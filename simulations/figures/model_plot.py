@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import regions, style
-from kernelswarm.simulations.ground.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import model_figures, run_figures, style
 from kernelswarm.simulations.figures.learned import Learned, rebuild, reopen
 from kernelswarm.simulations.figures.sheet import Drawing, Sheet, look
-from kernelswarm.simulations.ground.errors import InputError
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
@@ -55,20 +55,21 @@ def draw(
     drawing = Drawing.asked(format, style, columns, against)
     sheet = Sheet(Path(folder), drawing)
     with look(drawing.style):
-        run_figures.courses(sheet, result)
+        run_figures.learning_curves(sheet, result)
         if drawing.usual:
             _at_the_end(sheet, result)
         return sheet.finished()
 
 
 def _at_the_end(sheet: Sheet, result: Result) -> None:
-    """Draw what the run's own parts are needed for: its weather, the network, the models that it has ended with."""
+    """Draw what the run's own parts are needed for: its links and clock, the network, the models that it has ended
+    with."""
     try:
         learned: Learned | None = rebuild(result)
     except InputError as error:
         warnings.warn(f"the models are not drawn, their configuration cannot be built here: {error}", stacklevel=3)
         learned = None
-    run_figures.weather(sheet, result, learned)
+    run_figures.deliveries_and_activity(sheet, result, learned)
     run_figures.network(sheet, result, learned)
     if learned is None or not learned.nodes or learned.inputs not in (1, 2):
         return
@@ -118,7 +119,7 @@ def draw_comparison(
     drawing = Drawing.asked(format, style, columns, against)
     sheet = Sheet(Path(folder), drawing)
     with look(drawing.style):
-        comparison_figures.courses(sheet, comparison)
+        comparison_figures.learning_curves(sheet, comparison)
         if drawing.usual:
             comparison_figures.final(sheet, comparison)
             comparison_figures.drawn(sheet, comparison)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BAND = "line: mean, band: the middle 80% of the nodes or edges"
 
 
-def courses(sheet: Sheet, result: Result) -> None:
+def learning_curves(sheet: Sheet, result: Result) -> None:
     """Draw what was measured in the course of a run: all the usual figures, or one with the columns asked for."""
     asked, against = sheet.drawing.columns, sheet.drawing.against
     if asked:
@@ -49,9 +49,9 @@ def network(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     sheet.save(figure, "network")
 
 
-def weather(sheet: Sheet, result: Result, learned: Learned | None) -> None:
+def deliveries_and_activity(sheet: Sheet, result: Result, learned: Learned | None) -> None:
     """Draw who was awake when and what became of messages, where a run has a clock or links that are not ideal."""
-    met = timeline.fates(result)
+    met = timeline.deliveries(result)
     slept = None
     # One learner of all samples tells only how many nodes were awake, not which.
     if learned is not None and timeline.has_clock(result) and not learned.experiment.protocol.pooled:
@@ -67,7 +67,7 @@ def weather(sheet: Sheet, result: Result, learned: Learned | None) -> None:
         image = timeline.draw_awake(axes[0], result, *slept)
         figure.colorbar(image, ax=axes[0], label="share of rounds awake")
     if met is not None:
-        timeline.draw_fates(axes[-1], *met)
+        timeline.draw_deliveries(axes[-1], *met)
     if count == 2:
         axes[0].set_xlabel("")
     sheet.title(figure, f"{title(result)}\nmeans between two evaluations")
@@ -164,4 +164,4 @@ def _error_panel(axes: Axes, result: Result, against: str) -> bool:
 
 
 def _course(column: str, axes: Axes, result: Result, against: str) -> bool:
-    return curves.course(axes, result, column, against)
+    return curves.learning_curve(axes, result, column, against)

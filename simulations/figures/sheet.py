@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, shown
 from kernelswarm.simulations.records.series import AGAINST
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground import wording
+from kernelswarm.simulations.core import messages
 from kernelswarm.simulations.records.target_units import SHARE, unit_of
 
 if TYPE_CHECKING:
@@ -245,8 +245,8 @@ def wrapped(text: str, width: int) -> str:
 
 def task(config: dict[str, Any]) -> str:
     """Return "regression" or "classification", as the loss of the experiment says; the former where it is not here."""
+    from kernelswarm.simulations.core.errors import InputError
     from kernelswarm.simulations.experiment.parts import build
-    from kernelswarm.simulations.ground.errors import InputError
 
     try:
         loss: Loss = build("loss", config.get("learner", {}).get("loss", "squared"), "learner.loss")
@@ -301,5 +301,5 @@ def called(table: Any) -> str:
     ('sensor field', 'wine.csv')
     """
     name = table.get("name", "") if isinstance(table, Mapping) else table
-    found = wording.called(table)
+    found = messages.called(table)
     return found.replace("_", " ") if found == name else found

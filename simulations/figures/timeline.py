@@ -1,4 +1,4 @@
-"""The weather of a run: which nodes were awake when, and what became of messages."""
+"""Links and clock of a run: which nodes were awake when, and what became of messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float64]
 
 NAMED = 30  # nodes; of more the axis counts them
 
-FATES = {"delivered": style.GREEN, "lost": style.VERMILLION, "late": style.ORANGE}
+DELIVERIES = {"delivered": style.GREEN, "lost": style.VERMILLION, "late": style.ORANGE}
 """What becomes of messages, as the columns of the tables are called, with its colour."""
 
 WORDS = {"delivered": "delivered", "lost": "lost", "late": "dropped as too late"}
@@ -65,7 +65,7 @@ def awake(result: Result, batch_sizes: Mapping[int, int]) -> tuple[Array, Array]
     return rounds, np.diff(samples, axis=1) / (np.diff(rounds) * sizes[:, None])
 
 
-def fates(result: Result) -> tuple[Array, dict[str, Array]] | None:
+def deliveries(result: Result) -> tuple[Array, dict[str, Array]] | None:
     """Return the messages of a round that were sent and that met each fate, means between two evaluations.
 
     Returns
@@ -75,12 +75,12 @@ def fates(result: Result) -> tuple[Array, dict[str, Array]] | None:
     messages : dict of str to array (T,)
         ``messages``, which are all that were sent, ``delivered``, ``lost`` and ``late``; None where links are ideal.
     """
-    if any(name not in result.network for name in ("messages", *FATES)) or not len(result.network["round"]):
+    if any(name not in result.network for name in ("messages", *DELIVERIES)) or not len(result.network["round"]):
         return None
     rounds = np.concatenate([[0.0], np.asarray(result.network["round"], dtype=np.float64)])
     counts = {
         name: np.diff(np.asarray(result.network[name], dtype=np.float64), prepend=0.0) / np.diff(rounds)
-        for name in ("messages", *FATES)
+        for name in ("messages", *DELIVERIES)
     }
     return (rounds, counts) if counts["messages"].any() else None
 
@@ -100,10 +100,10 @@ def draw_awake(axes: Axes, result: Result, rounds: Array, shares: Array) -> Quad
     return image
 
 
-def draw_fates(axes: Axes, rounds: Array, counts: Mapping[str, Array]) -> None:
+def draw_deliveries(axes: Axes, rounds: Array, counts: Mapping[str, Array]) -> None:
     """Draw what became of the messages of a round, one above the other, under a line of those sent."""
     base = np.zeros(len(rounds) - 1)
-    for name, color in FATES.items():
+    for name, color in DELIVERIES.items():
         if counts[name].any():
             top = base + counts[name]
             axes.stairs(top, rounds, baseline=base, fill=True, color=style.lighter(color, 0.35), label=WORDS[name])

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.own_code import OwnCode
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.own_code import OwnCode
 
 MAIN = "__main__"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from kernelswarm.simulations.ground.errors import Interrupted
+from kernelswarm.simulations.core.errors import Interrupted
 
 
 class Terminated(KeyboardInterrupt):

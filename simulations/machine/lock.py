@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 
 NAME = "lock"
 """The file in the folder of checkpoints."""

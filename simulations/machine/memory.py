@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 PROCESS_BYTES = 120 * 10**6
 """What an actor takes of its own, before it has learned anything, that starts as Ray starts it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kernelswarm.simulations.ground.errors import Interrupted, SimulationError
+from kernelswarm.simulations.core.errors import Interrupted, SimulationError
 from kernelswarm.simulations.machine.definitions import hidden_script, is_script, packed, unpack
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def answers(
             ours.send(definitions)
         workers.append(_Worker(process, ours))
 
-    def hand_out(worker: _Worker[Task]) -> None:
+    def scatter(worker: _Worker[Task]) -> None:
         if waiting:
             worker.place = waiting.pop()
             with suppress(BrokenPipeError, ConnectionResetError):  # it died just now: the next look at its link tells
@@ -142,11 +142,11 @@ def answers(
                     continue
                 if message == READY:
                     worker.ready = True
-                    hand_out(worker)
+                    scatter(worker)
                 else:
                     place = worker.place
                     assert place is not None
-                    hand_out(worker)
+                    scatter(worker)
                     shares[place] = 1.0
                     yield place, message
     finally:

@@ -14,10 +14,10 @@ from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
-from kernelswarm.simulations.ground import later
-from kernelswarm.simulations.ground.data_description import Variables
-from kernelswarm.simulations.ground.node_names import Name
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.lazy import found as found_lazily
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.models.temperature import probabilities
 from kernelswarm.simulations.streams.rows.frames import coded_points, points_of
 
@@ -88,7 +88,7 @@ class Model:
         return f"Model({name}, {self.loss}, model_order={self.model_order}, inputs={self.inputs}{node})"
 
     def _repr_html_(self) -> str:
-        page: str = later.found("model_page")(self)
+        page: str = found_lazily("model_page")(self)
         return page
 
     def plot(self, ax: Any = None, points: Points | None = None, targets: Any = None) -> Any:
@@ -113,7 +113,7 @@ class Model:
         InputError
             The model cannot be drawn.
         """
-        return later.found("model_plot")(self, ax, points, targets)
+        return found_lazily("model_plot")(self, ax, points, targets)
 
     @property
     def kernel(self) -> Kernel | None:

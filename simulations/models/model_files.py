@@ -26,14 +26,14 @@ from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.mixed import Mixed, ending
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.features.linear import AffineFunction
-from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.parts import build, describe
-from kernelswarm.simulations.ground.data_description import Variables
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.machine import archives
 from kernelswarm.simulations.models.model import Model
 
@@ -200,7 +200,7 @@ def _function(
         found = _checked(path, arrays, shapes)
         kernel = kernel if kernel is not None else _part(path, "kernel", description.get("kernel"))
         inputs, width = getattr(kernel, "inputs", None), found["points"].shape[1]
-        if words(kernel):
+        if automatic_keys(kernel):
             raise InputError(f"{path}: {kernel} must have a number in place of each word: write the model again")
         if inputs not in (None, width):
             raise InputError(

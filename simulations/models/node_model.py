@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.simulations.ground.data_description import DataDescription
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import Name, find_node, node_names
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import Name, find_node, node_names
 from kernelswarm.simulations.models import model_files
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.round.model_arrays import function_arrays

@@ -8,10 +8,10 @@ from typing import Any
 
 from kernelswarm.graphs.given.names import Name
 from kernelswarm.protocols.clocks.presence import JoiningClock
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.node_names import find_nodes
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import find_nodes
 
 Nodes = tuple[Name, ...]
 

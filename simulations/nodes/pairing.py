@@ -12,9 +12,9 @@ import numpy as np
 from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
 from kernelswarm.graphs.directed import renumbered
 from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, key
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import node_names
-from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.streams.contract import Source
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernelswarm.simulations.ground.data_description import Variables
+from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.streams.contract import Array, Source

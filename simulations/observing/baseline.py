@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.observing.constant import best_constant, risks_of
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.round.measure import AT_ONCE, Report

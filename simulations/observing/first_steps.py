@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.agents.learners.contract import CompressingLearner
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.parts import describe
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.round.block import AgentPlan
 
 STEPS = 64
@@ -75,9 +75,9 @@ def remedy(learner: Mapping[str, Any]) -> str:
 
     A larger step helps only where eps is a number: all other budgets grow with the step, most as fast as it.
     """
-    budget, said = learner.get("budget"), "lower learner.budget"
+    budget, texts = learner.get("budget"), "lower learner.budget"
     if budget is not None:
-        said += f" = {shown(budget)}"
+        texts += f" = {shown(budget)}"
     if isinstance(budget, Mapping) and "epsilon" in budget:
-        said += f" or raise learner.step_size = {shown(learner['step_size'])}"
-    return said
+        texts += f" or raise learner.step_size = {shown(learner['step_size'])}"
+    return texts

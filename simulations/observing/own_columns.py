@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.observing.state import State
 from kernelswarm.simulations.records.result import Columns, Table
 

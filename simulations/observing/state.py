@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.data_description import DataDescription
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import Name
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.node_model import Kept, of_node
 from kernelswarm.simulations.records.result import Table

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import tomli_w
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import leaves, nearest, plain, shown
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import leaves, nearest, plain, shown
 from kernelswarm.simulations.observing.state import State
 
 PROJECT = "kernelswarm"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelswarm.graphs.diagnostics import in_parts
-from kernelswarm.protocols.states.contract import AnyRule
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.first_steps import remedy
 from kernelswarm.simulations.round.measure import Report

@@ -8,7 +8,7 @@ from typing import cast
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 DOTS = 80
 """Dots an inch of what a notebook shows: a picture of 6 by 4 inches takes some 30 kB."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.sheet import look
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.plotting.picture import figure_of, picture
 
 if TYPE_CHECKING:

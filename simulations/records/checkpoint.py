@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.snapshot import Snapshot, leaves
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import check_depth
-from kernelswarm.simulations.ground.wording import plain, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.former_names import renewed
+from kernelswarm.simulations.core.messages import plain, shown
+from kernelswarm.simulations.core.toml_tables import check_depth
 from kernelswarm.simulations.machine import archives
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import Snapshots
@@ -249,7 +250,7 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         facts["seconds"],
         facts["wall"],
         facts["started"],
-        facts["config"],
+        renewed(facts["config"]),
         facts["folder"],
         facts["versions"],
         edges,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.simulations.ground.data_description import DataDescription
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records import checkpoint, run_folder
 from kernelswarm.simulations.records.checkpoint import Checkpoint, Damaged

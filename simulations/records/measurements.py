@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.result import Columns, Table
 from kernelswarm.simulations.records.stored_table import StoredTable, as_array, batches, checksum_line, sums_of

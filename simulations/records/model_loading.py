@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import Name
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.models import model_files
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.node_model import Kept, of_node
@@ -57,7 +57,7 @@ def load(
         from kernelswarm.simulations.records import run_folder
 
         kept = Kept(str(path), model_files.read_arrays(path / "models.npz"), run_folder.read_data(path))
-        return of_node(kept, lambda: Experiment.from_file(path / "config.toml"), node, kernel, loss)
+        return of_node(kept, lambda: Experiment.from_file(path / "config.toml", recorded=True), node, kernel, loss)
     if node is not None:
         raise InputError(f"{path} holds a single model: leave out node = {node}, or name a run's folder")
     return model_files.read(path, kernel, loss)

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from kernelswarm.simulations.core import lazy
 from kernelswarm.simulations.experiment.draws import RandomValues
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
-from kernelswarm.simulations.ground import later
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
 from kernelswarm.simulations.records.result import Result, Table
 from kernelswarm.simulations.records.series import AGAINST, Series, repeated
@@ -169,7 +169,7 @@ class Comparison:
         return "\n  ".join([*lines, *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
-        page: str = later.found("comparison_page")(self)
+        page: str = lazy.found("comparison_page")(self)
         return page
 
     @property
@@ -387,8 +387,8 @@ def run_of(cell: int, result: Result, folder: Path | None = None, failure: str =
 
 def _verdicts(runs: Sequence[Run]) -> dict[str, tuple[int, str]]:
     kinds = dict.fromkeys(kind for run in runs for kind in run.verdict)
-    said = {kind: [run.verdict[kind] for run in runs if kind in run.verdict] for kind in kinds}
-    return {kind: (len(sentences), sentences[0]) for kind, sentences in said.items()}
+    texts = {kind: [run.verdict[kind] for run in runs if kind in run.verdict] for kind in kinds}
+    return {kind: (len(sentences), sentences[0]) for kind, sentences in texts.items()}
 
 
 def _number(value: float | None) -> float:

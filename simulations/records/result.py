@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.simulations.ground import later
-from kernelswarm.simulations.ground.data_description import DataDescription
-from kernelswarm.simulations.ground.node_names import Name, node_names
-from kernelswarm.simulations.ground.wording import called
+from kernelswarm.simulations.core import lazy
+from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.messages import called
+from kernelswarm.simulations.core.node_names import Name, node_names
 from kernelswarm.simulations.records.graph_on_demand import GraphOnDemand, adjacency_of
 from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
 from kernelswarm.simulations.records.target_units import measured_in, own_error
@@ -88,11 +88,11 @@ class Result:
         reason, facts = self.summary.get("reason"), self.facts
         error = own_error(self.final, facts, ", ".join(self.data.targets.names))
         units = [*([f"rmse {error}"] if error else []), measured_in(facts, self.config, known=bool(error))]
-        said = [figures, *units, *self.verdict.values(), *([str(reason)] if reason else [])]
-        return "\n  ".join([name, *filter(None, said)])
+        texts = [figures, *units, *self.verdict.values(), *([str(reason)] if reason else [])]
+        return "\n  ".join([name, *filter(None, texts)])
 
     def _repr_html_(self) -> str:
-        page: str = later.found("result_page")(self)
+        page: str = lazy.found("result_page")(self)
         return page
 
     @property
@@ -106,7 +106,7 @@ class Result:
 
         See :class:`~kernelswarm.simulations.plotting.result_plots.ResultPlots`.
         """
-        return later.found("plots")(self)
+        return lazy.found("plots")(self)
 
     @property
     def failed(self) -> bool:

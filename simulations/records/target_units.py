@@ -55,9 +55,9 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
         ((name, deviation),) = units.items()
         beside = "" if known else f" (standard deviation {amount(deviation)})"
         return f"risk and error are shares of the variance of {name}{beside}"
-    said = [f"{amount(deviation)} of {name}" for name, deviation in list(units.items())[:LISTED]]
+    texts = [f"{amount(deviation)} of {name}" for name, deviation in list(units.items())[:LISTED]]
     more = ", ..." if len(units) > LISTED else ""
-    return f"risk and error are of standardized targets: 1 stands for {', '.join(said)}{more}"
+    return f"risk and error are of standardized targets: 1 stands for {', '.join(texts)}{more}"
 
 
 def own_error(final: Mapping[str, float | None], facts: Mapping[str, Any] | None, name: str) -> str:

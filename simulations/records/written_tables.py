@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
 
 Rules = Mapping[str, tuple[type, ...]]
 

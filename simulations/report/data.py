@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernelswarm.simulations.report import courses, learned, network, tables, words
+from kernelswarm.simulations.report import learned, learning_curves, network, summary_text, tables
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
@@ -19,12 +19,12 @@ def of_run(result: Result) -> dict[str, Any]:
     functions, unseen = learned.of_run(result)
     return {
         "kind": "run",
-        "title": words.title(result),
-        "verdict": words.verdict(result),
-        "warnings": words.warnings_of(result),
+        "title": summary_text.title(result),
+        "verdict": summary_text.verdict(result),
+        "warnings": summary_text.warnings_of(result),
         "settings": tomli_w.dumps(result.config),
         "tables": tables.of_run(result),
-        "curves": courses.of_run(result),
+        "curves": learning_curves.of_run(result),
         "network": drawn,
         "functions": functions,
         "notes": [*left, *unseen],
@@ -43,13 +43,13 @@ def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
     """
     return {
         "kind": "comparison",
-        "title": words.comparison_title(comparison),
-        "verdict": words.comparison_verdict(comparison),
+        "title": summary_text.comparison_title(comparison),
+        "verdict": summary_text.comparison_verdict(comparison),
         "warnings": [],
         "settings": settings,
         "tables": tables.of_comparison(comparison),
-        "curves": courses.of_comparison(comparison),
+        "curves": learning_curves.of_comparison(comparison),
         "network": None,
         "functions": None,
-        "notes": words.comparison_notes(comparison),
+        "notes": summary_text.comparison_notes(comparison),
     }

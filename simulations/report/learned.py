@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import functions, regions, style
 from kernelswarm.simulations.figures.learned import Learned, Reopened, rebuild, reopen
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.report.digits import COLOR, TABLE, numbers, some
 
 if TYPE_CHECKING:

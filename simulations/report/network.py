@@ -10,8 +10,8 @@ import numpy.typing as npt
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.figures.network import arranged, drawn_edges, share_delivered
 from kernelswarm.simulations.records.series import repeated
-from kernelswarm.simulations.report.courses import over_nodes
 from kernelswarm.simulations.report.digits import COLOR, MANY, finite, number, numbers, some
+from kernelswarm.simulations.report.learning_curves import over_nodes
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result, Table

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.core.messages import toml
 from kernelswarm.simulations.figures import cells, curves, sheet
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.ground.wording import toml
 from kernelswarm.simulations.plotting.picture import DOTS, picture, png
-from kernelswarm.simulations.report import words
+from kernelswarm.simulations.report import summary_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +38,8 @@ def of_result(result: Result) -> str:
             axes.legend()
         return drawn
 
-    said = [*words.verdict(result), *words.warnings_of(result)]
-    return _page(words.title(result), said, _image(draw, "risk against samples"))
+    texts = [*summary_text.verdict(result), *summary_text.warnings_of(result)]
+    return _page(summary_text.title(result), texts, _image(draw, "risk against samples"))
 
 
 def of_comparison(comparison: Comparison) -> str:
@@ -54,7 +54,7 @@ def of_comparison(comparison: Comparison) -> str:
     text = f"<pre>{html.escape(tables.as_text(comparison))}</pre>"
     count = len(comparison.cells)
     image = _image(draw, "risk of each row", height=1.0 + 0.35 * count) if count <= ROWS else ""
-    return _page(words.comparison_title(comparison), [], text + image)
+    return _page(summary_text.comparison_title(comparison), [], text + image)
 
 
 def of_model(model: Model) -> str:
@@ -79,8 +79,8 @@ def _is_drawn(model: Model) -> bool:
     return model.classes is not None or model.function.outputs == 1
 
 
-def _page(title: str, said: Sequence[str], rest: str) -> str:
-    text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in said)
+def _page(title: str, texts: Sequence[str], rest: str) -> str:
+    text = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in texts)
     return f"<div><p><b>{html.escape(title)}</b></p>{text}{rest}</div>"
 
 

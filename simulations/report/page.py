@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.comparison import compare, comparison_folder
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records import measurements, run_folder
 from kernelswarm.simulations.report import data
 

@@ -135,12 +135,12 @@ def _runs(comparison: Comparison) -> dict[str, Any]:
         run.folder.relative_to(comparison.folder).as_posix() if run.folder and comparison.folder else "" for run in runs
     ]
     columns.append({"label": "folder", "cells": folders})
-    for heading, said in (
+    for heading, texts in (
         ("verdict", ["; ".join(run.verdict.values()) for run in runs]),
         ("failed", [run.failure for run in runs]),
     ):
-        if any(said):
-            columns.append({"label": heading, "cells": said})
+        if any(texts):
+            columns.append({"label": heading, "cells": texts})
     return {"name": "runs", "title": "Runs", "columns": columns, "note": ""}
 
 

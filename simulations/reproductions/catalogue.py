@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple, cast
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import nearest, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.reproductions.contract import Reproduce
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,

@@ -39,7 +39,7 @@ STROKES = {
 
 
 @dataclass(frozen=True)
-class DensityCourse:
+class DensityCurve:
     """What a learner was like on its way, an entry for each look, and in the end.
 
     Attributes
@@ -84,7 +84,7 @@ def learned(
     generator: np.random.Generator,
     looks: int = 80,
     tell: Callable[[float], None] = lambda share: None,
-) -> DensityCourse:
+) -> DensityCurve:
     """Learn from the events ``training`` (n, 1), in a new order in each epoch, and look at the function on the way."""
     loss = learner.loss
     assert isinstance(loss, PoissonProcess)
@@ -105,7 +105,7 @@ def learned(
             rows.append((float(start + len(points)), float(function.order), fine, loss_of(loss, function, test)))
             tell((place + 1) / len(starts))
     samples, orders, densities, losses = zip(*rows, strict=True)
-    return DensityCourse(
+    return DensityCurve(
         np.array(samples), np.array(orders), np.array(densities), np.array(losses), learner.function(state)
     )
 

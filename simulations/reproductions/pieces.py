@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from kernelswarm.simulations.ground import checksums
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays, write_arrays
 from kernelswarm.simulations.machine.lock import held
@@ -169,13 +169,13 @@ def _answers(
         return
     latest = waiting[0]
 
-    def hear(shares: object) -> None:
+    def on_progress(shares: object) -> None:
         watch(latest, len(found) / len(tasks))
 
     apart = partial(_apart, function)
     with closing(
         parallel.answers(
-            apart, [tasks[name] for name in waiting], min(jobs, len(waiting)), hear, what="the reproduction"
+            apart, [tasks[name] for name in waiting], min(jobs, len(waiting)), on_progress, what="the reproduction"
         )
     ) as answers:
         for place, answer in answers:

@@ -79,7 +79,7 @@ BATCHES = {
 
 
 @dataclass
-class ErrorCourse:
+class ErrorCurve:
     """What was measured of one setting on the draws of one radius, a list entry each."""
 
     errors: list[float] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Radius:
     bayes: list[float] = field(default_factory=list)
     libsvm: list[float] = field(default_factory=list)
     vectors: list[float] = field(default_factory=list)
-    courses: dict[str, ErrorCourse] = field(default_factory=dict)
+    learning_curves: dict[str, ErrorCurve] = field(default_factory=dict)
     batches: dict[str, list[BatchFit]] = field(default_factory=dict)
 
 
@@ -120,9 +120,9 @@ def reproduce(request: Request) -> Reproduction:
         for name, fits in group.batches.items():
             arrays[f"{prefix}_{re.sub(r'[^a-z]+', '_', name.lower())}"] = np.array(fits)
         for setting in settings:
-            course = group.courses[setting.label]
-            arrays[f"{prefix}_error_{setting.key}"] = np.stack(course.error_curves)
-            arrays[f"{prefix}_order_{setting.key}"] = np.stack(course.order_curves)
+            learning_curve = group.learning_curves[setting.label]
+            arrays[f"{prefix}_error_{setting.key}"] = np.stack(learning_curve.error_curves)
+            arrays[f"{prefix}_order_{setting.key}"] = np.stack(learning_curve.order_curves)
     return Reproduction(claims, _notes(groups), {"multidist": _figure(groups, settings, samples)}, arrays)
 
 
@@ -172,12 +172,12 @@ def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int
         group.batches.setdefault(name, []).append(fit)
     for setting in settings:
         errors, orders = _run(setting, points, targets, test)
-        course = group.courses.setdefault(setting.label, ErrorCourse())
+        learning_curve = group.learning_curves.setdefault(setting.label, ErrorCurve())
         last = _places(setting, samples) > 0.95 * samples
-        course.errors.append(float(errors[last].mean()))  # "averaged over the final 5%" of the samples, table 2
-        course.orders.append(float(orders[last].mean()))
-        course.error_curves.append(errors)
-        course.order_curves.append(orders)
+        learning_curve.errors.append(float(errors[last].mean()))  # "averaged over the final 5%" of the samples, table 2
+        learning_curve.orders.append(float(orders[last].mean()))
+        learning_curve.error_curves.append(errors)
+        learning_curve.order_curves.append(orders)
 
 
 def _places(setting: Setting, samples: int) -> Array:
@@ -253,9 +253,9 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
                 float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
             )
         )
-    best = group.courses[settings[0].label].errors  # POLK at the order that the rivals are given
+    best = group.learning_curves[settings[0].label].errors  # POLK at the order that the rivals are given
     for setting in settings:
-        found = group.courses[setting.label].errors
+        found = group.learning_curves[setting.label].errors
         holds: bool | None = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
         if setting.rival:
             holds = errs_more(found, best)
@@ -263,7 +263,7 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
         claims.append(
             Claim(f"test error, {setting.label}, {group.words}", published, _percent(found), setting.words, holds)
         )
-    fine = group.courses[settings[1].label].errors
+    fine = group.learning_curves[settings[1].label].errors
     claims.append(
         Claim(
             f"test error, hinge loss, the smaller K, {group.words}",
@@ -278,8 +278,8 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
 
 def _order(setting: Setting, groups: Sequence[Radius]) -> Claim:
     """The model order, which is judged on the draws as printed: the first group."""
-    measured = [f"{_counts(group.courses[setting.label].orders)} ({group.words})" for group in groups]
-    mean = float(np.mean(groups[0].courses[setting.label].orders))
+    measured = [f"{_counts(group.learning_curves[setting.label].orders)} ({group.words})" for group in groups]
+    mean = float(np.mean(groups[0].learning_curves[setting.label].orders))
     near = abs(mean - setting.order) <= 0.25 * setting.order
     return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.words, near)
 
@@ -325,10 +325,12 @@ def _figure(groups: Sequence[Radius], settings: Sequence[Setting], samples: int)
     for setting, color, dash in looks:
         places = _places(setting, samples)
         for column, group in enumerate(groups):
-            course = group.courses[setting.label]
-            beyond = np.stack(course.error_curves) - np.array(group.libsvm)[:, None]
+            learning_curve = group.learning_curves[setting.label]
+            beyond = np.stack(learning_curve.error_curves) - np.array(group.libsvm)[:, None]
             axes[0, column].plot(places, 100.0 * beyond.mean(axis=0), color=color, linestyle=dash, label=setting.label)
-            axes[1, column].plot(places, np.stack(course.order_curves).mean(axis=0), color=color, linestyle=dash)
+            axes[1, column].plot(
+                places, np.stack(learning_curve.order_curves).mean(axis=0), color=color, linestyle=dash
+            )
     for column, group in enumerate(groups):
         axes[0, column].set_title(f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean")
         axes[0, column].axhline(0.0, color=style.BLACK, linewidth=1.0, linestyle=":", label="LIBSVM")

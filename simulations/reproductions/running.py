@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures.sheet import look
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.run_folder import check_place

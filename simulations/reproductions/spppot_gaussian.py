@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.densities import FINE, STROKES, DensityCourse, chosen_batch, learned, loss_of
+from kernelswarm.simulations.reproductions.densities import FINE, STROKES, DensityCurve, chosen_batch, learned, loss_of
 from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 1: RMSE, ISE, test loss and model order of a density, beside PMD, POLK and a batch solver."""
     draws, epochs, training = (1, EPOCHS, 3000) if request.quick else (DRAWS, EPOCHS, TRAINING)
     finals: dict[str, list[Final]] = {}
-    courses: dict[str, DensityCourse] = {}
+    learning_curves: dict[str, DensityCurve] = {}
     density = _density()
     batches = []
     learners = {**LEARNERS, **COARSE_LEARNERS}
@@ -80,9 +80,9 @@ def reproduce(request: Request) -> Reproduction:
         for place, (name, learner) in enumerate(learners.items()):
             request.tell(f"{name}, draw {draw + 1} of {draws}", (draw + place / (len(learners) + 1)) / draws)
             generator = np.random.default_rng([request.seed, draw])
-            course = learned(learner, events, test, epochs, generator)
-            courses.setdefault(name, course)
-            finals.setdefault(name, []).append(_final(course, density))
+            learning_curve = learned(learner, events, test, epochs, generator)
+            learning_curves.setdefault(name, learning_curve)
+            finals.setdefault(name, []).append(_final(learning_curve, density))
         estimate, _ = chosen_batch(LOSS, KERNEL, events)
         values = estimate.values(FINE)[:, 0]
         found = Final(
@@ -95,14 +95,18 @@ def reproduce(request: Request) -> Reproduction:
         finals.setdefault("batch", []).append(found)
         batches.append(values)
     arrays = {"x": FINE[:, 0], "density": density, "batch": batches[0]}
-    for name, course in courses.items():
+    for name, learning_curve in learning_curves.items():
         key = re.sub(r"[^\w.]+", "_", name.lower())
-        arrays |= {f"{key}_samples": course.samples, f"{key}_ise": course.squared_errors(density)}
-        arrays |= {f"{key}_loss": course.losses, f"{key}_order": course.orders, f"{key}_density": course.densities[-1]}
+        arrays |= {f"{key}_samples": learning_curve.samples, f"{key}_ise": learning_curve.squared_errors(density)}
+        arrays |= {
+            f"{key}_loss": learning_curve.losses,
+            f"{key}_order": learning_curve.orders,
+            f"{key}_density": learning_curve.densities[-1],
+        }
     return Reproduction(
         claims=_claims(finals),
         notes=_notes(finals, draws, training, epochs),
-        figures={"spppot_gaussian": _figure(courses, batches[0], finals["batch"][0], density)},
+        figures={"spppot_gaussian": _figure(learning_curves, batches[0], finals["batch"][0], density)},
         arrays=arrays,
     )
 
@@ -113,13 +117,13 @@ def _density() -> Array:
     return truth(0, FINE, 0)[:, 0]
 
 
-def _final(course: DensityCourse, density: Array) -> Final:
+def _final(learning_curve: DensityCurve, density: Array) -> Final:
     return Final(
-        course.settled(course.squared_errors(density)),
-        course.settled(course.losses),
-        course.settled(course.orders),
-        float(course.densities[-1].min()),
-        course.settled(course.densities.mean(axis=1)),
+        learning_curve.settled(learning_curve.squared_errors(density)),
+        learning_curve.settled(learning_curve.losses),
+        learning_curve.settled(learning_curve.orders),
+        float(learning_curve.densities[-1].min()),
+        learning_curve.settled(learning_curve.densities.mean(axis=1)),
     )
 
 
@@ -211,30 +215,34 @@ def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs:
     ]
 
 
-def _figure(courses: Mapping[str, DensityCourse], estimate: Array, found: Final, density: Array) -> Figure:
+def _figure(learning_curves: Mapping[str, DensityCurve], estimate: Array, found: Final, density: Array) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 6.0), layout="constrained")
     places = figure.subplots(2, 3)
     shown = ("SPPPOT constant", "SPPPOT adaptive", "PMD", "POLK")
-    named = {name: courses.get(name) or courses[f"POLK, floor {FLOORS[1]:g}"] for name in shown}
+    named = {name: learning_curves.get(name) or learning_curves[f"POLK, floor {FLOORS[1]:g}"] for name in shown}
     first, rmse, ise, loss, order, last = places.ravel()
     first.plot(FINE[:, 0], density, color=style.GREY, linewidth=4.0, alpha=0.6, label="truth")
-    for name, course in named.items():
+    for name, learning_curve in named.items():
         stroke = STROKES[name]
         look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-        first.plot(FINE[:, 0], course.densities[-1], label=name, **look)
-        errors = course.squared_errors(density)
-        rmse.semilogy(course.samples, np.sqrt(errors), **look)
-        ise.semilogy(course.samples, errors, **look)
-        loss.plot(course.samples, course.losses, **look)
-        order.plot(course.samples, course.orders, **look)
+        first.plot(FINE[:, 0], learning_curve.densities[-1], label=name, **look)
+        errors = learning_curve.squared_errors(density)
+        rmse.semilogy(learning_curve.samples, np.sqrt(errors), **look)
+        ise.semilogy(learning_curve.samples, errors, **look)
+        loss.plot(learning_curve.samples, learning_curve.losses, **look)
+        order.plot(learning_curve.samples, learning_curve.orders, **look)
     stroke = STROKES["batch"]
     look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
     first.plot(FINE[:, 0], estimate, label="batch L-BFGS", **look)
     for axes, value in ((rmse, found.ise**0.5), (ise, found.ise), (loss, found.loss)):
         axes.axhline(value, **look)
-    settled = [course.losses[len(course.losses) // 4 :] for name, course in named.items() if name != "POLK"]
+    settled = [
+        learning_curve.losses[len(learning_curve.losses) // 4 :]
+        for name, learning_curve in named.items()
+        if name != "POLK"
+    ]
     low, high = min(part.min() for part in settled), max(part.max() for part in settled)
     loss.set_ylim(min(low, found.loss) - 0.02, high + 0.5 * (high - low) + 0.02)
     order.set_ylim(0.0, None)

@@ -15,13 +15,13 @@ from kernelswarm.agents.parts.budgets import Epsilon, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
     STROKES,
-    DensityCourse,
+    DensityCurve,
     Squares,
     batch,
     chosen_batch,
@@ -70,25 +70,32 @@ def reproduce(request: Request) -> Reproduction:
     count = round(len(distances) * PUBLISHED_TEST / (PUBLISHED_TRAINING + PUBLISHED_TEST))
     test, training = distances[order[:count]], distances[order[count:]]
     epochs = PUBLISHED_EPOCHS if request.quick else round(PUBLISHED_EPOCHS * PUBLISHED_TRAINING / len(training))
-    courses: dict[str, DensityCourse] = {}
+    learning_curves: dict[str, DensityCurve] = {}
     for place, (name, learner) in enumerate(LEARNERS.items()):
         request.tell(name, place / (len(LEARNERS) + 1))
         # The paper's figure 2a is of the training loss.
-        courses[name] = learned(learner, training, training, epochs, np.random.default_rng([request.seed, 1]))
+        learning_curves[name] = learned(learner, training, training, epochs, np.random.default_rng([request.seed, 1]))
     request.tell("batch", len(LEARNERS) / (len(LEARNERS) + 1))
     estimate, ridge = chosen_batch(LOSS, KERNEL, training)
     curve = estimate.values(FINE)[:, 0]
     batch_loss = loss_of(LOSS, estimate, training)
     ridges = {ridge: batch(LOSS, KERNEL, training, ridge) for ridge in RIDGES}
     arrays = {"x": FINE[:, 0], "batch": curve}
-    for name, course in courses.items():
+    for name, learning_curve in learning_curves.items():
         key = name.lower().replace(" ", "_")
-        arrays |= {f"{key}_samples": course.samples, f"{key}_loss": course.losses, f"{key}_order": course.orders}
-        arrays[f"{key}_density"] = course.densities[-1]
-    tests = {name: loss_of(LOSS, course.function, test) for name, course in courses.items()}
+        arrays |= {
+            f"{key}_samples": learning_curve.samples,
+            f"{key}_loss": learning_curve.losses,
+            f"{key}_order": learning_curve.orders,
+        }
+        arrays[f"{key}_density"] = learning_curve.densities[-1]
+    tests = {name: loss_of(LOSS, learning_curve.function, test) for name, learning_curve in learning_curves.items()}
     tests["batch"] = loss_of(LOSS, estimate, test)
     return Reproduction(
-        claims=[*_claims(courses, curve, batch_loss, tests), *_by_ridge(courses, ridges, training, test)],
+        claims=[
+            *_claims(learning_curves, curve, batch_loss, tests),
+            *_by_ridge(learning_curves, ridges, training, test),
+        ],
         notes=[
             f"One season: {len(distances):,} shots from less than 40 feet, {len(training):,} to train and "
             f"{len(test):,} to test, where the paper has several seasons, {PUBLISHED_TRAINING:,} and "
@@ -104,7 +111,7 @@ def reproduce(request: Request) -> Reproduction:
             "the others, and no ridge smooths too little. The rows of all ridges show what the claims come to: with "
             "0.01 both hold, with 0.0001 and less neither.",
         ],
-        figures={"spppot_shots": _figure(courses, curve, batch_loss)},
+        figures={"spppot_shots": _figure(learning_curves, curve, batch_loss)},
         arrays=arrays,
     )
 
@@ -133,23 +140,29 @@ def read_distances(path: Path | None) -> Array:
 
 
 def _claims(
-    courses: Mapping[str, DensityCourse], curve: Array, batch_loss: float, tests: Mapping[str, float]
+    learning_curves: Mapping[str, DensityCurve], curve: Array, batch_loss: float, tests: Mapping[str, float]
 ) -> list[Claim]:
     claims = []
-    ends = {name: course.settled(course.losses) for name, course in courses.items()}
-    for name, course in courses.items():
+    ends = {name: learning_curve.settled(learning_curve.losses) for name, learning_curve in learning_curves.items()}
+    for name, learning_curve in learning_curves.items():
         beats = ends[name] < batch_loss if name.startswith("SPPPOT") else None
         published = "below the batch solver's after a few epochs (figure 2a)" if beats is not None else ""
         measured = f"{ends[name]:.4f}, batch {batch_loss:.4f}"
         claims.append(Claim(f"training loss, {name}", published, measured, SETTINGS[name], beats))
-        least, total = float(course.densities[-1].min()), course.settled(course.densities.mean(axis=1))
+        least, total = (
+            float(learning_curve.densities[-1].min()),
+            learning_curve.settled(learning_curve.densities.mean(axis=1)),
+        )
         measured = f"least value {least:.2g}, integral {total:.4f}"
         holds = least > 0.0 and abs(total - 1.0) < 0.05
         claims.append(Claim(f"a density, {name}", "positive, integrates to one", measured, SETTINGS[name], holds))
-        order = course.settled(course.orders)
+        order = learning_curve.settled(learning_curve.orders)
         published = "100 (figure 2c)"
         claims.append(Claim(f"model order, {name}", published, f"{order:.0f}", SETTINGS[name], abs(order - 100) <= 2))
-    gaps = {name: course.settled(course.squared_errors(curve)) for name, course in courses.items()}
+    gaps = {
+        name: learning_curve.settled(learning_curve.squared_errors(curve))
+        for name, learning_curve in learning_curves.items()
+    }
     for name in ("SPPPOT constant", "SPPPOT adaptive"):
         measured = f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}"
         claims.append(
@@ -167,15 +180,16 @@ def _claims(
 
 
 def _by_ridge(
-    courses: Mapping[str, DensityCourse], ridges: Mapping[float, Squares], training: Array, test: Array
+    learning_curves: Mapping[str, DensityCurve], ridges: Mapping[float, Squares], training: Array, test: Array
 ) -> list[Claim]:
     """Write both claims as they would be with each ridge of the batch solver."""
-    course = courses["SPPPOT constant"]
-    loss, gaps = course.settled(course.losses), {}
+    learning_curve = learning_curves["SPPPOT constant"]
+    loss, gaps = learning_curve.settled(learning_curve.losses), {}
     for ridge, estimate in ridges.items():
         curve = estimate.values(FINE)[:, 0]
         gaps[ridge] = [
-            courses[name].settled(courses[name].squared_errors(curve)) for name in ("SPPPOT constant", "PMD")
+            learning_curves[name].settled(learning_curves[name].squared_errors(curve))
+            for name in ("SPPPOT constant", "PMD")
         ]
     return [
         Claim(
@@ -189,17 +203,17 @@ def _by_ridge(
     ]
 
 
-def _figure(courses: Mapping[str, DensityCourse], curve: Array, batch_loss: float) -> Figure:
+def _figure(learning_curves: Mapping[str, DensityCurve], curve: Array, batch_loss: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")
     loss, density, order = figure.subplots(1, 3)
-    for name, course in courses.items():
+    for name, learning_curve in learning_curves.items():
         stroke = STROKES[name]
         look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-        loss.plot(course.samples, course.losses, **look)
-        density.plot(FARTHEST * FINE[:, 0], course.densities[-1] / FARTHEST, label=name, **look)
-        order.plot(course.samples, course.orders, **look)
+        loss.plot(learning_curve.samples, learning_curve.losses, **look)
+        density.plot(FARTHEST * FINE[:, 0], learning_curve.densities[-1] / FARTHEST, label=name, **look)
+        order.plot(learning_curve.samples, learning_curve.orders, **look)
     stroke = STROKES["batch"]
     look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
     loss.axhline(batch_loss, **look)

@@ -23,7 +23,7 @@ REPRODUCTIONS: dict[str, str] = {
     "survey-theory": "kernelswarm.simulations.reproductions.surveys.theory:reproduce",
     "survey-figure2": "kernelswarm.simulations.reproductions.surveys.competitors:reproduce",
     "krls-lorenz": "kernelswarm.simulations.reproductions.filters.krls_lorenz:reproduce",
-    "weather": "kernelswarm.simulations.reproductions.networks.weather:reproduce",
+    "unreliable-links": "kernelswarm.simulations.reproductions.networks.unreliable:reproduce",
     "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
     "dkla": "kernelswarm.simulations.reproductions.networks.dkla:reproduce",
 }

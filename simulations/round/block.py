@@ -8,25 +8,25 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
-from kernelswarm.agents.node.agent import Agent, loads_sent
+from kernelswarm.agents.node.agent import Agent, row_sums_sent
+from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
+from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
-from kernelswarm.agents.node.weathered import WeatheredAgent
-from kernelswarm.agents.node.weathered_stacked import WeatheredStackedAgent
-from kernelswarm.agents.node.weathered_vectors import WeatheredVectorNode
 from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated, prime
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.contract import AnyRule, StateRule
-from kernelswarm.protocols.weather.weather import Conditions
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, reports
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
-from kernelswarm.simulations.round.wire import Reader, pack, pack_copies, read_copies
+from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class AgentPlan:
 
     def begin(self) -> Any:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
-        if fulfils(self.rule, StateRule):
+        if fulfils(self.rule, ParameterRule):
             state = self.learner.init(self.inputs, self.outputs)
             assert fulfils(self.learner, FeatureLearner)
             return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
@@ -66,18 +66,18 @@ class AgentPlan:
     def build(self) -> Node:
         """Make the agent."""
         known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
-        if fulfils(self.rule, StateRule):
+        if fulfils(self.rule, ParameterRule):
             if self.conditions is None:
                 return VectorNode(*known, self.rule, *rest)
-            return WeatheredVectorNode(*known, self.rule, *rest, conditions=self.conditions)
+            return LossyVectorNode(*known, self.rule, *rest, conditions=self.conditions)
         if fulfils(self.rule, StackedRule):
             if self.conditions is None:
                 return StackedAgent(*known, self.rule, *rest)
-            return WeatheredStackedAgent(*known, self.rule, *rest, conditions=self.conditions)
+            return LossyStackedAgent(*known, self.rule, *rest, conditions=self.conditions)
         parts = (*known, cast(Rule, self.rule), *rest)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
-        return WeatheredAgent(*parts, conditions=self.conditions)
+        return LossyAgent(*parts, conditions=self.conditions)
 
 
 class Block:
@@ -111,7 +111,7 @@ class Block:
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
         first = self._agents[0]
-        self._reader = Reader(first.width, plans[0].outputs + loads_sent(plans[0].rule), self._wanted)
+        self._reader = Reader(first.width, plans[0].outputs + row_sums_sent(plans[0].rule), self._wanted)
         self._readers = (
             [Reader(*width, self._wanted) for width in first.widths] if isinstance(first, StackedAgent) else []
         )
@@ -140,7 +140,7 @@ class Block:
         if not self._messages:
             return b""
         sent = [(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary]
-        return pack_copies(sent) if self._readers else pack(sent)
+        return pack_ensemble(sent) if self._readers else pack(sent)
 
     def advance(self, *incoming: bytes) -> bytes:
         """Run one round with the other blocks' packed messages, and return this block's.
@@ -190,11 +190,11 @@ class Block:
                 done = population.run(rounds) if self._crossing.scatter(incoming) else 0
             finally:
                 if done < 0:  # it has raised: the round that failed is the next one
-                    self.done += population.lived // self._steps
+                    self.done += population.completed // self._steps
             if done:
                 return done
             self._read(incoming)
-            self._messages.update(population.dissolve())
+            self._messages.update(population.to_agents())
             self._population, self._crossing, self._compiled = None, None, False
         self._run_agents()
         return 1
@@ -214,13 +214,13 @@ class Block:
 
     def _read(self, incoming: Sequence[bytes]) -> None:
         for packed in incoming:
-            self._messages.update(read_copies(self._readers, packed) if self._readers else self._reader.read(packed))
+            self._messages.update(read_ensemble(self._readers, packed) if self._readers else self._reader.read(packed))
 
     @property
     def agents(self) -> list[Node]:
         """The block's agents, as they are now."""
         if self._population is not None:
-            self._population.settle()
+            self._population.sync()
         return self._agents
 
     def report(self, pooled: HeldOut) -> list[Report]:
@@ -246,7 +246,7 @@ class Block:
         self._begin_sums()
         if self._population is None:
             return {agent.node: take(agent) for agent in self._agents}
-        agents, drawn = self.agents, self._population.hand_out()
+        agents, drawn = self.agents, self._population.scatter()
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:

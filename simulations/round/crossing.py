@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
-from kernelswarm.agents.node.agent import loads_sent
+from kernelswarm.agents.node.agent import row_sums_sent
 from kernelswarm.agents.node.node import Outgoing
-from kernelswarm.protocols.compiling import uncounted
+from kernelswarm.protocols.compiling import njit_no_refcount
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ class Crossing:
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
         # the boundary.
         size, outputs = flight.values.shape[1:]
-        self._columns = outputs + loads_sent(population.agents[0].rule)
+        self._columns = outputs + row_sums_sent(population.agents[0].rule)
         points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
         own = np.full(values, OWN) if population.symmetric else None
         messages = []
@@ -114,8 +114,8 @@ class Crossing:
             flight.points,
             flight.values,
             flight.answers,
-            flight.loads,
-            flight.answer_loads,
+            flight.row_sums,
+            flight.answer_row_sums,
             flight.duals,
             flight.previous,
             flight.answered,
@@ -141,8 +141,8 @@ class Crossing:
             flight.points,
             flight.values,
             flight.answers,
-            flight.loads,
-            flight.answer_loads,
+            flight.row_sums,
+            flight.answer_row_sums,
             flight.sent,
             flight.previous,
             flight.answered,
@@ -195,7 +195,7 @@ class Crossing:
 # A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
 
 
-@uncounted
+@njit_no_refcount
 def _gather(
     packed: Array,
     points_at: Integers,
@@ -207,12 +207,12 @@ def _gather(
     edges: Integers,
     stamps_at: Integers,
     slots: Integers,  # how many of a node's neighbours are elsewhere
-    columns: int,  # C, and one more where loads are sent
+    columns: int,  # C, and one more where row sums are sent
     points: Array,
     values: Array,
     answers: Array,
-    loads: Array,
-    answer_loads: Array,
+    row_sums: Array,
+    answer_row_sums: Array,
     duals: Array,
     previous: Integers,
     answered: Integers,
@@ -227,13 +227,13 @@ def _gather(
                 for c in range(outputs):
                     packed[own_at[(i * size + k) * columns + c]] = values[nodes[i], k, c]
                 if columns > outputs:
-                    packed[own_at[(i * size + k) * columns + outputs]] = loads[nodes[i], k]
+                    packed[own_at[(i * size + k) * columns + outputs]] = row_sums[nodes[i], k]
     for e in range(len(reverse) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 packed[answers_at[(e * size + k) * columns + c]] = answers[reverse[e], k, c]
             if columns > outputs:
-                packed[answers_at[(e * size + k) * columns + outputs]] = answer_loads[reverse[e], k]
+                packed[answers_at[(e * size + k) * columns + outputs]] = answer_row_sums[reverse[e], k]
     for e in range(len(duals_at)):
         packed[duals_at[e]] = duals[edges[e]]
     if len(stamps_at):
@@ -245,7 +245,7 @@ def _gather(
             at, e = at + 1 + slots[i], e + slots[i]
 
 
-@uncounted
+@njit_no_refcount
 def _scatter(
     numbers: Array,
     heads: Integers,
@@ -263,8 +263,8 @@ def _scatter(
     points: Array,
     values: Array,
     answers: Array,
-    loads: Array,
-    answer_loads: Array,
+    row_sums: Array,
+    answer_row_sums: Array,
     sent: Array,
     previous: Integers,
     answered: Integers,
@@ -282,13 +282,13 @@ def _scatter(
                 for c in range(outputs):
                     values[nodes[i], k, c] = numbers[own_at[(i * size + k) * columns + c]]
                 if columns > outputs:
-                    loads[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
+                    row_sums[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
     for e in range(len(edges) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * columns + c]]
             if columns > outputs:
-                answer_loads[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
+                answer_row_sums[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
     for e in range(len(duals_at)):
         sent[reverse[e]] = numbers[duals_at[e]]
     for i in range(len(previous_at)):

@@ -6,9 +6,9 @@ from types import TracebackType
 
 from kernelswarm.agents.node.node import Node
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.experiment.naming import is_own, part_name
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import in_short
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.experiment.registry import is_own, part_name
 
 
 class Asked:

@@ -11,7 +11,7 @@ from kernelswarm.agents.functions.contract import Featured
 from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import grid_of
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.round.scores import scores
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -61,7 +61,7 @@ class Report:
         The targets of its directed edges; empty where the protocol sends nothing.
     figures : dict of str to float
         The columns of ``nodes.parquet`` beside the round and the node.
-    gaps, violation, tolerances, duals : Array
+    constraint_values, violation, tolerances, duals : Array
         One entry for each directed edge: the mean constraint value since the last report, the running sum of
         ``h - gamma``, the tolerance gamma and the dual variable mu.
     common : Array
@@ -76,7 +76,7 @@ class Report:
     node: int
     neighbors: tuple[int, ...]
     figures: dict[str, float]
-    gaps: Array
+    constraint_values: Array
     violation: Array
     tolerances: Array
     duals: Array
@@ -135,7 +135,7 @@ def _reports(
                     node,
                     agent.neighbors,
                     figures,
-                    edge.gaps,
+                    edge.constraint_values,
                     edge.violation,
                     edge.tolerances,
                     edge.duals,
@@ -179,7 +179,7 @@ def _integral(agent: Node) -> float:
 class _Edges(NamedTuple):
     """What a report says of a node's directed edges."""
 
-    gaps: Array
+    constraint_values: Array
     violation: Array
     tolerances: Array
     duals: Array
@@ -188,13 +188,13 @@ class _Edges(NamedTuple):
 def _edges(agents: Sequence[Node]) -> list[_Edges]:
     tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
     tolerances = np.concatenate([record.tolerances for record in records])
-    rounds = np.concatenate([tally.gap_rounds for tally in tallies])
+    rounds = np.concatenate([tally.constraint_rounds for tally in tallies])
     violation = np.where(np.isnan(tolerances), np.nan, np.concatenate([tally.violation for tally in tallies]))
-    gaps = np.concatenate([tally.gaps for tally in tallies])
-    gaps = np.where(rounds > 0, gaps / np.where(rounds > 0, rounds, 1), np.nan)
+    constraint_values = np.concatenate([tally.constraint_values for tally in tallies])
+    constraint_values = np.where(rounds > 0, constraint_values / np.where(rounds > 0, rounds, 1), np.nan)
     ends = np.cumsum([0, *(len(agent.neighbors) for agent in agents)]).tolist()
     return [
-        _Edges(gaps[first:last], violation[first:last], record.tolerances, record.duals)
+        _Edges(constraint_values[first:last], violation[first:last], record.tolerances, record.duals)
         for record, first, last in zip(records, ends, ends[1:], strict=False)
     ]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.simulations.experiment.naming import part_name
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.streams.contract import Source
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from kernelswarm.agents.functions.contract import Averageable
 from kernelswarm.agents.learners.contract import ValueLearner
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.links import IDEAL, Links
-from kernelswarm.simulations.experiment.naming import part_name
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.round.block import AgentPlan
 
 

@@ -1,6 +1,6 @@
 """Messages between blocks whose nodes have copies of their learner and are held in arrays: gathered and scattered.
 
-The format is that of :func:`~kernelswarm.simulations.round.wire.pack_copies`, so that either end may be a block of
+The format is that of :func:`~kernelswarm.simulations.round.wire.pack_ensemble`, so that either end may be a block of
 single agents.
 """
 
@@ -39,14 +39,14 @@ class StackedCrossing:
         self._population = population
         self._shares = readers[-1]
         self._nodes = [place for place, _ in boundary]
-        self._copies: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
+        self._ensemble: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
         agents, logs = population.agents, population.logs
         for k, each in enumerate(population.populations):
             if each.agents[0].rule.communicates:
-                self._copies.append(Crossing(each, boundary, readers[k], wanted))
+                self._ensemble.append(Crossing(each, boundary, readers[k], wanted))
                 continue
             silent = Outgoing(np.zeros((0, agents[0].width)), None, (), None)
-            self._copies.append(pack([(agents[place].node, silent, slots) for place, slots in boundary]))
+            self._ensemble.append(pack([(agents[place].node, silent, slots) for place, slots in boundary]))
         specimen = [
             (
                 agents[place].node,
@@ -58,16 +58,16 @@ class StackedCrossing:
         self._header, _ = split(pack(specimen))
 
     def gather(self) -> bytes:
-        """Return what the nodes sent last, as ``pack_copies`` writes it; nothing where nobody else hears them."""
+        """Return what the nodes sent last, as ``pack_ensemble`` writes it; nothing where nobody else hears them."""
         if not self._nodes:
             return b""
-        copies = [each if isinstance(each, bytes) else each.gather() for each in self._copies]
-        return joined([*copies, self._header + self._population.logs[self._nodes].tobytes()])
+        ensemble = [each if isinstance(each, bytes) else each.gather() for each in self._ensemble]
+        return joined([*ensemble, self._header + self._population.logs[self._nodes].tobytes()])
 
     def scatter(self, messages: Sequence[bytes]) -> bool:
         """Hand the nodes what the other blocks sent; False where some batch is not whole, and they must go on alone."""
-        parts = [parted(message, 1 + len(self._copies)) for message in messages if message]
-        for k, each in enumerate(self._copies):
+        parts = [parted(message, 1 + len(self._ensemble)) for message in messages if message]
+        for k, each in enumerate(self._ensemble):
             if not isinstance(each, bytes) and not each.scatter([part[k] for part in parts]):
                 return False
         logs, places = self._population.logs, self._population.places

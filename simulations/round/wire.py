@@ -66,13 +66,15 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     return b"".join([_header(tuple(header)), *plain])
 
 
-def pack_copies(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
+def pack_ensemble(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     """Write messages of nodes with copies, as :func:`pack`: those of each copy behind the length of all that is there
     of it."""
     if not messages:
         return b""
-    kinds = range(len(messages[0][1].copies))
-    return joined([pack([(sender, message.copies[k], places) for sender, message, places in messages]) for k in kinds])
+    kinds = range(len(messages[0][1].ensemble))
+    return joined(
+        [pack([(sender, message.ensemble[k], places) for sender, message, places in messages]) for k in kinds]
+    )
 
 
 def joined(parts: Sequence[bytes]) -> bytes:
@@ -185,12 +187,12 @@ class Reader:
         return layouts
 
 
-def read_copies(readers: Sequence[Reader], message: bytes) -> dict[int, Outgoing]:
-    """Read what :func:`pack_copies` wrote, with a reader for each kind of copy."""
+def read_ensemble(readers: Sequence[Reader], message: bytes) -> dict[int, Outgoing]:
+    """Read what :func:`pack_ensemble` wrote, with a reader for each kind of copy."""
     if not message:
         return {}
     found = [reader.read(part) for reader, part in zip(readers, parted(message, len(readers)), strict=True)]
     return {
-        sender: Outgoing(shares.points, None, (), None, copies=[part[sender] for part in found])
-        for sender, shares in found[-1].items()
+        sender: Outgoing(mixture_weights.points, None, (), None, ensemble=[part[sender] for part in found])
+        for sender, mixture_weights in found[-1].items()
     }

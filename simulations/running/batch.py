@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.batch_expansion import BatchExpansion
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.backends.serial import Named
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe

@@ -7,8 +7,8 @@ import numpy as np
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import grid_of
-from kernelswarm.simulations.experiment.naming import part_name
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
 
 AT_ONCE = 4096

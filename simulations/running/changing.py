@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from kernelswarm.protocols.weather.timetable import Timetable
+from kernelswarm.protocols.unreliable.timetable import Timetable
 
 Integers = npt.NDArray[np.int64]
 
@@ -57,12 +57,12 @@ def reach(timetable: Timetable, nodes: int, edges: Integers, rounds: int) -> Rea
         Rounds of the run.
     """
     count = max(1, min(rounds, ROUNDS, WORK // max(len(edges), 1)))
-    there = timetable.rounds(0, count, np.arange(len(edges)))
-    share = float(there.mean()) if len(edges) else 1.0
+    active = timetable.rounds(0, count, np.arange(len(edges)))
+    share = float(active.mean()) if len(edges) else 1.0
     ages = np.full(len(edges), np.inf)
     widest, known = 0.0, False
     for t in range(count):
-        ages = np.where(there[:, t], 1.0, ages + 1.0)
+        ages = np.where(active[:, t], 1.0, ages + 1.0)
         seen = np.isfinite(ages)
         ends = edges[seen].astype(np.int32)  # of longer numbers not every scipy makes a tree
         graph = csr_array((ages[seen], (ends[:, 0], ends[:, 1])), shape=(nodes, nodes))

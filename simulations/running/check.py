@@ -11,15 +11,15 @@ from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, v
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import StackedRule, shelter_of
+from kernelswarm.protocols.contract import StackedRule, requirement_of
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.states.contract import StateRule
+from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
-from kernelswarm.simulations.ground.wording import shown, some
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
@@ -90,10 +90,10 @@ def examine(experiment: Experiment) -> list[Section]:
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
-        complaints = [*([stalls] if stalls else []), *finding(network.plans).values()]
-    sections[3].lines.extend(("warning", complaint) for complaint in complaints)
-    weather = _weather(experiment, network)
-    sections += [*([weather] if weather.lines else []), _cost(experiment, network)]
+        texts = [*([stalls] if stalls else []), *finding(network.plans).values()]
+    sections[3].lines.extend(("warning", message) for message in texts)
+    section = _links_and_clock(experiment, network)
+    sections += [*([section] if section.lines else []), _cost(experiment, network)]
     return sections
 
 
@@ -238,10 +238,10 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 
 
-def _weather(experiment: Experiment, network: Network) -> Section:
+def _links_and_clock(experiment: Experiment, network: Network) -> Section:
     """Say what links and clock do on average, where they are not ideal."""
     rule, links, clock = experiment.protocol, experiment.links, experiment.clock
-    section = Section("weather")
+    section = Section("links and clock")
     travelling = network.plans[0].source
     if rule.pooled and not isinstance(travelling, TravellingSamples):
         ignored = f"ignored: {describe(rule)['name']} has one learner, to which all samples go on ideal links"
@@ -254,24 +254,24 @@ def _weather(experiment: Experiment, network: Network) -> Section:
         section.lines.append(("links", f"nothing is sent: the protocol is {describe(rule)['name']}"))
     elif not links.ideal:
         found = forecast(links, network.plans)
-        said = [f"{found.lost:.3g} of the messages lost", f"{found.delay:.3g} rounds late on average"]
+        texts = [f"{found.lost:.3g} of the messages lost", f"{found.delay:.3g} rounds late on average"]
         if found.late >= 0.0005:
-            said.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
+            texts.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
         exact, sent = message_bytes(network.plans, EXACT), message_bytes(network.plans, links.bits)
-        said.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
+        texts.append(f"{sent:.4g} bytes each" + ("" if sent == exact else f" instead of {exact:.4g}"))
         if links.trigger.threshold:
-            said.append("fewer by the trigger")
+            texts.append("fewer by the trigger")
         busy = transit(links, network.plans)
         if busy > 1:
-            said.append(f"one in {busy:,} rounds on each edge")
-        section.lines.append(("links", ", ".join(said)))
+            texts.append(f"one in {busy:,} rounds on each edge")
+        section.lines.append(("links", ", ".join(texts)))
     steady = links.ideal and clock.ideal and network.source.calendars is None
-    fragile = None if steady else shelter_of(rule)
+    fragile = None if steady else requirement_of(rule)
     if fragile is not None:
         section.lines.append(("warning", f"functions grow without bound in the long run: {fragile}"))
     found_privacy = privacy_of(links, network.plans, network.source)
     if found_privacy is not None:
-        section.lines.append(("privacy", found_privacy.words(links.delta)))
+        section.lines.append(("privacy", found_privacy.text(links.delta)))
     timetable = None if network.plans[0].conditions is None else network.plans[0].conditions.timetable
     if timetable is not None and rule.communicates:
         adjacency = network.adjacency
@@ -297,15 +297,15 @@ def _travelling(samples: TravellingSamples, network: Network) -> str:
     """Say what becomes of samples on their way to the one learner."""
     source, links = network.source, samples.conditions.links
     found = expected(links, links_of(network.adjacency.labels.tolist()), samples.conditions.transit)
-    said = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
+    texts = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
     if found.late >= 0.0005:
-        said.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
+        texts.append(f"{found.late:.3g} dropped as older than {links.max_age} rounds")
     sizes = [
         sample_bytes(source.inputs, source.targets, source.classes is not None, samples.batch_size, bits)
         for bits in (EXACT, links.bits)
     ]
-    said.append(f"{sizes[1]:.4g} bytes each" + ("" if sizes[0] == sizes[1] else f" instead of {sizes[0]:.4g}"))
-    return ", ".join(said)
+    texts.append(f"{sizes[1]:.4g} bytes each" + ("" if sizes[0] == sizes[1] else f" instead of {sizes[0]:.4g}"))
+    return ", ".join(texts)
 
 
 def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
@@ -333,7 +333,7 @@ def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> Roun
     found = vector_cost(adjacency, len(rule.members))
     for member in rule.members:
         if member.communicates:
-            assert member.form != "states"
+            assert member.form != "parameters"
             form, implicit = member.form, member.step == "implicit"
             each = round_cost(adjacency, inputs, network.outputs, sizes, form, member.sends_duals, implicit)
             found = RoundCost(found.messages, found.scalars + each.scalars)
@@ -346,12 +346,12 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     sizes = [one.batch_size for one in experiment.learners_for(adjacency.labels.tolist()).values()]
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
-    elif isinstance(rule, StateRule):
-        cost = vector_cost(adjacency, len(rule.say(network.plans[0].begin())))
+    elif isinstance(rule, ParameterRule):
+        cost = vector_cost(adjacency, len(rule.send(network.plans[0].begin())))
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:
-        assert rule.form != "states"
+        assert rule.form != "parameters"
         cost = round_cost(
             adjacency, inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
         )

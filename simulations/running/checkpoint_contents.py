@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba.core.errors import NumbaError
 
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records.checkpoint import Checkpoint
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import Network

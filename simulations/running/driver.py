@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.simulations.backends.rehearsal import compile_at_once
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.simulations.backends.cache_warmup import compile_at_once
+from kernelswarm.simulations.core.errors import Interrupted
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import Interrupted
 from kernelswarm.simulations.machine.compiling import Compilation, heard
 from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.threads import one_thread
@@ -300,8 +300,8 @@ class Driver:
             rows = self._extended(rows)
         recorder.keep(rows)
         self._timing.evaluated(self._now() - clock)
-        said = (rows["network"][name].item() for name in ("risk", "error", "model_order", "disagreement"))
-        LOG.info("round %d: risk %.4g, error %.4g, model order %.4g, disagreement %.4g", self.done, *said)
+        texts = (rows["network"][name].item() for name in ("risk", "error", "model_order", "disagreement"))
+        LOG.info("round %d: risk %.4g, error %.4g, model order %.4g, disagreement %.4g", self.done, *texts)
         self._tell("evaluating", engine)
         return self._state(rows)
 

@@ -171,7 +171,7 @@ def _privacy(network: Network) -> dict[str, Any] | None:
         return None
     each = {"sample": found.sample, "answer": found.answer}
     epsilons = {name: None if spent is None else spent.epsilon(links.delta) for name, spent in each.items()}
-    return {**epsilons, "delta": links.delta, "words": found.words(links.delta)}
+    return {**epsilons, "delta": links.delta, "": found.text(links.delta)}
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import RepackedLearner
-from kernelswarm.agents.compiled.arrays import learner_forms
+from kernelswarm.agents.arithmetic.abi import RepackedLearner
 from kernelswarm.agents.functions.expansion import Expansion
+from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.streams.contract import Source

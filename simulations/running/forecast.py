@@ -10,11 +10,11 @@ import numpy.typing as npt
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
-from kernelswarm.protocols.states.contract import StateRule
+from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.measure import BYTES
@@ -88,13 +88,13 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
-    if fulfils(rule, StateRule):
+    if fulfils(rule, ParameterRule):
         return Privacy(
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
         )
     symmetric = rule.form == "symmetric"
-    loads = symmetric and rule.step == "implicit"
-    return privacy(links, symmetric, loads, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
+    row_sums = symmetric and rule.step == "implicit"
+    return privacy(links, symmetric, row_sums, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
@@ -145,8 +145,8 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False) -> list
     found: list[float] = []
     for plan in plans:
         rule, own = plan.rule, plan.learner.batch_size
-        if fulfils(rule, StateRule):
-            length = len(rule.say(plan.begin()))
+        if fulfils(rule, ParameterRule):
+            length = len(rule.send(plan.begin()))
             found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
         if fulfils(rule, StackedRule):

@@ -18,16 +18,16 @@ from kernelswarm.graphs.schedules.fixed_schedules import Sequence
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.contract import StateRule
-from kernelswarm.protocols.weather.timetable import Timetable
-from kernelswarm.protocols.weather.weather import Conditions
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.unreliable.realization import Conditions
+from kernelswarm.protocols.unreliable.timetable import Timetable
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.node_names import node_names
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import part_name
 from kernelswarm.simulations.experiment.parts import build, describe
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.node_names import node_names
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
@@ -36,9 +36,9 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
-from kernelswarm.simulations.running.fitting import resolved
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
+from kernelswarm.simulations.running.resolving import resolved
 from kernelswarm.simulations.streams.calendars import absences
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.pooled import PooledSource, members
@@ -148,7 +148,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     shared: dict[object, tuple[Any, ...]] = {}
     pooled = rule.pooled
     sizes = [size if pooled else learners[label].batch_size for label in labels]
-    conditions, ends = weather(experiment, adjacency), []
+    conditions, ends = link_conditions(experiment, adjacency), []
     if source.lengths is not None:
         ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
     if source.calendars is not None and rule.offline is None:
@@ -211,7 +211,7 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
         return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
 
 
-def weather(experiment: Experiment, adjacency: Adjacency) -> Conditions:
+def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
     """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
 
     Raises
@@ -219,7 +219,7 @@ def weather(experiment: Experiment, adjacency: Adjacency) -> Conditions:
     InputError
         The network is none that the schedule can switch.
     """
-    first, second = generator(experiment.seed, Role.WEATHER).integers(2**32, size=2).tolist()
+    first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
     timetable = None
     if not experiment.schedule.constant:
         schedule = experiment.schedule
@@ -327,7 +327,7 @@ def _refuse_other_learners(plans: Listed[AgentPlan]) -> None:
     name = part_name(rule)
     if fulfils(rule, StackedRule):
         refuse_unstackable(plans)
-    if not fulfils(rule, StateRule):
+    if not fulfils(rule, ParameterRule):
         return
     first = plans[0]
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
@@ -367,7 +367,7 @@ def _refuse_instability(plan: AgentPlan) -> None:
     if rule.step != "explicit" or learner.gain is None or not fulfils(scheduled, ScheduledLearner):
         return
     stiffness = 0.0
-    if not (fulfils(rule, StateRule) or fulfils(rule, StackedRule)):
+    if not (fulfils(rule, ParameterRule) or fulfils(rule, StackedRule)):
         with Asked("protocol", rule):
             stiffness = coupling_curvature(cast(Rule, rule), links, degree, plan.outputs)
     curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
@@ -387,4 +387,4 @@ def coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> 
     """Return the curvature of a rule's coupling at a node's own samples before the first round."""
     if not degree:
         return 0.0
-    return float(rule.couple(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())
+    return float(rule.coupling_gradient(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.states.contract import AnyRule
-from kernelswarm.simulations.ground.data_description import Labels
+from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns
@@ -126,7 +126,7 @@ class Recorder:
             "round": np.full(sum(degrees), round),
             "source": np.repeat([report.node for report in reports], degrees),
             "target": np.array([other for report in reports for other in report.neighbors]),
-            "constraint": np.concatenate([report.gaps for report in reports]),
+            "constraint": np.concatenate([report.constraint_values for report in reports]),
             "tolerance": np.concatenate([report.tolerances for report in reports]),
             "dual": np.concatenate([report.duals for report in reports]),
             "violation": np.concatenate([report.violation for report in reports]),

@@ -12,10 +12,10 @@ from kernelswarm.agents.learners.contract import ValueLearner
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.clocks.presence import JoiningClock, forgets
-from kernelswarm.protocols.ground.fulfilling import fulfils
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import batch_expansion
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.seeding import Role, generator
 from kernelswarm.simulations.records.result import Table
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.running.batch import AT_ONCE, collect, rows_until

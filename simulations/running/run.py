@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelswarm.graphs.files import read_graph
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.former_names import renewed
+from kernelswarm.simulations.core.messages import listed, plain, shown
+from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.experiment.data_files import digests, refuse_changed
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
-from kernelswarm.simulations.experiment.naming import listed_parts_only, may_import, names_code
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.toml_tables import NotTOML, parse
-from kernelswarm.simulations.ground.wording import listed, plain, shown
+from kernelswarm.simulations.experiment.registry import listed_parts_only, may_import, names_code
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.observing.own_columns import Callback
@@ -242,7 +243,7 @@ def _left(checkpoints: Checkpoints) -> str:
 
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     """Return the experiment of a run folder with some changes."""
-    experiment = Experiment.from_file(folder / "config.toml", changes)
+    experiment = Experiment.from_file(folder / "config.toml", changes, recorded=True)
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
     # It was given as a graph, and is described as one again; older runs say no format.
@@ -257,7 +258,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
 def _config(folder: Path) -> dict[str, Any]:
     """Read the tables of a run folder's experiment; none where it is no TOML, which its reader refuses."""
     try:
-        return parse((folder / "config.toml").read_text(encoding="utf-8"))
+        return renewed(parse((folder / "config.toml").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, NotTOML):
         return {}
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.notebook import watched
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.observing.own_columns import Callback, CallbackError, OwnColumns
 from kernelswarm.simulations.observing.progress import Progress as Progress
 from kernelswarm.simulations.observing.state import State

@@ -14,10 +14,10 @@ from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.comparison.comparison_folder import write_experiment
 from kernelswarm.simulations.comparison.origins import identified, origins
+from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.messages import leaves, nearest, plain, shown
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
-from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
-from kernelswarm.simulations.ground.wording import leaves, nearest, plain, shown
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records.run_folder import check_place
@@ -200,7 +200,7 @@ def _asked_for(answer: Trial | _Unknown) -> Trial:
 def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None) -> Trial | _Unknown:
     by, seeds, proposal = attempt.by, attempt.seeds, attempt.proposal
     rows: list[Mapping[str, float]] = []
-    course: dict[int, float] = {}
+    learning_curve: dict[int, float] = {}
     try:
         for seed in range(attempt.experiment.seed, attempt.experiment.seed + seeds):
             row: Mapping[str, float] = {}
@@ -213,18 +213,18 @@ def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None)
                             f"by = {shown(by)} is not measured{nearest(by, row)} (measured: {', '.join(row)})"
                         )
                     if not rows and state.round < built.rounds and math.isfinite(row[by]):
-                        course[state.round] = row[by]
-                        if attempt.judge.hopeless(course):
-                            return Trial(proposal, _finite(row), course=course)
+                        learning_curve[state.round] = row[by]
+                        if attempt.judge.hopeless(learning_curve):
+                            return Trial(proposal, _finite(row), learning_curve=learning_curve)
             rows.append(row)
     except Interrupted:
         raise
     except (InputError, SimulationError) as error:  # a refused combination, or one that diverges
-        return Trial(proposal, failure=str(error), course=course)
+        return Trial(proposal, failure=str(error), learning_curve=learning_curve)
     figures = {name: sum(row[name] for row in rows) / seeds for name in rows[0]}
     if not math.isfinite(figures[by]):
-        return Trial(proposal, _finite(figures), failure=f"its {by} is {figures[by]}", course=course)
-    return Trial(proposal, _finite(figures), figures[by], course=course)
+        return Trial(proposal, _finite(figures), failure=f"its {by} is {figures[by]}", learning_curve=learning_curve)
+    return Trial(proposal, _finite(figures), figures[by], learning_curve=learning_curve)
 
 
 class _Unknown(InputError):

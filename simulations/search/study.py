@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.search.space import Proposal, Space
 
 DATABASE = "trials.db"
@@ -29,7 +29,7 @@ class Trial:
         The figure that is to be small; None where the trial was given up or failed.
     failure : str
         Why it failed; empty where it did not.
-    course : dict of int to float
+    learning_curve : dict of int to float
         The figure that is to be small after the rounds before the last, of the first seed.
     """
 
@@ -37,13 +37,13 @@ class Trial:
     figures: Mapping[str, float] = field(default_factory=dict)
     value: float | None = None
     failure: str = ""
-    course: Mapping[int, float] = field(default_factory=dict)
+    learning_curve: Mapping[int, float] = field(default_factory=dict)
 
 
 class Judge(Protocol):
     """What gives trials up; it can travel to another process."""
 
-    def hopeless(self, course: Mapping[int, float]) -> bool:
+    def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
         """Tell from a trial's figures after some rounds whether to give it up."""
         ...
 
@@ -172,7 +172,7 @@ class OptunaStudy:
                 params=dict(trial.proposal),
                 distributions=self._distributions(),
                 user_attrs={"place": place, "figures": dict(trial.figures), "failure": trial.failure},
-                intermediate_values=dict(trial.course),
+                intermediate_values=dict(trial.learning_curve),
             )
         )
 
@@ -189,14 +189,16 @@ class MedianJudge:
     def __init__(self, before: list[Any] | None) -> None:
         self._before = before
 
-    def hopeless(self, course: Mapping[int, float]) -> bool:
+    def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
         """Tell from a trial's figures after some rounds whether to give it up."""
         if self._before is None:
             return False
         library = optuna()
         study = library.create_study()
         study.add_trials(self._before)
-        trial = library.trial.create_trial(state=library.trial.TrialState.RUNNING, intermediate_values=dict(course))
+        trial = library.trial.create_trial(
+            state=library.trial.TrialState.RUNNING, intermediate_values=dict(learning_curve)
+        )
         return bool(library.pruners.MedianPruner().prune(study, trial))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from kernelswarm.protocols.weather.absences import Absences
+    from kernelswarm.protocols.unreliable.absences import Absences
 
 Integers = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ def absences(
         The rounds that are asked for.
     """
     # What only reads data has no use for compiled functions.
-    from kernelswarm.protocols.weather.absences import Absences
+    from kernelswarm.protocols.unreliable.absences import Absences
 
     found, ends = [], []
     for calendar, size in zip(calendars, batch_sizes, strict=True):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.data_description import DataDescription
+from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.streams.calendars import Calendar
 
 Array = npt.NDArray[np.float64]

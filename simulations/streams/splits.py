@@ -9,8 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.seeding import Role, generator
-from kernelswarm.simulations.ground.wording import listed, nearest, shown
+from kernelswarm.simulations.core.messages import listed, nearest, shown
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array
 
 #: iid: all nodes see one distribution. label_skew: class probabilities differ. patches: every node sees its own region

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.core.callbacks import called
 from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.ground.callbacks import called
 from kernelswarm.protocols.links.distortion import EXACT, distort
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.links.noises import QUANTILE
-from kernelswarm.protocols.weather.weather import LOST, Conditions, Weather, keys_of
+from kernelswarm.protocols.unreliable.realization import LOST, Conditions, Realization, keys_of
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.pooled import pool
 
@@ -89,11 +89,11 @@ class TravellingSamples:
         # The keys of the links' losses are those of (CENTRE, node); numbers are distorted by others.
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
-        self._ahead: Weather | None = self._weather()  # which refuses links that need what there is not
+        self._ahead: Realization | None = self._realization()  # which refuses links that need what there is not
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the weather out: its arrays change, and what travels between processes may arrive read-only."""
+        """Leave the realization out: its arrays change, and what travels between processes may arrive read-only."""
         return {**self.__dict__, "_ahead": None}
 
     def draw(self, count: int) -> tuple[Array, Array]:
@@ -121,19 +121,19 @@ class TravellingSamples:
 
     def traffic(self, rounds: int) -> Traffic:
         """Count what was sent in the first ``rounds`` rounds, and what had become of it then."""
-        weather, links = self._weather(), self._conditions.links
+        realization, links = self._realization(), self._conditions.links
         nodes, size = len(self._labels), self.batch_size
         left = np.full(nodes, np.iinfo(np.int64).max) if self._lengths is None else np.array(self._lengths)
         counts, samples = np.zeros(4, dtype=np.int64), 0
         for now in range(rounds):
-            place = weather.look(now)
-            awake = weather.awake[:, place]
+            place = realization.look(now)
+            awake = realization.awake[:, place]
             drawn = np.where(awake, np.minimum(size, left), 0)
             left = left - drawn
-            sent = awake & weather.there[:, place] & (drawn > 0)
-            fates = weather.fates[sent, place]
-            lost, late = fates == LOST, fates > links.max_age
-            arrived = ~lost & ~late & (now + fates < rounds)
+            sent = awake & realization.active[:, place] & (drawn > 0)
+            deliveries = realization.deliveries[sent, place]
+            lost, late = deliveries == LOST, deliveries > links.max_age
+            arrived = ~lost & ~late & (now + deliveries < rounds)
             counts += [sent.sum(), arrived.sum(), lost.sum(), late.sum()]
             samples += int(drawn[sent].sum())
         sent_, delivered, lost_, late_ = counts.tolist()
@@ -148,8 +148,8 @@ class TravellingSamples:
     def _bytes(self, bits: int) -> float:
         return sample_bytes(self._width, self._columns, self._classes, self.batch_size, bits)
 
-    def _weather(self) -> Weather:
-        return Weather(self._conditions, self._labels, links_of(self._labels.tolist()))
+    def _realization(self) -> Realization:
+        return Realization(self._conditions, self._labels, links_of(self._labels.tolist()))
 
     def _begin(self) -> None:
         self._asked = 0
@@ -172,14 +172,14 @@ class TravellingSamples:
     def _send(self, now: int) -> None:
         """Let every node that is awake draw and send."""
         if self._ahead is None:
-            self._ahead = self._weather()
+            self._ahead = self._realization()
         place = self._ahead.look(now)
         for i in np.flatnonzero(self._ahead.awake[:, place]).tolist():
             points, targets = self.sources[i].draw(self.batch_size)
-            fate = int(self._ahead.fates[i, place])
-            known = fate != LOST and fate <= self._conditions.links.max_age
-            if known and self._ahead.there[i, place] and len(points):
-                self._waiting[i].append((now + fate, now, *self._distorted(i, points, targets, now)))
+            delivery = int(self._ahead.deliveries[i, place])
+            known = delivery != LOST and delivery <= self._conditions.links.max_age
+            if known and self._ahead.active[i, place] and len(points):
+                self._waiting[i].append((now + delivery, now, *self._distorted(i, points, targets, now)))
 
     def _distorted(self, i: int, points: Array, targets: Array, now: int) -> tuple[Array, Array]:
         links, (first, second) = self._conditions.links, self._keys[i]

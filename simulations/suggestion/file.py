@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.rewriting import rewritten
 from kernelswarm.simulations.experiment.variation import read_compare
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
 
 

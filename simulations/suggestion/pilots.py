@@ -9,8 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
-from kernelswarm.simulations.ground.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.running.simulation import simulate
@@ -123,10 +123,10 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
             watch(len(found) / len(pilots))
         return [found[place] for place in range(len(pilots))]
 
-    def hear(shares: Sequence[float]) -> None:
+    def on_progress(shares: Sequence[float]) -> None:
         watch(len(found) / len(pilots))
 
-    with closing(parallel.answers(run, pilots, jobs, hear, what="suggest's pilots")) as answers:
+    with closing(parallel.answers(run, pilots, jobs, on_progress, what="suggest's pilots")) as answers:
         for place, answer in answers:
             found[place] = failed(answer.cause) if isinstance(answer, parallel.Lost) else answer
     return [found[place] for place in range(len(pilots))]

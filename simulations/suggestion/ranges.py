@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 
 BANDWIDTHS = (0.3, 2.5)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
 from kernelswarm.simulations.streams.pooled import members
 from kernelswarm.simulations.streams.rows.finite import FiniteSource

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import toml
+from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.notebook import watched
-from kernelswarm.simulations.ground.wording import toml
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.suggestion.candidates import candidates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import DESCEND, SLOPES
+from kernelswarm.agents.arithmetic.abi import DESCEND, SLOPES
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (

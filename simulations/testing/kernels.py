@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from kernelswarm.agents.arithmetic.abi import DIAGONAL, KERNEL
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.arithmetic.signatures import DIAGONAL, KERNEL
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (

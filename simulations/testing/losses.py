@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import LOSS_DERIVATIVES, LOSS_VALUES
+from kernelswarm.agents.arithmetic.abi import LOSS_DERIVATIVES, LOSS_VALUES
 from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
 from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.protocols.first_class import ready

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import MIRROR
+from kernelswarm.agents.arithmetic.abi import MIRROR
 from kernelswarm.agents.parts.mirror_maps import MirrorMap
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (

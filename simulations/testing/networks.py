@@ -19,7 +19,7 @@ LEARNER = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name":
 FEATURES = {**LEARNER, "name": "random_features", "features": 12}
 MIXTURE = {**FEATURES, "name": "raker", "factors": [0.5, 2.0]}
 
-LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "last"}
+LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "on_missing": "repeat"}
 
 
 def small_network(learner: object, protocol: object, stream: object) -> Experiment:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.simulations.experiment.naming import refuse_other_kind
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import refuse_other_kind
 
 Array = npt.NDArray[np.float64]
 
@@ -71,9 +71,9 @@ def checked(kind: str, part: Any) -> Iterator[None]:
     if isinstance(part, type):
         raise InputError(f"{kind} = {part.__name__} is a class: hand over a part of it, {part.__name__}()")
     refuse_other_kind(kind, part, kind)
-    if kind not in ON_NETWORKS and (words := getattr(part, "words", ())):
+    if kind not in ON_NETWORKS and (words := getattr(part, "automatic", ())):
         raise InputError(
-            f"{kind} = {part!r} holds words in place of numbers ({', '.join(words)}): check what fitted(sample) returns"
+            f"{kind} = {part!r} holds words for numbers ({', '.join(words)}): check what resolved(sample) returns"
         )
     frozen: Any = getattr(type(part), "__dataclass_params__", None)
     require(

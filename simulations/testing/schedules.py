@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import BOUND, NEXT_BUDGET
+from kernelswarm.agents.arithmetic.abi import BOUND, NEXT_BUDGET
 from kernelswarm.agents.parts.budgets import Budget
 from kernelswarm.agents.parts.schedules import Schedule, step_sizes
 from kernelswarm.protocols.first_class import ready

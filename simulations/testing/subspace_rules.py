@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kernelswarm.agents.arithmetic.signatures import CENSOR, SUBSPACE_STEP
+from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP
 from kernelswarm.agents.parts.subspace_rules import Censoring, SubspaceStep
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.simulations.testing.properties import (

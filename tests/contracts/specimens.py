@@ -38,21 +38,21 @@ from kernelswarm.protocols.batch import Batch
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
+from kernelswarm.protocols.parameters.ditto import Ditto
+from kernelswarm.protocols.parameters.dkla import Dkla
+from kernelswarm.protocols.parameters.domkl import Domkl
+from kernelswarm.protocols.parameters.drfgp import Drfgp
+from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
+from kernelswarm.protocols.parameters.mocha import Mocha
+from kernelswarm.protocols.parameters.multitask import Multitask
+from kernelswarm.protocols.parameters.odkla import Odkla
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.states.diffusion import Diffusion
-from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
-from kernelswarm.protocols.states.ditto import Ditto
-from kernelswarm.protocols.states.dkla import Dkla
-from kernelswarm.protocols.states.domkl import Domkl
-from kernelswarm.protocols.states.drfgp import Drfgp
-from kernelswarm.protocols.states.gradient_tracking import GradientTracking
-from kernelswarm.protocols.states.mocha import Mocha
-from kernelswarm.protocols.states.multitask import Multitask
-from kernelswarm.protocols.states.odkla import Odkla
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.parts import build, part_name

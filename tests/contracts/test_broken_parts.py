@@ -17,7 +17,7 @@ import pytest
 from numba import njit
 
 from kernelswarm import InputError, testing
-from kernelswarm.agents.arithmetic.signatures import CompiledKernel
+from kernelswarm.agents.arithmetic.abi import CompiledKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.dispersions import ConditionalValueAtRisk, Variance
@@ -38,8 +38,8 @@ from kernelswarm.protocols.distances import Squared as SquaredDistance
 from kernelswarm.protocols.links.delays import Between
 from kernelswarm.protocols.links.losses import Bursts
 from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
+from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.states.diffusion import Diffusion
 from kernelswarm.protocols.tolerances import Adaptive
 from kernelswarm.protocols.tolerances import Constant as ConstantTolerance
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
@@ -95,18 +95,18 @@ def sigmoid(self: Any, points: Any, centers: Any) -> Any:
     return np.tanh(1.0 - points @ centers.T)
 
 
-def heard_in_place(self: Diffusion, state: Any, heard: Any, samples: Any) -> Any:
+def received_in_place(self: Diffusion, state: Any, received: Any, samples: Any) -> Any:
     state.other[0] += 1.0
     return state
 
 
-def advance_in_place(self: Any, links: Any, gaps: Any, excess: Any, eta: float, round: int) -> Any:
-    links += gaps
+def advance_in_place(self: Any, links: Any, constraint_values: Any, excess_loss: Any, eta: float, round: int) -> Any:
+    links += constraint_values
     return links
 
 
-def next_in_place(self: Any, state: Any, excess: Any, curvature: float, round: int) -> Any:
-    np.copyto(state.values, np.abs(excess))
+def next_in_place(self: Any, state: Any, excess_loss: Any, curvature: float, round: int) -> Any:
+    np.copyto(state.values, np.abs(excess_loss))
     return state
 
 
@@ -334,16 +334,20 @@ BROKEN = {
     "protocol": [
         (
             broken(
-                Consensus, couple=lambda self, links, own, answers: (0.1 + 0.0 * answers, np.zeros(answers.shape[:2]))
+                Consensus,
+                coupling_gradient=lambda self, links, own, answers: (0.1 + 0.0 * answers, np.zeros(answers.shape[:2])),
             )(0.3),
             "there is no coupling where neighbours agree",
         ),
         (
             broken(
                 Consensus,
-                couple=lambda self, *told: (Consensus.couple(self, *told)[0], np.full(told[2].shape[:2], 0.2)),
+                coupling_gradient=lambda self, *told: (
+                    Consensus.coupling_gradient(self, *told)[0],
+                    np.full(told[2].shape[:2], 0.2),
+                ),
             )(0.3),
-            "the curvatures of couple bound its pull",
+            "the curvatures of coupling_gradient bound its pull",
         ),
         (broken(Consensus, advance=advance_in_place)(0.3), "advance leaves the links it is given as they are"),
         (broken(Proximity, duals=lambda self, links: None)(), "a protocol that sends dual variables has them"),
@@ -352,14 +356,16 @@ BROKEN = {
             "weights change when the neighbours have been heard",
         ),
         (
-            broken(Diffusion, say=lambda self, state: np.append(state.other, np.zeros(int(np.any(state.weights)))))(),
+            broken(Diffusion, send=lambda self, state: np.append(state.other, np.zeros(int(np.any(state.weights)))))(),
             "what is said in every round",
         ),
-        (broken(Diffusion, hear=heard_in_place)(), "hear.* leaves the state that it is given as it is"),
+        (broken(Diffusion, receive=received_in_place)(), "receive.* leaves the state that it is given as it is"),
         (
             broken(
                 Diffusion,
-                hear=lambda self, state, heard, samples: state._replace(weights=np.full_like(state.weights, np.nan)),
+                receive=lambda self, state, received, samples: state._replace(
+                    weights=np.full_like(state.weights, np.nan)
+                ),
             )(),
             "weights are finite",
         ),
@@ -405,7 +411,7 @@ def test_what_is_broken_is_named(kind: str, part: Any, sentence: str) -> None:
 
 
 def test_words_that_become_other_numbers_each_time_are_named() -> None:
-    fickle = broken(Auto, fitted=lambda self, sample: Constant(0.1 + next(CALLS) / 1e9))()
+    fickle = broken(Auto, resolved=lambda self, sample: Constant(0.1 + next(CALLS) / 1e9))()
     learner = Polk(kernel=Gaussian(0.4), step_size=fickle, batch_size=2, budget=Epsilon(0.01))
     with pytest.raises(AssertionError, match="the same data give the same numbers in place of words"):
         testing.check_learner(learner)
@@ -416,9 +422,9 @@ def test_words_that_become_other_numbers_each_time_are_named() -> None:
     [
         (testing.check_loss, Gaussian(0.3), 'loss = "gaussian" is no loss: it has no method outputs, values'),
         (testing.check_kernel, Gaussian, "kernel = Gaussian is a class: hand over a part of it, Gaussian()"),
-        (testing.check_schedule, Auto(), "holds words in place of numbers"),
+        (testing.check_schedule, Auto(), "holds words for numbers"),
     ],
-    ids=["other kind", "class", "words"],
+    ids=["other kind", "class", "automatic"],
 )
 def test_what_is_no_part_of_the_kind_is_refused(check: Any, part: Any, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

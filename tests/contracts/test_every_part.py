@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kernelswarm import testing
-from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import part_name
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.testing import networks
 from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
 

@@ -15,11 +15,11 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures.model_plot import plot_model
 from kernelswarm.simulations.figures.plots import draw
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.model_files import save
 from kernelswarm.simulations.records.model_loading import load
@@ -242,7 +242,7 @@ def test_refused_input_is_named_by_its_key(change: dict[str, object], message: s
 
 
 def test_an_unbounded_learner_that_diverges_is_stopped() -> None:
-    from kernelswarm.simulations.ground.errors import SimulationError
+    from kernelswarm.simulations.core.errors import SimulationError
 
     with pytest.raises(SimulationError, match=r"diverged in round \d+: its values reached .*: lower learner.step_size"):
         simulate(experiment("linear", {"name": "isolated", "step": "explicit"}, learner={"step_size": 3.0}))

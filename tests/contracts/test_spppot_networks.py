@@ -8,9 +8,9 @@ import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures.plots import draw
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.models.model_files import save
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read, write

@@ -15,7 +15,7 @@ from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.graphs.directed import ASKS, is_directed
 from kernelswarm.graphs.random_families import RandomGeometric
 from kernelswarm.graphs.validation import as_network, validate
-from kernelswarm.simulations.experiment.naming import find, names
+from kernelswarm.simulations.experiment.registry import find, names
 from kernelswarm.simulations.records.graphml import graphml
 
 FAMILIES = [name for name in names("topology") if name != "file"]

@@ -11,7 +11,7 @@ from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.spectrum import LARGEST_NODES, tractable
 from kernelswarm.graphs.validation import validate
-from kernelswarm.simulations.experiment.naming import find, names
+from kernelswarm.simulations.experiment.registry import find, names
 
 FAMILIES = [name for name in names("topology") if name != "file"]
 

@@ -73,11 +73,11 @@ class Brittle(Consensus):
             WAYS[self.way]()
         return _Strengths(super().init(neighborhood), neighborhood.node)
 
-    def couple(self, links: Any, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: Any, own: Array, answers: Array) -> Pull:
         """Pull as consensus does."""
-        return super().couple(links.values, own, answers)
+        return super().coupling_gradient(links.values, own, answers)
 
-    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
+    def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
         """Fail in the round that is asked for."""
         if links.node == self.node and round == self.at:
             WAYS[self.way]()

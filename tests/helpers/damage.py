@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from kernelswarm.simulations.experiment.naming import PARTS
+from kernelswarm.simulations.experiment.registry import PARTS
 
 Arrays = dict[str, npt.NDArray[Any]]
 

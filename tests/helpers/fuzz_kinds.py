@@ -21,11 +21,11 @@ import tomli_w
 from hypothesis import strategies as st
 
 from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground import checksums
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
-from kernelswarm.simulations.ground.toml_tables import parse
-from kernelswarm.simulations.ground.wording import shown
 from kernelswarm.simulations.machine.archives import read_arrays
 from kernelswarm.simulations.models.model_files import save
 from kernelswarm.simulations.records import checkpoint

@@ -43,13 +43,13 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
             s = strength(i, j)
             together += s
             if implicit:
-                s = limited(s, loads(nodes, batches, i, j, points, eta, symmetric), size)
+                s = limited(s, row_sums(nodes, batches, i, j, points, eta, symmetric), size)
             moves[0] = points, moves[0][1] - eta / size * np.reshape(s, (-1, 1)) * (values - nodes[j].values(points))
         if symmetric:
             for j in node.duals:
                 theirs, s = batches[j][0], strength(j, i)
                 if implicit:
-                    s = limited(s, loads(nodes, batches, i, j, theirs, eta, symmetric), size)
+                    s = limited(s, row_sums(nodes, batches, i, j, theirs, eta, symmetric), size)
                 apart = node.values(theirs) - nodes[j].values(theirs)
                 moves.append((theirs, -eta / size * np.reshape(s, (-1, 1)) * apart))
         x = np.concatenate([entry[0] for entry in moves])
@@ -67,17 +67,17 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
             values = np.linalg.solve(np.eye(len(points)) + 2.0 * rate * gram, reached + 2.0 * rate * gram @ targets)
         weights[: len(points)] -= rate * 2.0 * (values - targets)
         steps[i] = (x, weights, share)
-    gaps = {
+    constraint_values = {
         (i, j): float(np.mean(np.sum((node.values(batches[i][0]) - nodes[j].values(batches[i][0])) ** 2, axis=1)))
         for i, node in nodes.items()
         for j in node.duals
     }
     for i, (x, weights, share) in steps.items():
         nodes[i].add(x, weights, 1.0 - eta * share * regularization if len(x) else 1.0)
-    return gaps
+    return constraint_values
 
 
-def loads(nodes, batches, i, j, points, eta, symmetric):
+def row_sums(nodes, batches, i, j, points, eta, symmetric):
     """Compute eta times the row sums of all pairs' inner products at the points of edge (i, j), for both its ends.
 
     A one-sided node only knows its own pairs, and counts them twice.
@@ -92,9 +92,9 @@ def loads(nodes, batches, i, j, points, eta, symmetric):
     return eta * (row_sum(i) + (row_sum(j) if symmetric else row_sum(i)))
 
 
-def limited(strength, loads, size):
+def limited(strength, row_sums, size):
     """Compute ``min(c, b / E)`` for each point."""
-    return np.minimum(strength, size / np.maximum(loads, 1e-300))
+    return np.minimum(strength, size / np.maximum(row_sums, 1e-300))
 
 
 def own_part(rate, gain, reach, curvature, coupling, order, samples):

@@ -98,14 +98,16 @@ class PlainConsensus(Consensus):
     def init(self, neighborhood: Neighborhood) -> Strengths:
         return Strengths(neighborhood.node, tuple(0.2 + 0.01 * j for j in range(len(neighborhood.neighbors))))
 
-    def couple(self, links: Strengths, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: Strengths, own: Array, answers: Array) -> Pull:
         pulls = np.array(links.values)[:, np.newaxis, np.newaxis] * (own - answers)
         return Pull(shaken(pulls), np.repeat(links.values, len(own)).reshape(answers.shape[:2]))
 
-    def couple_back(self, links: Strengths, neighbor: int, mine: Array, theirs: Array, dual: float) -> Pull:
+    def coupling_gradient_at_neighbor(
+        self, links: Strengths, neighbor: int, mine: Array, theirs: Array, dual: float
+    ) -> Pull:
         return Pull(shaken(links.values[neighbor] * (mine - theirs)), np.full(len(mine), links.values[neighbor]))
 
-    def gaps(self, own: Array, answers: Array) -> Array:
+    def constraint_values(self, own: Array, answers: Array) -> Array:
         return np.array([np.abs(own - answer).mean() for answer in answers])
 
     def advance(self, links: Strengths, gaps: Array, excess: Array | None, eta: float, round: int) -> Strengths:

@@ -30,7 +30,7 @@ def reproduce(request: Request) -> Reproduction:
 
 def diverge(request: Request) -> Reproduction:
     """Someone 2020, table 2: a failure."""
-    from kernelswarm.simulations.ground.errors import SimulationError
+    from kernelswarm.simulations.core.errors import SimulationError
 
     raise SimulationError("the coin rolled away")
 

@@ -20,7 +20,7 @@ PAUSE = "UNHURRIED_PAUSE"
 class Unhurried(Consensus):
     """Consensus that sleeps."""
 
-    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
+    def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
         """Sleep, and go on."""
         time.sleep(float(os.environ.get(PAUSE, "0")))
-        return super().advance(links, gaps, excess, eta, round)
+        return super().advance(links, constraint_values, excess_loss, eta, round)

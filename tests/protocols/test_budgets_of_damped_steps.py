@@ -8,8 +8,8 @@ from kernelswarm.agents.parts.budgets import bound_of_step
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.cases import case
@@ -77,9 +77,9 @@ def test_no_dual_variables_are_too_large_either():
     assert (risk[1:] <= 1.05 * risk[0]).all()
 
 
-def test_nor_in_weather():
-    weather = {"links": {"loss": 0.1, "delay": 1}}
-    risk, order = risks({"name": "polk"}, consensus()[1:3], **weather)
+def test_nor_on_unreliable_links():
+    conditions = {"links": {"loss": 0.1, "delay": 1}}
+    risk, order = risks({"name": "polk"}, consensus()[1:3], **conditions)
     assert (order >= 4).all()
     assert (risk < 1.5).all()
 

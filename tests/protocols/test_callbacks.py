@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pytest
 from numba import njit, types
 
-from kernelswarm.protocols.compiling import released, uncounted
+from kernelswarm.protocols.compiling import njit_no_refcount, nogil
+from kernelswarm.protocols.core.callbacks import array_of, called
+from kernelswarm.protocols.core.turns import aside, taking
 from kernelswarm.protocols.first_class import CUBE, MATRIX, MATRIX_OUT, NUMBERS, TOOLS, address, at
-from kernelswarm.protocols.ground.callbacks import array_of, called
-from kernelswarm.protocols.ground.turns import aside, taking
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -28,19 +28,19 @@ MANY = types.void(TOOLS, NUMBERS, MATRIX, CUBE, types.boolean, types.int64, type
 sum_at, many_at = at(SUM), at(MANY)
 
 
-@uncounted
+@njit_no_refcount
 def ask(places: Integers, numbers: Array, factor: float, count: int) -> float:
     return sum_at(places[0])(numbers, factor, count) + 1.0
 
 
-@uncounted
+@njit_no_refcount
 def ask_many(
     places: Integers, tools: Integers, numbers: Array, matrix: Array, cube: Array, flag: bool, found: Array
 ) -> None:
     many_at(places[0])(tools, numbers, matrix, cube, flag, 7, 0.5, found)
 
 
-@released(makes_arrays=False)
+@nogil(makes_arrays=False)
 def spin(places: Integers, numbers: Array, calls: int, turns: int) -> float:
     added = 0.0
     for _ in range(calls):

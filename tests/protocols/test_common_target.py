@@ -10,7 +10,7 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant as ConstantStep
-from kernelswarm.protocols.limits import own_share
+from kernelswarm.protocols.limits import step_damping
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -67,8 +67,8 @@ def test_the_own_sample_moves_the_node_by_at_least_half_of_what_it_would_alone(e
         own = learner.evaluate(state, np.zeros((1, 1)))
         gradient, curvature = learner.gradient(state, own, np.ones((1, 1))), learner.loss.curvature
         if coupled:  # to neighbours that agree, which shows how much own data counts
-            pulls = rule.couple(links, own.values, np.zeros((4, 1, 1)))
-            share = own_share(eta, 1.0, 1.0, curvature, float(pulls.curvatures.sum()), 0, 10**9)
+            pulls = rule.coupling_gradient(links, own.values, np.zeros((4, 1, 1)))
+            share = step_damping(eta, 1.0, 1.0, curvature, float(pulls.curvatures.sum()), 0, 10**9)
             gradient = gradient + pulls.gradients.sum(axis=0) / share
         learner.step(state, [own], [gradient], [curvature], np.ones((1, 1)), eta * share)
         moved.append(float(learner.function(state).values(np.zeros((1, 1)))[0, 0]))

@@ -13,26 +13,33 @@ from numba import types
 from numba.core import event
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import Once, ReadOnly, ReadOnlyIntegers, interruptible, jitted, uncounted
+from kernelswarm.protocols.compiling import (
+    Dispatcher,
+    ReadOnly,
+    ReadOnlyIntegers,
+    cached_njit,
+    interruptible,
+    njit_no_refcount,
+)
 from kernelswarm.protocols.first_class import NUMBERS, address, at
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@cached_njit
 def shifted(numbers: ReadOnly, places: ReadOnlyIntegers, shift: int, found: Array) -> None:
     for k in range(len(places)):
         found[k] = numbers[places[k] + shift]
 
 
-@jitted
+@cached_njit
 def shifted_twice(numbers: Array, places: ReadOnlyIntegers, shift: int, found: Array) -> None:
     shifted(numbers, places, 1, found)
     found += 1.0
     shifted(numbers, places, shift, found)
 
 
-@jitted
+@cached_njit
 def overwritten(numbers: ReadOnly) -> None:
     numbers[0] = 1.0
 
@@ -65,13 +72,13 @@ def test_what_is_only_read_cannot_be_written_to() -> None:
 
 @pytest.mark.parametrize("collected", [True, False])
 def test_garbage_waits_until_all_is_compiled(collected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Once, "enable_caching", lambda _: None)  # they are compiled each time
+    monkeypatch.setattr(Dispatcher, "enable_caching", lambda _: None)  # they are compiled each time
 
-    @jitted
+    @cached_njit
     def inner(number: float) -> float:
         return 2.0 * number
 
-    @jitted
+    @cached_njit
     def outer(number: float) -> float:
         return inner(number) + 1.0
 
@@ -92,7 +99,7 @@ def test_garbage_waits_until_all_is_compiled(collected: bool, monkeypatch: pytes
             assert outer(2.0) == 5.0
         assert gc.isenabled() == collected
         with pytest.raises(TypingError):
-            jitted(same)(object())
+            cached_njit(same)(object())
         assert gc.isenabled() == collected
     finally:
         (gc.enable if before else gc.disable)()
@@ -103,7 +110,7 @@ def test_it_travels_to_other_processes() -> None:
     assert pickle.loads(pickle.dumps(shifted)) is shifted
 
 
-@jitted
+@cached_njit
 def doubled(numbers: ReadOnly) -> Array:
     found: Array = np.empty(len(numbers))
     for k in range(len(numbers)):
@@ -111,18 +118,18 @@ def doubled(numbers: ReadOnly) -> Array:
     return found
 
 
-@jitted
+@cached_njit
 def largest_doubled(numbers: ReadOnly) -> float:
     return max(doubled(numbers))
 
 
-@uncounted
+@njit_no_refcount
 def largest_within(pair: tuple[Array, Array]) -> float:
     left, right = pair
     return max(largest_doubled(left), largest_doubled(right))
 
 
-@uncounted
+@njit_no_refcount
 def made(numbers: ReadOnly) -> float:
     return float(np.empty(len(numbers))[0])
 
@@ -152,20 +159,20 @@ MEAN = types.float64(NUMBERS)
 mean_at = at(MEAN)
 
 
-@jitted
+@cached_njit
 def mean(numbers: ReadOnly) -> float:
     if not len(numbers):
         raise ValueError("nothing")
     return sum(numbers) / len(numbers)
 
 
-@jitted
+@cached_njit
 def called(place: int, numbers: Array) -> float:
     found: float = mean_at(place)(numbers)
     return found
 
 
-@jitted
+@cached_njit
 def called_with_too_much(place: int, numbers: Array) -> float:
     found: float = mean_at(place)(numbers, 1.0)
     return found

@@ -12,9 +12,9 @@ from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.tolerances import Adaptive, Constant, TrueDifference
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
@@ -44,16 +44,22 @@ def test_the_pull_is_the_gradient_of_the_lagrangian(distance):
     rule = Proximity(distance=DISTANCES[distance])
     links = rule.init(neighborhood(4, 3))._replace(duals=duals)
     each, _ = lagrangian_terms(distance, own, answers, duals)
-    np.testing.assert_allclose(rule.gaps(own, answers), each.mean(axis=1))
+    np.testing.assert_allclose(rule.constraint_values(own, answers), each.mean(axis=1))
     slopes = np.empty(own.shape)
     for place in np.ndindex(own.shape):
         step = np.zeros(own.shape)
         step[place] = 1e-6
         above, below = (lagrangian_terms(distance, own + sign * step, answers, duals)[1] for sign in (1, -1))
         slopes[place] = (above - below) / 2e-6
-    np.testing.assert_allclose(rule.couple(links, own, answers).gradients.sum(axis=0), slopes, rtol=1e-5, atol=1e-8)
-    back = rule.couple_back(links, 1, own, answers[0], 2.0).gradients  # by the neighbour's dual variable
-    np.testing.assert_allclose(back, rule.couple(links._replace(duals=duals[::-1]), own, answers).gradients[0])
+    np.testing.assert_allclose(
+        rule.coupling_gradient(links, own, answers).gradients.sum(axis=0), slopes, rtol=1e-5, atol=1e-8
+    )
+    back = rule.coupling_gradient_at_neighbor(
+        links, 1, own, answers[0], 2.0
+    ).gradients  # by the neighbour's dual variable
+    np.testing.assert_allclose(
+        back, rule.coupling_gradient(links._replace(duals=duals[::-1]), own, answers).gradients[0]
+    )
 
 
 def network(graph, distance, batch, gamma=0.0):
@@ -133,18 +139,18 @@ def test_learned_tolerances_of_class_probabilities_are_the_excess_log_loss(outpu
     # E_y[l(f_j, y) - l(f_i, y)] is the divergence of p_j from p_i where f_i is right.
     rule = Proximity(gamma=Adaptive(2.0, rate=1.0), delta=0.0, distance=KullbackLeibler(), dual_step=1e9)
     links = rule.init(neighborhood(2, outputs))._replace(curvature=curvature)
-    excess = np.array([0.2, -0.1, 0.05])
-    links = rule.advance(links, np.ones(3), excess, 0.1, 1)
-    np.testing.assert_allclose(rule.record(links, 3).tolerances, 2.0 * np.maximum(excess, 0.0))
-    pull = rule.couple(links, np.zeros((2, outputs)), np.ones((3, 2, outputs)))
+    excess_loss = np.array([0.2, -0.1, 0.05])
+    links = rule.advance(links, np.ones(3), excess_loss, 0.1, 1)
+    np.testing.assert_allclose(rule.record(links, 3).tolerances, 2.0 * np.maximum(excess_loss, 0.0))
+    pull = rule.coupling_gradient(links, np.zeros((2, outputs)), np.ones((3, 2, outputs)))
     np.testing.assert_allclose(0.1 / 2 * pull.curvatures.sum(axis=0), 1.0)  # neighbours weigh no more than the node
 
 
 def test_learned_tolerances_of_absolute_differences_are_roots():
     rule = Proximity(gamma=Adaptive(2.0, rate=1.0), distance=Absolute())
     links = rule.init(neighborhood(2))  # of the squared loss
-    excess = np.array([0.2, -0.1, np.nan])
-    links = rule.advance(links, np.ones(3), excess, 0.1, 1)
+    excess_loss = np.array([0.2, -0.1, np.nan])
+    links = rule.advance(links, np.ones(3), excess_loss, 0.1, 1)
     np.testing.assert_allclose(rule.record(links, 3).tolerances, np.sqrt([0.4, 0.0, 0.0]))
     assert math.isinf(rule.dual_max) and (links.duals >= 0.0).all()
 
@@ -165,7 +171,7 @@ def test_what_does_not_go_together_is_refused():
         build("protocol", {"name": "proximity", "distance": "kl", "as_published": True})
     with pytest.raises(InputError, match=r"protocol.distance"):
         build("protocol", {"name": "proximity", "distance": "manhattan"})
-    with pytest.raises(ValueError, match="no multiple, gaps and growth"):
+    with pytest.raises(ValueError, match="no multiple, constraint_values and growth"):
         Proximity(distance=Bare())
     assert Proximity(as_published=True).distance == Squared()
 
@@ -187,7 +193,7 @@ def test_compiled_rounds_have_the_bits_of_single_agents(distance, links):
         engine.run(25)
         assert (engine.blocks[0]._population is not None) is compiled
         agents = engine.blocks[0].agents
-        found.append([(agent.function.weights, *agent.record(), agent.tally.gaps) for agent in agents])
+        found.append([(agent.function.weights, *agent.record(), agent.tally.constraint_values) for agent in agents])
     for one, other in zip(*found, strict=True):
         for mine, theirs in zip(one, other, strict=True):
             np.testing.assert_array_equal(mine, theirs)

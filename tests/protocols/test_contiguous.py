@@ -8,14 +8,14 @@ import numpy.typing as npt
 import pytest
 from numba import njit, types
 
-from kernelswarm.protocols.compiling import ReadOnly, jitted, uncounted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
+from kernelswarm.protocols.core.contiguous import Contiguous, passed
 from kernelswarm.protocols.first_class import CUBE_OUT, MATRIX, NUMBERS, VECTOR_OUT, address, at, sole
-from kernelswarm.protocols.ground.contiguous import Contiguous, passed
 
 Array = npt.NDArray[Any]
 
 
-@uncounted
+@njit_no_refcount
 def described(array: Array, found: Array) -> None:
     """Write down all that an array says of itself."""
     found[0], found[1], found[2], found[3] = array.ndim, array.size, array.itemsize, array.nbytes
@@ -49,7 +49,7 @@ def test_only_contiguous_numbers_are_passed_so(readonly: bool) -> None:
         assert passed(kind, readonly) == kind.copy(readonly=readonly)
 
 
-@uncounted
+@njit_no_refcount
 def summed(matrix: ReadOnly, found: Array) -> None:
     """Sum the rows of a matrix, by views of it."""
     for i in range(len(matrix)):
@@ -77,7 +77,7 @@ def test_other_layouts_are_taken_as_they_are(matrix: Array) -> None:
     assert found.tolist() == matrix.sum(1).tolist()
 
 
-@jitted
+@cached_njit
 def tail(numbers: Array) -> Array:
     return numbers[1:]
 
@@ -93,7 +93,7 @@ def test_an_array_that_is_returned_keeps_its_memory() -> None:
     assert np.array_equal(kept, expected)
 
 
-@uncounted
+@njit_no_refcount
 def lost(numbers: Array) -> Array:
     return numbers
 
@@ -127,7 +127,7 @@ def users_own(numbers: Array, matrix: Array, found: Array) -> None:
                 found[k, i, j] = turned[i, j] * (kept[0] + kept[1]) + matrix[k, i]
 
 
-@jitted
+@cached_njit
 def called(place: int, numbers: Array, matrix: Array, found: Array) -> None:
     fill_at(place)(numbers, matrix, found)
 

@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.protocols.limits import OWN_STEP, limit, own_share
+from kernelswarm.protocols.limits import OWN_STEP, limit, step_damping
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.cases import case
@@ -133,9 +133,9 @@ def test_pairs_are_shortened_only_beyond_their_limit():
 @pytest.mark.parametrize("rate", [1e-3, 0.1, 20.0])
 def test_the_own_part_is_that_of_the_rule(rate, coupling, samples):
     for curvature in (0.0, 0.25, 2.0):
-        found = own_share(rate, 0.7, 1.3, curvature, coupling, 9, samples)
+        found = step_damping(rate, 0.7, 1.3, curvature, coupling, 9, samples)
         assert found == pytest.approx(own_part(rate, 0.7, 1.3, curvature, coupling, 9, samples))
         assert 0.0 < found <= 1.0
         if coupling == 0.0 or samples < 18:
             assert found == 1.0 or rate * 0.7 * max(curvature, 1.0) > 1.0
-    assert own_share(20.0, 1.0, 1.0, 2.0, 1e6, 0, 10**6) * 40.0 == pytest.approx(OWN_STEP)
+    assert step_damping(20.0, 1.0, 1.0, 2.0, 1e6, 0, 10**6) * 40.0 == pytest.approx(OWN_STEP)

@@ -10,8 +10,8 @@ import pytest
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.network import open_network
 
 GRAPH = nx.Graph()
@@ -30,10 +30,10 @@ class Metropolis(Consensus):
         own = len(neighborhood.neighbors)
         return self.penalty / (1.0 + np.maximum(own, neighborhood.degrees))
 
-    def couple(self, links, own, answers):
+    def coupling_gradient(self, links, own, answers):
         return Pull(np.einsum("j,jbc->jbc", links, own[None] - answers), np.tile(links[:, None], len(own)))
 
-    def couple_back(self, links, neighbor, mine, theirs, dual):
+    def coupling_gradient_at_neighbor(self, links, neighbor, mine, theirs, dual):
         return Pull(links[neighbor] * (mine - theirs), np.full(len(mine), links[neighbor]))
 
 
@@ -86,9 +86,9 @@ def test_each_neighbour_is_told_apart_at_its_own_samples():
 
     @dataclass(frozen=True)
     class Noting(Consensus):
-        def couple_back(self, links, neighbor, mine, theirs, dual):
+        def coupling_gradient_at_neighbor(self, links, neighbor, mine, theirs, dual):
             asked.append(neighbor)
-            return super().couple_back(links, neighbor, mine, theirs, dual)
+            return super().coupling_gradient_at_neighbor(links, neighbor, mine, theirs, dual)
 
     engine = SerialEngine([open_network(experiment(Noting(0.2))).plans])
     engine.run(2)
@@ -97,14 +97,14 @@ def test_each_neighbour_is_told_apart_at_its_own_samples():
 
 
 @pytest.mark.parametrize(
-    ("what", "words"),
+    ("what", "message"),
     [
         ("ValueError", "protocol: no such weight: give one"),
         ("KeyError", r"Raising\" raised KeyError.*\(test_nei.*line"),
     ],
 )
-def test_a_rule_that_raises_at_its_start_is_named(what, words):
-    with pytest.raises(InputError, match=words):
+def test_a_rule_that_raises_at_its_start_is_named(what, message):
+    with pytest.raises(InputError, match=message):
         open_network(experiment(Raising(what=what)))
 
 
@@ -116,7 +116,7 @@ def test_a_rule_that_leaves_a_flag_out_is_told_which():
         communicates: ClassVar[bool] = True
         pooled: ClassVar[bool] = False
         sends_duals: ClassVar[bool] = False
-        init = couple = couple_back = advance = duals = record = staticmethod(print)
+        init = coupling_gradient = coupling_gradient_at_neighbor = advance = duals = record = staticmethod(print)
 
     with pytest.raises(InputError, match=r"Silent\" does not say averaged, offline, compares_losses: .*contributing"):
         experiment(Silent())

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
 from kernelswarm.protocols.links.distortion import EXACT, distort
@@ -23,11 +23,11 @@ from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
-SYMMETRIC = {"symmetric": True, "sends_loads": False, "sends_duals": False, "inputs": 2, "outputs": 1, "repeats": 1}
+SYMMETRIC = {"symmetric": True, "sends_row_sums": False, "sends_duals": False, "inputs": 2, "outputs": 1, "repeats": 1}
 ONE_SIDED = {**SYMMETRIC, "symmetric": False}
 
 
-@jitted
+@cached_njit
 def _messages(start: np.ndarray, count: int, bound: float, scale: float, quantile: int) -> np.ndarray:
     found = np.empty((count, start.shape[0], start.shape[1]))
     for n in range(count):
@@ -95,7 +95,7 @@ def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
     assert privacy(links, **SYMMETRIC).sample == point + value
     assert privacy(links, **{**SYMMETRIC, "repeats": 3}).sample == point.times(3) + value.times(3)
     assert privacy(links, **SYMMETRIC).answer == value
-    assert "a sample's own point and value: epsilon " in privacy(links, **SYMMETRIC).words(1e-5)
+    assert "a sample's own point and value: epsilon " in privacy(links, **SYMMETRIC).text(1e-5)
 
 
 @pytest.mark.parametrize(
@@ -104,21 +104,21 @@ def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
         (Links(noise=Gaussian(1.0), clip=Clip(1.0, 1.0)), {}, "points are sent without noise"),
         (Links(noise=Gaussian(1.0, "both"), clip=Clip(values=1.0)), {}, "set links.clip.points"),
         (Links(noise=Gaussian(1.0, "points"), clip=Clip(points=1.0)), {}, "values are sent without noise"),
-        (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_loads": True}, "loads depend on it"),
+        (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_row_sums": True}, "row sums depend on it"),
         (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_duals": True}, "dual variables depend"),
     ],
 )
 def test_what_nothing_bounds_is_said(links: Links, changes: dict[str, Any], said: str) -> None:
     found = privacy(links, **{**SYMMETRIC, **changes})
-    assert found.sample is None and said in found.words(1e-5)
+    assert found.sample is None and said in found.text(1e-5)
 
 
 def test_of_a_sample_for_the_one_learner_point_and_target_are_known_and_no_more() -> None:
     links = Links(noise=Gaussian(3.0, "both"), clip=Clip(points=1.0, values=2.0))
     found = privacy_of_samples(links, inputs=2, targets=1, classes=False, repeats=3)
     assert found.sample == gaussian(2 * math.sqrt(2), 3.0).times(3) + gaussian(4.0, 3.0).times(3)
-    assert found.answer is None and found.words(1e-5).endswith("; nothing else is sent of it")
-    assert "its class is sent as it is" in privacy_of_samples(links, 2, 1, classes=True, repeats=1).words(1e-5)
+    assert found.answer is None and found.text(1e-5).endswith("; nothing else is sent of it")
+    assert "its class is sent as it is" in privacy_of_samples(links, 2, 1, classes=True, repeats=1).text(1e-5)
     assert privacy_of_samples(Links(noise=Gaussian(1.0), clip=Clip(1.0, 1.0)), 2, 1, False, 1).sample is None
 
 
@@ -157,8 +157,8 @@ def test_what_the_one_learner_knows_of_a_sample_is_as_private_as_it_says() -> No
     experiment = described(protocol="centralized", rounds=4, evaluate_every=4)
     said = simulate(experiment).summary["privacy"]
     assert (said["sample"], said["answer"]) == (1.0 + 1.5, None)
-    words = dict(next(one for one in examine(experiment) if one.title == "weather").lines)["privacy"]
-    assert words == said["words"] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
+    words = dict(next(one for one in examine(experiment) if one.title == "links and clock").lines)["privacy"]
+    assert words == said[""] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
     plans = open_network(experiment).plans
     samples = plans[0].source
     left, right = (
@@ -175,10 +175,10 @@ def test_what_the_one_learner_knows_of_a_sample_is_as_private_as_it_says() -> No
 def test_check_and_the_run_say_what_is_private() -> None:
     sections = {one.title: dict(one.lines) for one in examine(described())}
     words = "a sample's own point: epsilon 1; each answer: epsilon 1.5; what later values show"
-    assert sections["weather"]["privacy"].startswith(words)
+    assert sections["links and clock"]["privacy"].startswith(words)
     summary = simulate(described()).summary["privacy"]
     assert (summary["sample"], summary["answer"], summary["delta"]) == (1.0, 1.5, 1e-5)
-    assert summary["words"] == sections["weather"]["privacy"]
+    assert summary[""] == sections["links and clock"]["privacy"]
     assert simulate(described(links={})).summary["privacy"] is None
     loads = simulate(described(protocol="consensus")).summary["privacy"]
-    assert loads["sample"] is None and "loads depend on it" in loads["words"]
+    assert loads["sample"] is None and "row sums depend on it" in loads[""]

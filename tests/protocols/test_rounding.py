@@ -7,13 +7,13 @@ import pytest
 
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.protocols.chance import pair
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.links.distortion import EXACT, FEW_BITS, MOST, STEPS, distort, rounded_up
 from kernelswarm.protocols.links.noises import QUANTILE, Laplace
 
 
-@jitted
+@cached_njit
 def _rounded(start: np.ndarray, bits: int, stage: int, count: int) -> np.ndarray:
     found = np.empty((count, start.shape[0], start.shape[1]))
     for n in range(count):
@@ -66,7 +66,7 @@ def test_scales_are_drawn_by_themselves() -> None:
         assert abs(np.corrcoef(left, right)[0, 1]) < 5.0 / np.sqrt(len(left))
 
 
-@jitted
+@cached_njit
 def _noisy(columns: int, quantile: int, stage: int, count: int) -> np.ndarray:
     found = np.zeros((count, 1, columns))
     for n in range(count):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from numba.core.errors import TypingError
 
-from kernelswarm.protocols.compiling import Once
+from kernelswarm.protocols.compiling import Dispatcher
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def add_scaled(factor: float, source: Array, target: Array) -> None:
 
 def decorated(function: Any, long: bool) -> Any:
     own = FunctionType(function.__code__, {**globals(), "LONG_LOOPS": long}, function.__name__)
-    return Once(own, targetoptions={"nopython": True})
+    return Dispatcher(own, targetoptions={"nopython": True})
 
 
 def code(compiled: Any) -> str:
@@ -58,4 +58,4 @@ def test_a_long_function_in_a_short_one_keeps_its_loops() -> None:
     def outer(factor: float, source: Array, target: Array) -> None:
         inner(factor, source, target)
 
-    assert " x double>" in code(Once(outer, targetoptions={"nopython": True}))
+    assert " x double>" in code(Dispatcher(outer, targetoptions={"nopython": True}))

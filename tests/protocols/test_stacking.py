@@ -8,13 +8,13 @@ import pytest
 
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.protocols.contract import Neighborhood, Predictions
-from kernelswarm.protocols.copies.shares import newton_step
-from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.ensemble.mixture_weights import newton_step
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
@@ -46,9 +46,9 @@ def stacked(description: Experiment) -> list[StackedAgent]:
     return agents  # type: ignore[return-value]
 
 
-def seen(values: np.ndarray, targets: np.ndarray, shares: np.ndarray) -> Predictions:
+def seen(values: np.ndarray, targets: np.ndarray, mixture_weights: np.ndarray) -> Predictions:
     """Copies' values (K, n) at samples of the squared loss."""
-    mixture = shares @ values
+    mixture = mixture_weights @ values
     losses = 0.5 * np.sum((values - targets) ** 2, axis=1)
     gradients = (mixture - targets)[:, np.newaxis]
     return Predictions(values[:, :, np.newaxis], losses, mixture[:, np.newaxis], gradients, 1.0, True)
@@ -59,18 +59,18 @@ def test_newton_steps_lead_to_the_minimum_over_the_simplex(strength):
     generator = np.random.default_rng(1)
     factor = generator.normal(size=(3, COPIES))  # of rank 3: the minimum is one by the entropy
     products, slopes = strength * factor.T @ factor, strength * generator.normal(size=COPIES)
-    shares = np.full(COPIES, 1.0 / COPIES)
+    mixture_weights = np.full(COPIES, 1.0 / COPIES)
     for _ in range(200):
-        shares = newton_step(products, slopes, shares)
-    assert shares.sum() == pytest.approx(1.0)
+        mixture_weights = newton_step(products, slopes, mixture_weights)
+    assert mixture_weights.sum() == pytest.approx(1.0)
 
     def objective(q):
         return 0.5 * q @ products @ q - slopes @ q + q @ np.log(q)
 
-    least = objective(shares)
+    least = objective(mixture_weights)
     for other in [*np.eye(COPIES), *generator.dirichlet(np.ones(COPIES), 20)]:
         for part in (1e-6, 1e-3, 0.3):
-            moved = (1.0 - part) * shares + part * (0.999 * other + 0.001 / COPIES)
+            moved = (1.0 - part) * mixture_weights + part * (0.999 * other + 0.001 / COPIES)
             assert objective(moved) >= least - 1e-9 * abs(least)
 
 
@@ -81,7 +81,7 @@ def test_what_a_node_knows_are_the_weighted_losses_of_all_mixtures():
     for _ in range(7):
         values, targets = generator.normal(size=(COPIES, 3)), generator.normal(size=3)
         pairs.append((values, targets))
-        state = rule.learn(state, seen(values, targets, rule.shares(state)))
+        state = rule.learn(state, seen(values, targets, rule.mixture_weights(state)))
 
     def losses(q):  # by the definition, each round with its number
         return sum(t * 0.5 * np.sum((q @ values - targets) ** 2) for t, (values, targets) in enumerate(pairs, 1))
@@ -101,18 +101,18 @@ def test_copies_with_errors_of_their_own_share_and_those_that_err_more_do_not():
     for _ in range(400):
         targets = generator.normal(size=4)
         values = targets + deviations[:, np.newaxis] * generator.normal(size=(COPIES, 4))
-        state = rule.learn(state, seen(values, targets, rule.shares(state)))
+        state = rule.learn(state, seen(values, targets, rule.mixture_weights(state)))
     # Of unbiased and uncorrelated estimates the best mean weighs each by 1 / its variance.
-    assert rule.shares(state) == pytest.approx(deviations**-2 / np.sum(deviations**-2), abs=0.02)
+    assert rule.mixture_weights(state) == pytest.approx(deviations**-2 / np.sum(deviations**-2), abs=0.02)
 
 
 def test_what_neighbours_say_counts_by_its_geometric_mean():
     rule = Stacking()
     state = rule.begin(Neighborhood(0, (1, 2), None, None, 1.0, 1, (1, 1), ({}, {}), (1, 1)))
     own, first, second = np.random.default_rng(4).dirichlet(np.ones(COPIES), 3)
-    state = rule.hear(state._replace(shares=own), np.log([first, second]))
+    state = rule.receive(state._replace(mixture_weights=own), np.log([first, second]))
     wanted = own * np.sqrt(first * second)
-    assert rule.shares(state) == pytest.approx(wanted / wanted.sum())
+    assert rule.mixture_weights(state) == pytest.approx(wanted / wanted.sum())
 
 
 STORM = {
@@ -130,25 +130,25 @@ FORGETFUL = {**STORM, "clock": {"name": "churn", "leaves": 0.2, "returns": 0.4, 
 KINDS = {"ideal": {}, "storm": STORM, "changing": CHANGING, "one way": ONE_WAY, "forgetful": FORGETFUL}
 
 
-@pytest.mark.parametrize("weather", KINDS.values(), ids=KINDS)
-def test_each_copy_is_what_its_protocol_makes_alone(weather):
-    agents = stacked(experiment(**weather))
+@pytest.mark.parametrize("conditions", KINDS.values(), ids=KINDS)
+def test_each_copy_is_what_its_protocol_makes_alone(conditions):
+    agents = stacked(experiment(**conditions))
     alone = [
         {"name": "isolated"},
         *({"name": "consensus", "penalty": penalty} for penalty in (0.05, 0.5, 50.0)),
         {"name": "proximity", "dual_step": 2.0},
     ]
     for k, protocol in enumerate(alone):
-        single = replace(experiment(protocol=protocol, **weather), backend=Halves(10, compiled=False))
+        single = replace(experiment(protocol=protocol, **conditions), backend=Halves(10, compiled=False))
         models = simulate(single).models
         for agent in agents:
-            for name, array in agent.copies[k].function.arrays().items():
+            for name, array in agent.ensemble[k].function.arrays().items():
                 assert np.array_equal(array, models[f"{name}_{agent.node}"])
 
 
-@pytest.mark.parametrize("weather", [CHANGING, ONE_WAY, FORGETFUL], ids=["changing", "one way", "forgetful"])
-def test_blocks_and_a_run_that_goes_on_have_the_bits_of_one(weather):
-    whole, apart = experiment(24, **weather), experiment(24, **weather)
+@pytest.mark.parametrize("conditions", [CHANGING, ONE_WAY, FORGETFUL], ids=["changing", "one way", "forgetful"])
+def test_blocks_and_a_run_that_goes_on_have_the_bits_of_one(conditions):
+    whole, apart = experiment(24, **conditions), experiment(24, **conditions)
     plain = SerialEngine([open_network(whole).plans])
     plain.run(24)
     halves = SerialEngine(partition(open_network(apart).plans, 2))
@@ -171,30 +171,30 @@ def test_a_saved_model_answers_as_the_mixture(learner):
     description = experiment(learner={"name": learner, **kernel})
     result, points = simulate(description), np.linspace(0.0, 1.0, 9)[:, np.newaxis]
     for agent in stacked(description):
-        shares = agent.rule.shares(agent.links)
-        assert shares.max() < 1.0
-        mixture = sum(q * copy.function.values(points) for q, copy in zip(shares, agent.copies, strict=True))
+        mixture_weights = agent.rule.mixture_weights(agent.links)
+        assert mixture_weights.max() < 1.0
+        mixture = sum(q * copy.function.values(points) for q, copy in zip(mixture_weights, agent.ensemble, strict=True))
         assert result.model(agent.node).predict(points) == pytest.approx(mixture[:, 0], rel=1e-9, abs=1e-12)
 
 
 def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none():
-    still = {"links": {"silence": "last", "damping": 0.5}, "clock": {"name": "bernoulli", "probability": 1.0}}
+    still = {"links": {"on_missing": "repeat", "damping": 0.5}, "clock": {"name": "bernoulli", "probability": 1.0}}
     plain, here = (simulate(experiment(**tables)) for tables in ({}, still))
     assert here.summary["digest"] == plain.summary["digest"]
     assert here.final["scalars_sent"] == plain.final["scalars_sent"]
 
 
-@pytest.mark.parametrize("weather", [STORM, CHANGING, ONE_WAY], ids=["storm", "changing", "one way"])
-def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(weather):
-    description = experiment(30, **weather)
+@pytest.mark.parametrize("conditions", [STORM, CHANGING, ONE_WAY], ids=["storm", "changing", "one way"])
+def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(conditions):
+    description = experiment(30, **conditions)
     plans = open_network(description).plans
     engine = SerialEngine([plans])
-    said = {plan.neighborhood.node: {} for plan in plans}
+    sent = {plan.neighborhood.node: {} for plan in plans}
     engine.run(1)
     for _ in range(25):
         agents = engine.blocks[0].agents
         for agent in agents:
-            said[agent.node][agent.now - 1] = agent.rule.say(agent.links)
+            sent[agent.node][agent.now - 1] = agent.rule.send(agent.links)
         engine.run(1)
     compared = 0
     for agent, plan in zip(agents, plans, strict=True):
@@ -204,9 +204,9 @@ def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(weather):
         opinions = []
         for e in np.flatnonzero(asks):
             newest = max(sent for sent, packet in agent.inbox.packets[e].items() if packet.due < agent.now)
-            opinions.append(said[agent.neighbors[e]][newest])
-        wanted = agent.links.shares * np.exp(np.mean(opinions or [np.zeros(COPIES)], axis=0))
-        assert agent.rule.shares(agent.links) == pytest.approx(wanted / wanted.sum())
+            opinions.append(sent[agent.neighbors[e]][newest])
+        wanted = agent.links.mixture_weights * np.exp(np.mean(opinions or [np.zeros(COPIES)], axis=0))
+        assert agent.rule.mixture_weights(agent.links) == pytest.approx(wanted / wanted.sum())
         compared += len(opinions)
     assert compared > 2
 
@@ -223,13 +223,13 @@ def test_a_node_that_comes_back_without_memory_counts_all_copies_alike():
             if agent.sent_at == now >= 4:
                 assert (agent.links.counts[2] == 1.0) == returned
             if returned:  # copies that know nothing predict alike
-                assert agent.links.shares == pytest.approx(np.full(COPIES, 1.0 / COPIES))
+                assert agent.links.mixture_weights == pytest.approx(np.full(COPIES, 1.0 / COPIES))
             begun += returned
     assert begun > 5
 
 
 @pytest.mark.parametrize("bits", [EXACT, 6])
-def test_a_message_under_weather_has_the_bytes_that_check_says(bits):
+def test_a_message_on_unreliable_links_has_the_bytes_that_check_says(bits):
     links = {**STORM["links"], "quantization": {"bits": bits}}
     description = experiment(20, **{**STORM, "links": links})
     final = simulate(description).final
@@ -242,7 +242,7 @@ def test_a_message_under_weather_has_the_bytes_that_check_says(bits):
 
 def test_what_is_sent_one_way_is_counted_and_where_an_edge_is_not_there_nothing_is():
     batch, talking, asking = 2, 4, 5
-    # Points and values go one way, answers and shares the other; loads of both ends and a dual go with them.
+    # Points and values go one way, answers and shares the other; row sums of both ends and a dual go with them.
     each = batch + 2 * talking * batch + 2 * talking * batch + 1 + COPIES
     final = simulate(experiment(10, topology=ONE_WAY["topology"])).final
     assert final["scalars_sent"] == 10 * asking * each
@@ -256,8 +256,8 @@ def test_check_counts_what_is_sent():
     batch, inputs, outputs, edges, talking = 2, 1, 1, 8, 4
     each = batch * inputs + talking * (batch * 2 * outputs + 2 * batch) + 1 + COPIES
     assert simulate(description).final["scalars_sent"] == 6 * edges * each
-    said = as_text(examine(description))
-    assert f"{edges * each:,}" in said and "compiled rounds" in said
+    sent = as_text(examine(description))
+    assert f"{edges * each:,}" in sent and "compiled rounds" in sent
 
 
 def test_classes_are_stacked_too():
@@ -289,10 +289,12 @@ def test_copies_with_the_same_points_answer_with_these_once() -> None:
     learner = {"name": "rbf_network", "centers": 6, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
     probes = np.linspace(0.0, 1.0, 9)[:, np.newaxis]
     for agent in stacked(experiment(learner=learner, stream={"name": "sensor_field", "noise": 0.5})):
-        mixture, shares = agent.function, agent.rule.shares(agent.links)
-        wanted = sum(share * copy.function.values(probes) for share, copy in zip(shares, agent.copies, strict=True))
+        mixture, mixture_weights = agent.function, agent.rule.mixture_weights(agent.links)
+        wanted = sum(
+            share * copy.function.values(probes) for share, copy in zip(mixture_weights, agent.ensemble, strict=True)
+        )
         np.testing.assert_allclose(mixture.values(probes), wanted, rtol=1e-12, atol=1e-14)
-        assert mixture.order == agent.copies[0].function.order == 6
-        assert not np.shares_memory(mixture.points, agent.copies[0].function.points)
+        assert mixture.order == agent.ensemble[0].function.order == 6
+        assert not np.shares_memory(mixture.points, agent.ensemble[0].function.points)
     polk = stacked(experiment())[0]  # dictionaries of their own stay side by side
-    assert polk.function.order == sum(copy.function.order for copy in polk.copies) > 6
+    assert polk.function.order == sum(copy.function.order for copy in polk.ensemble) > 6

@@ -38,19 +38,19 @@ def test_true_difference_is_scaled():
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "hood", "words"),
+    ("tolerance", "hood", "message"),
     [
         (Location(), neighborhood(), "locations"),
         (TrueDifference(), neighborhood(), "stream that knows"),
     ],
 )
-def test_what_a_tolerance_needs_and_does_not_get_is_named(tolerance, hood, words):
-    with pytest.raises(ValueError, match=words):
+def test_what_a_tolerance_needs_and_does_not_get_is_named(tolerance, hood, message):
+    with pytest.raises(ValueError, match=message):
         tolerance.init(hood)
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Constant(-1.0), "value = -1.0"),
         (lambda: Edges({"0->1": 1.0}), "0->1"),
@@ -62,8 +62,8 @@ def test_what_a_tolerance_needs_and_does_not_get_is_named(tolerance, hood, words
         (lambda: Proximity(dual_max=0.0), "dual_max = 0.0"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=words):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 
@@ -73,10 +73,10 @@ def test_adaptive_average_counts_early_rounds_by_their_number_and_exponential_la
     state = adaptive.init(neighborhood(curvature=2.0))
     expected = np.zeros(2)
     for round in range(1, 200):
-        excess = generator.normal(0.3, 1.0, 2)
+        excess_loss = generator.normal(0.3, 1.0, 2)
         beta = min(1.0, max(0.05, 2.0 / (round + 1)))
-        expected = (1.0 - beta) * expected + beta * excess
-        state = adaptive.next(state, excess, 2.0, round)
+        expected = (1.0 - beta) * expected + beta * excess_loss
+        state = adaptive.next(state, excess_loss, 2.0, round)
         np.testing.assert_allclose(state.values, 1.5 * np.maximum(expected, 0.0))
 
 
@@ -89,8 +89,8 @@ def test_adaptive_tolerance_estimates_the_mean_square_difference_of_the_targets(
     rule = Proximity(gamma=Adaptive(scale=1.0, rate=1.0 / 4000))
     links = rule.init(neighborhood(neighbors=(1,)))
     for k in range(len(x)):
-        excess = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
-        links = rule.advance(links, np.zeros(1), excess, 0.1, k + 1)
+        excess_loss = (g[k] - y[k]) ** 2 - (f[k] - y[k]) ** 2
+        links = rule.advance(links, np.zeros(1), excess_loss, 0.1, k + 1)
     assert links.tolerances.values[0] == pytest.approx(float(np.mean((f - g) ** 2)), abs=0.02)
 
 
@@ -117,10 +117,10 @@ def test_without_a_curvature_the_tolerance_bounds_the_constraint_from_below(loss
     own, theirs = generator.normal(size=(2, 500, outputs))
     theirs = own + generator.exponential() * theirs
     targets = generator.integers(0, 2 if outputs == 1 else 3, size=(500, 1)).astype(float)
-    excess = float(np.mean(loss.values(theirs, targets) - loss.values(own, targets)))
+    excess_loss = float(np.mean(loss.values(theirs, targets) - loss.values(own, targets)))
     gap = float(np.mean(np.sum((theirs - own) ** 2, axis=1)))
     rule = Proximity(gamma=Adaptive(scale=1.0))
     links = rule.init(neighborhood(neighbors=(1,), curvature=0.0))
-    links = rule.advance(links, np.array([gap]), np.array([excess]), 0.1, 1)
-    assert 0.0 < links.tolerances.values[0] == pytest.approx(excess**2)
+    links = rule.advance(links, np.array([gap]), np.array([excess_loss]), 0.1, 1)
+    assert 0.0 < links.tolerances.values[0] == pytest.approx(excess_loss**2)
     assert links.tolerances.values[0] <= (2.0 if outputs > 1 else 1.0) * gap

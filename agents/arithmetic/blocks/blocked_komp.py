@@ -21,7 +21,7 @@ from kernelswarm.agents.arithmetic.blocks.blocked_removal import FINISHED, Candi
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ def project(
     )
 
 
-@jitted
+@cached_njit
 def _compress(
     points: Array,
     weights: Array,
@@ -136,7 +136,7 @@ def _compress(
     while True:
         candidates = _candidates(values, rows, precision[:order])
         spent, finished = _choose(candidates, factor, spent, epsilon * epsilon)
-        staying = blocked_removal.settle(points, weights, factor, precision, order, arriving, candidates)
+        staying = blocked_removal.sync(points, weights, factor, precision, order, arriving, candidates)
         changes += staying - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
         order = staying
         if finished:
@@ -152,7 +152,7 @@ def _compress(
                 values[c, k] = weights[k, c]
 
 
-@jitted
+@cached_njit
 def _add_projections(values: Array, pending: Array, c: int, factor: float, projections: Array) -> None:
     """Add ``factor`` times the projections of what is pending."""
     for n in range(len(pending)):
@@ -162,7 +162,7 @@ def _add_projections(values: Array, pending: Array, c: int, factor: float, proje
                 values[k] += share * row[k]
 
 
-@jitted
+@cached_njit
 def _beyond(rows: Array, precision: Array, order: int, fence: float) -> bool:
     """Tell whether an element's entry of diag(inv K) is beyond ``fence`` with the batch's rows."""
     sums = np.zeros(rows.shape[1])
@@ -175,7 +175,7 @@ def _beyond(rows: Array, precision: Array, order: int, fence: float) -> bool:
     return bool(np.any(sums > fence))
 
 
-@jitted
+@cached_njit
 def _append(
     values: Array,  # (C, M + r)
     rows: Array,  # (r, M + r)
@@ -232,7 +232,7 @@ def _append(
     return accepted, spent
 
 
-@jitted
+@cached_njit
 def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
     """Gather what the choice of removals reads and writes, and the scores at its start."""
     order, total = len(precision), values.shape[1]
@@ -245,7 +245,7 @@ def _candidates(values: Array, rows: Array, precision: Array) -> Candidates:
     return candidates
 
 
-@jitted
+@cached_njit
 def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) -> tuple[float, bool]:
     """Mark the elements that KOMP removes as gone, refit the weights, take the elements out of the batch's rows.
 
@@ -271,7 +271,7 @@ def _choose(candidates: Candidates, factor: Array, spent: float, budget: float) 
         _columns_of_inverse(factor, order, likely, columns, fetched - len(likely))
 
 
-@jitted
+@cached_njit
 def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indices:
     """Guess which old elements go next: ``wanted``, and the cheapest ones as far as the budget reaches."""
     found, taken = np.empty(FETCHED, np.int64), np.zeros(len(slots), np.bool_)
@@ -292,7 +292,7 @@ def _likely(scores: Array, slots: Indices, wanted: int, budget: float) -> Indice
     return found[:count]
 
 
-@jitted
+@cached_njit
 def _columns_of_inverse(factor: Array, order: int, elements: Indices, columns: Array, row: int) -> None:
     """Put columns of ``inv(K_DD) = U'U`` down as rows, from the part of U that is not zero in them."""
     top, size, pitch = int(elements.min()), len(elements), factor.shape[1]

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ def split(factor: Array, cross: Array, gram: Array) -> tuple[Array, Array]:
     return projections, gram - images @ images.T
 
 
-@jitted
+@cached_njit
 def _project(factor: Array, cross: Array, images: Array, projections: Array) -> None:
     """Fill in ``B'U'`` and ``B'U'U``, in one pass over the factor; the latter's place holds zeros."""
     (size, order), pitch = cross.shape, factor.shape[1]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
     gone: Flags  # (total,)
 
 
-@jitted
+@cached_njit
 def score(candidates: Candidates) -> None:
     """Fill in ``||W_j||^2 / inv(K)_jj`` with the precision that the batch's rows add to that of U."""
     values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
@@ -61,7 +61,7 @@ def score(candidates: Candidates) -> None:
         scores[k] /= base[k] + added[k]
 
 
-@jitted
+@cached_njit
 def remove_while_known(
     candidates: Candidates,
     size: int,
@@ -180,7 +180,7 @@ def remove_while_known(
     return spent, size, count, INACCURATE
 
 
-@inlined
+@inline_always
 def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, carried: Array) -> None:
     """Fill in the row that leaves U with element j: its column of the inverse, without what left before, scaled."""
     for k in range(order):
@@ -195,7 +195,7 @@ def _carry_out(column: Array, removed: Array, count: int, order: int, j: int, ca
         carried[k] *= scale
 
 
-@jitted
+@cached_njit
 def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> None:
     """Rotate the old elements' columns of U into as many rows, which leave with them, and close up.
 
@@ -281,8 +281,8 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
     factor[:order, order - count : order] = 0.0
 
 
-@jitted
-def settle(
+@cached_njit
+def sync(
     points: Array,
     weights: Array,
     factor: Array,

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.simd import add_scaled, dot, whole
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ STRIP = 128
 """Old elements that are compared together: few enough for the fast caches."""
 
 
-@jitted
+@cached_njit
 def screen(
     values: ReadOnly,  # (C, M), V
     precision: ReadOnly,  # (M,)
@@ -79,7 +79,7 @@ def screen(
     return spent, everyone[stays]
 
 
-@jitted
+@cached_njit
 def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Indices:
     """Order points by what they would cost if they were alone: the cheap ones go first, from the end, without
     rotations.
@@ -99,7 +99,7 @@ def _dearest_first(new_weights: ReadOnly, rest: ReadOnly) -> Indices:
     return turn
 
 
-@jitted
+@cached_njit
 def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Indices, fence: float, rows: Array) -> bool:
     """Fill in the inverse Cholesky factor (n, n) of the Schur complement, the points in turn; False where it is near
     to singular.
@@ -128,7 +128,7 @@ def _invert(rest: ReadOnly, diagonal: ReadOnly, turn: Indices, fence: float, row
     return True
 
 
-@jitted
+@cached_njit
 def _remove(
     rows: Array,
     weights: Array,
@@ -197,7 +197,7 @@ def _remove(
     return count
 
 
-@jitted
+@cached_njit
 def _compare(
     values: ReadOnly,
     precision: ReadOnly,

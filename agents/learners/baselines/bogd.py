@@ -7,8 +7,8 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.kernel_sum import (
     KernelSum,
     close_up,
@@ -40,7 +40,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -107,11 +107,11 @@ class Bogd(KernelDescent):
             raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("weight_bound",) if self.weight_bound == "auto" else ()
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the bound that suits a sample of the data."""
         return replace(self, weight_bound=sample.slope / sample.batch_size)
 
@@ -122,7 +122,7 @@ class Bogd(KernelDescent):
             raise RefusedKey(
                 "weight_bound",
                 '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number",
+                "learner.resolved(sample), or give a number",
             )
         return self.weight_bound
 
@@ -152,7 +152,7 @@ class Bogd(KernelDescent):
         return CompiledDescent(self)
 
 
-@jitted
+@cached_njit
 def draw(
     own: Array,
     storage: Array,
@@ -199,7 +199,7 @@ def draw(
     return DONE
 
 
-@inlined
+@inline_always
 def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
     """Fill in the probability of each element to go."""
     size, total = len(norms), 0.0
@@ -217,7 +217,7 @@ def _probabilities(norms: Array, uniformly: bool, shares: Array) -> None:
         shares[m] /= sum_of_shares
 
 
-@inlined
+@inline_always
 def _drawn(probabilities: Array, uniform: float) -> int:
     """Return the place that a number in [0, 1) draws."""
     likeliest = 0
@@ -230,7 +230,7 @@ def _drawn(probabilities: Array, uniform: float) -> int:
     return likeliest  # where the probabilities add up to less than 1 by a rounding error
 
 
-@inlined
+@inline_always
 def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     """Divide all weights but one by 1 - p; returns the sum of the Hilbert norms of what that adds."""
     added = 0.0
@@ -242,7 +242,7 @@ def _scale_up(weights: Array, go: Array, norms: Array, place: int) -> float:
     return added
 
 
-@inlined
+@inline_always
 def _bound(weights: Array, order: int, most: float) -> None:
     """Shorten the weights that are longer than the bound."""
     for m in range(order):

@@ -7,8 +7,8 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
 from kernelswarm.agents.functions.nearest_sum import NearestSum, come, leave, products_of, with_nearest
@@ -39,7 +39,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -105,13 +105,13 @@ class Bpa(MistakeDriven):
             )
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
-        return (*super().words, "aggressiveness") if self.aggressiveness == "auto" else super().words
+        return (*super().automatic, "aggressiveness") if self.aggressiveness == "auto" else super().automatic
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the insensitivity and the aggressiveness that suit a sample of the data."""
-        learner = super().fitted(sample)
+        learner = super().resolved(sample)
         if self.aggressiveness != "auto":
             return learner
         return replace(learner, aggressiveness=1.0 if sample.classes else sample.spread)
@@ -123,7 +123,7 @@ class Bpa(MistakeDriven):
             raise RefusedKey(
                 "aggressiveness",
                 '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number",
+                "learner.resolved(sample), or give a number",
             )
         return self.aggressiveness
 
@@ -164,7 +164,7 @@ class Bpa(MistakeDriven):
         return CompiledDescent(self, hinge_steps)
 
 
-@jitted
+@cached_njit
 def hinge_steps(
     tools: Integers,
     numbers: Array,
@@ -184,7 +184,7 @@ def hinge_steps(
     passive_aggressive(int(own[TASK]), values, targets, own[INSENSITIVITY], own[AGGRESSIVENESS], diagonal, coefficients)
 
 
-@jitted
+@cached_njit
 def project_on_the_new(
     own: Array,
     storage: Array,
@@ -226,7 +226,7 @@ def project_on_the_new(
     return DONE
 
 
-@jitted
+@cached_njit
 def project_on_the_nearest(
     own: Array,
     storage: Array,
@@ -277,7 +277,7 @@ def project_on_the_nearest(
     return DONE
 
 
-@jitted
+@cached_njit
 def _replace(
     dictionary: Array,
     old: Array,
@@ -296,7 +296,7 @@ def _replace(
     close_up(old, order + 1, leaves, 1)
 
 
-@inlined
+@inline_always
 def _on_the_new(weights: Array, diagonal: Array, row: Array, itself: float) -> tuple[int, float, float]:
     """Find the element r that loses least when projected on kappa(x, .); returns r, its share and the squared loss."""
     best, least = 0, math.inf

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import add_points, close_up, smallest
 from kernelswarm.agents.functions.merging import best_partner, merge
@@ -30,7 +30,7 @@ from kernelswarm.agents.learners.baselines.projection_steps import PROJECT_SMALL
 from kernelswarm.agents.learners.baselines.removal_steps import KEEP_LARGEST
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -104,7 +104,7 @@ class Bsgd(KernelDescent):
         return CompiledDescent(self)
 
 
-@jitted
+@cached_njit
 def merge_smallest(
     own: Array,
     storage: Array,

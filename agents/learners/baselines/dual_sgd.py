@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER, kernel_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import ORDER, kernel_at
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.functions.dual_sum import DualSum, add_combination, coefficients_of
@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.features.random_features import RandomFeatures, ShiftInvariant
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers, own_numbers
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -133,7 +133,7 @@ class DualSgd(KernelDescent):
         return CompiledDual(self)
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -149,7 +149,7 @@ def evaluate(
     add_combination(rows, coefficients_of(storage, capacity, inputs, outputs, count), count, values)
 
 
-@jitted
+@cached_njit
 def leave_for_features(
     own: Array,
     storage: Array,
@@ -194,7 +194,7 @@ def leave_for_features(
     return DONE
 
 
-@inlined
+@inline_always
 def _lightest(weights: Array, order: int) -> int:
     """Find the element of least ||W_m||, the oldest of equal ones."""
     place, least = 0, math.inf

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.kernel_sum import (
     KernelSum,
     drop_points,
@@ -35,7 +35,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.baselines.mistakes import MistakeDriven, mistakes
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -104,7 +104,7 @@ class Forgetron(MistakeDriven):
         return CompiledDescent(self, mistakes)
 
 
-@jitted
+@cached_njit
 def forget(
     own: Array,
     storage: Array,
@@ -148,7 +148,7 @@ def forget(
     return DONE
 
 
-@inlined
+@inline_always
 def _shrinkage(delta: float, mu: float, damage: float, allowed: float) -> tuple[float, float]:
     """Return the largest phi in (0, 1] that keeps the damage within what is allowed, and the damage it leads to."""
     square, line, rest = delta * delta - 2.0 * delta * mu, 2.0 * delta, damage - allowed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, WANTS
+from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, WANTS
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (

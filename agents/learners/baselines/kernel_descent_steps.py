@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.signatures import DIAGONAL, ORDER, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import DIAGONAL, ORDER, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.plain.kernels import kernel_form
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -93,7 +93,7 @@ class DictionaryRule(NamedTuple):
     numbers: int = 0
 
 
-@inlined
+@inline_always
 def diagonal_of(tools: Integers, numbers: Array, points: Array) -> Array:
     """Return kappa(x, x) at the points, (N,)."""
     diagonal = np.ones(len(points))
@@ -102,7 +102,7 @@ def diagonal_of(tools: Integers, numbers: Array, points: Array) -> Array:
     return diagonal
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -143,7 +143,7 @@ def step(
     return error
 
 
-@inlined
+@inline_always
 def _answer(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, work: Array, points: Array, wanted: int
 ) -> None:
@@ -160,13 +160,13 @@ def _answer(
     kernel_at(tools[CROSS])(kernel_numbers(numbers), asked, dictionary, table(work, HEADER, 1, order))
 
 
-@inlined
+@inline_always
 def sum_of(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
     """Return the points and the weights of a kernel sum in its storage, as its shapes lay them out."""
     return table(storage, OWN, capacity, inputs), table(storage, OWN + capacity * inputs, capacity, outputs)
 
 
-@inlined
+@inline_always
 def knows_norms(own: Array, work: Array, order: int) -> bool:
     """Put kappa(x, x) of the elements where its answer would lie, if that is 1; tell whether it is."""
     if own[UNIT] > 0.0:
@@ -217,6 +217,6 @@ class CompiledDescent(CompiledExpansion):
             counts[WANTS] = SINGLE_STEPS
         return counts
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
         self._learner.inspect(state)

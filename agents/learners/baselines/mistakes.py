@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -58,11 +58,11 @@ class MistakeDriven(KernelDescent):
         return SURROGATES[self.loss.task]
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("insensitivity",) if self.insensitivity == "auto" else ()
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with an insensitivity of a tenth of the spread of the targets, 0 for classes."""
         if self.insensitivity != "auto":
             return self
@@ -84,12 +84,12 @@ class MistakeDriven(KernelDescent):
             raise RefusedKey(
                 "insensitivity",
                 '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number",
+                "learner.resolved(sample), or give a number",
             )
         return self.insensitivity
 
 
-@jitted
+@cached_njit
 def mistaken(task: int, values: Array, targets: ReadOnly, insensitivity: float) -> Array:
     """Compute the perceptron's coefficients of samples from f's values (n, C) and the targets (n, q)."""
     coefficients = np.empty(values.shape)
@@ -97,7 +97,7 @@ def mistaken(task: int, values: Array, targets: ReadOnly, insensitivity: float) 
     return coefficients
 
 
-@jitted
+@cached_njit
 def mistaken_in(task: int, values: ReadOnly, targets: ReadOnly, insensitivity: float, coefficients: Array) -> None:
     """Fill ``coefficients`` (n, C) with what :func:`mistaken` computes."""
     for n in range(values.shape[0]):
@@ -120,7 +120,7 @@ def mistaken_in(task: int, values: ReadOnly, targets: ReadOnly, insensitivity: f
                 coefficients[n, right] = -1.0
 
 
-@jitted
+@cached_njit
 def mistakes(
     tools: Integers,
     numbers: Array,
@@ -139,7 +139,7 @@ def mistakes(
     mistaken_in(int(own[TASK]), values, targets, own[INSENSITIVITY], coefficients)
 
 
-@inlined
+@inline_always
 def passive_aggressive(
     task: int, values: Array, targets: ReadOnly, insensitivity: float, most: float, diagonal: Array, coefficients: Array
 ) -> None:
@@ -179,7 +179,7 @@ def passive_aggressive(
             coefficients[n, right] = -coefficients[n, wrong]
 
 
-@inlined
+@inline_always
 def best_wrong(values: Array, right: int) -> int:
     """Find the best of the wrong classes, the lowest of equal ones."""
     best = -1

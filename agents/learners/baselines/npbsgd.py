@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
+from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
@@ -25,7 +25,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.baselines.removal_steps import drop_smallest
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.protocols.chance import key_of, uniform
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -100,7 +100,7 @@ class Npbsgd(KernelDescent):
         return CompiledDescent(self)
 
 
-@jitted
+@cached_njit
 def toss(
     own: Array,
     storage: Array,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import inverse_factor, komp
-from kernelswarm.agents.arithmetic.signatures import LOOK, NOTHING, ORDER, SINGLE_STEPS, WANTS
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.kernel_sum import close_up_numbers, is_zero, scale, smallest, squared_length
 from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES
@@ -35,7 +35,7 @@ from kernelswarm.agents.learners.baselines.rows_of_points import NEXT, row_wante
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def span_limit(kernel: Kernel) -> float:
     return math.inf if kernel.supremum is None else komp.DEPENDENT / kernel.supremum
 
 
-@jitted
+@cached_njit
 def project_smallest(
     own: Array,
     storage: Array,
@@ -101,7 +101,7 @@ def project_smallest(
     return DONE
 
 
-@jitted
+@cached_njit
 def project_least(
     own: Array,
     storage: Array,
@@ -154,7 +154,7 @@ def project_least(
     return DONE
 
 
-@inlined
+@inline_always
 def _least_lost(weights: Array, precision: Array, order: int) -> int:
     """Find the element whose projection on the others loses least, the oldest of equal ones."""
     place, least = 0, math.inf
@@ -165,7 +165,7 @@ def _least_lost(weights: Array, precision: Array, order: int) -> int:
     return place
 
 
-@jitted
+@cached_njit
 def _take_out(
     points: Array,
     weights: Array,
@@ -184,7 +184,7 @@ def _take_out(
     storage[CHANGES] += 1.0
 
 
-@inlined
+@inline_always
 def inspect_in_time(storage: Array, counts: Integers) -> None:
     """Have the factor inspected where many changes may have cost it its accuracy."""
     counts[WANTS] = LOOK if storage[CHANGES] >= inspection_due(counts[ORDER]) else NOTHING

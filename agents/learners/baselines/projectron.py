@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
 from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
@@ -37,7 +37,7 @@ from kernelswarm.agents.learners.baselines.mistakes import (
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -182,7 +182,7 @@ class ProjectronPlus(Projectron):
         return CompiledDescent(self, margins)
 
 
-@jitted
+@cached_njit
 def margins(
     tools: Integers,
     numbers: Array,
@@ -216,7 +216,7 @@ def margins(
     )
 
 
-@jitted
+@cached_njit
 def margins_in(
     task: int,
     values: ReadOnly,  # (n, C)
@@ -262,7 +262,7 @@ def margins_in(
         coefficients[n, right] = -sign * tau
 
 
-@jitted
+@cached_njit
 def let_in(
     own: Array,
     storage: Array,
@@ -299,7 +299,7 @@ def let_in(
     return DONE
 
 
-@inlined
+@inline_always
 def _enter(
     scratch: Array,  # (4, capacity), to work with
     points: Array,  # (capacity, p)

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.kernel_sum import (
     add_points,
     close_up_numbers,
@@ -25,14 +25,14 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     sum_of,
 )
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 
-@jitted
+@cached_njit
 def keep_all(
     own: Array,
     storage: Array,
@@ -51,7 +51,7 @@ def keep_all(
     return DONE
 
 
-@jitted
+@cached_njit
 def keep_newest(
     own: Array,
     storage: Array,
@@ -79,7 +79,7 @@ def keep_newest(
     return DONE
 
 
-@jitted
+@cached_njit
 def keep_largest(
     own: Array,
     storage: Array,
@@ -104,7 +104,7 @@ def keep_largest(
     return DONE
 
 
-@inlined
+@inline_always
 def drop_smallest(dictionary: Array, weights: Array, counts: Integers, work: Array) -> None:
     """Let the element of least norm go; the work holds kappa(x, x) of the elements."""
     order = counts[ORDER]

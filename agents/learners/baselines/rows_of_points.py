@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import DONE, HEADER, MOVED, PHASE, POINT
-from kernelswarm.protocols.compiling import inlined
+from kernelswarm.protocols.compiling import inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -12,7 +12,7 @@ NEXT, WAITS, KNOWN, MEASURED = range(1, 5)
 """Phases of a rule that takes the points one by one: before the next, waiting for its row, with it, with norms too."""
 
 
-@inlined
+@inline_always
 def row_wanted(work: Array, capacity: int, rows: Array, order: int, n: int) -> int:
     """Have the kernel between point n and the dictionary in the second row of the work; returns DONE once it is there.
 

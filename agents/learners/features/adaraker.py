@@ -18,7 +18,7 @@ from kernelswarm.agents.learners.mixtures import Rate
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.states.hedge import shares_of
+from kernelswarm.protocols.parameters.hedge import shares_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import loss_derivatives_at, loss_values_at
-from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
+from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, features_at
 from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import Integers
-from kernelswarm.protocols.states.hedge import LIKELIHOOD, shares_of
+from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, shares_of
 
 Array = npt.NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def split(storage: Array, members: int, width: int, instances: int, outputs: int
     )
 
 
-@inlined
+@inline_always
 def parted(storage: Array, members: int, width: int, instances: int, outputs: int) -> Parts:
     """Return the same in compiled code."""
     weights = members * width * outputs
@@ -86,13 +86,13 @@ def parted(storage: Array, members: int, width: int, instances: int, outputs: in
     )
 
 
-@jitted
+@cached_njit
 def shrinking(ratio: float, place: int) -> float:
     """Compute rho_j, the step of instance j over that of the first."""
     return float(ratio ** (-0.5 * place))
 
 
-@jitted
+@cached_njit
 def instance_values(found: Array, shares: Array, values: Array) -> None:
     """Fill ``values`` (n, C) with an instance's, from those of its members (E, n, C) and their shares (E,)."""
     count, size, outputs = found.shape
@@ -104,7 +104,7 @@ def instance_values(found: Array, shares: Array, values: Array) -> None:
             values[n, c] = whole
 
 
-@jitted
+@cached_njit
 def kernel_shares(log_weights: Array, shares: Array, mixed: Array) -> None:
     """Fill ``mixed`` (E,) with how much each kernel counts in the function, ``sum_j h_j q_je``."""
     instances, count = shares.shape
@@ -115,7 +115,7 @@ def kernel_shares(log_weights: Array, shares: Array, mixed: Array) -> None:
             mixed[e] += whole[j] * shares[j, e]
 
 
-@jitted
+@cached_njit
 def mix(parts: Parts) -> None:
     """Bring the weights of ``sum_j h_j sum_e q_je f_je`` up to date, in the features of the mean of all kernels."""
     instances, count = parts.shares.shape
@@ -132,7 +132,7 @@ def mix(parts: Parts) -> None:
                     parts.weights[e * width + k, c] += part * parts.members[j * count + e, k, c]
 
 
-@jitted
+@cached_njit
 def learn(
     numbers: ReadOnly,
     parts: Parts,
@@ -188,7 +188,7 @@ def learn(
     mix(parts)
 
 
-@inlined
+@inline_always
 def _weigh(numbers: Array, parts: Parts, mixed: Array, instances: Array) -> None:
     """Change log h_j by what the mixture and the instances lose."""
     seen = len(mixed)
@@ -204,7 +204,7 @@ def _weigh(numbers: Array, parts: Parts, mixed: Array, instances: Array) -> None
         parts.log_weights[j] += rate * (lost - total(line(instances, j * seen, seen)))
 
 
-@inlined
+@inline_always
 def _begin(numbers: Array, parts: Parts) -> None:
     """Begin the intervals of the step to come."""
     count, (_, width, outputs) = int(numbers[MEMBERS]), parts.members.shape
@@ -222,7 +222,7 @@ def _begin(numbers: Array, parts: Parts) -> None:
         interval *= int(numbers[RATIO])
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -234,7 +234,7 @@ def evaluate(
     raker_steps.in_their_unit(rows, int(numbers[MEMBERS]))
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -313,7 +313,7 @@ def step(
     return 0.0
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,

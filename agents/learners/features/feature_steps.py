@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import ALWAYS, NOTHING
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.parts.schedules import step_sizes
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ REGULARIZATION, SHRUNK, COUNT, FIRST = range(4)
 """The numbers before those of the features, of which there are `COUNT`, the first `SHRUNK` of them regularised."""
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -44,7 +44,7 @@ def evaluate(
     combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -70,7 +70,7 @@ def step(
     return 0.0
 
 
-@jitted
+@cached_njit
 def descend(
     coefficients: Array,  # (L, C)
     gram: Array,  # (N, N), to work with
@@ -108,7 +108,7 @@ def descend(
                 coefficients[m, c] += feature * gradients[n, c]
 
 
-@inlined
+@inline_always
 def gram_of(features: Array, count: int, gram: Array) -> None:
     """Fill ``gram`` (N, N) with the inner products of the first ``count`` features of each point, (N, L or more)."""
     size, width = features.shape
@@ -117,14 +117,14 @@ def gram_of(features: Array, count: int, gram: Array) -> None:
             gram[i, j] = gram[j, i] = dot(features, i * width, features[j], count)
 
 
-@jitted
+@cached_njit
 def place(numbers: Array, storage: Array, weights: Array) -> None:
     """Put a state where its function has these weights: they are all of it."""
     for k in range(len(weights)):
         storage[k] = weights[k]
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,
@@ -197,11 +197,11 @@ class CompiledLinear:
         """Return that there is always room, and nothing to want; the order stays."""
         return np.array([ALWAYS, NOTHING, state.function.order], dtype=np.int64)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Count the steps."""
         state.steps += steps
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Do nothing."""
 
 

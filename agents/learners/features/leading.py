@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -23,7 +23,7 @@ SWEEPS = 60
 """Far more than are ever needed: each squares what is left."""
 
 
-@jitted
+@cached_njit
 def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
     """Project f on the ``rank`` leading eigenvectors of K, and have U project on them from now on.
 
@@ -57,7 +57,7 @@ def restrict(weights: Array, factor: Array, order: int, rank: int) -> None:
             factor[i, m] = 0.0
 
 
-@jitted
+@cached_njit
 def _make_orthogonal(rows: Array) -> None:
     order = len(rows)
     for _ in range(SWEEPS):
@@ -78,7 +78,7 @@ def _make_orthogonal(rows: Array) -> None:
             return
 
 
-@jitted
+@cached_njit
 def _rotate(rows: Array, i: int, j: int, x: float, y: float, order: int) -> None:
     """Turn rows i and j in their plane, as that turns (x, y) to (r, 0)."""
     radius = math.sqrt(x * x + y * y)
@@ -91,7 +91,7 @@ def _rotate(rows: Array, i: int, j: int, x: float, y: float, order: int) -> None
         rows[j, m] = cosine * lower - sine * upper
 
 
-@jitted
+@cached_njit
 def _project(weights: Array, leading: Array) -> None:
     """Project the weights on rows that are orthonormal."""
     rank, order = leading.shape

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.features.feature_steps import FEATURES, Compile
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import sole
 
 Array = npt.NDArray[np.float64]
@@ -162,7 +162,7 @@ class Linear(LinearInFeatures):
 _WITH_ONES: Array = np.ones(1)
 
 
-@jitted
+@cached_njit
 def _features(numbers: Array, points: Array, rows: Array) -> None:
     """Copy the points, with a one behind each where the number is 1."""
     size, inputs = points.shape

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, kernel_at
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import ALWAYS, ORDER, ROOM, kernel_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import tables
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.features.leading import restrict
@@ -20,7 +20,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     kernel_numbers,
     own_numbers,
 )
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -34,13 +34,13 @@ REGULARIZATION, LANDMARKS, RANK = range(3)
 """The learner's own numbers."""
 
 
-@jitted
+@cached_njit
 def scratch(capacity: int, points: int, outputs: int) -> int:
     """Return the numbers that a step on so many points works with."""
     return 2 * points * capacity + capacity * outputs + points
 
 
-@jitted
+@cached_njit
 def project(
     dictionary: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -127,7 +127,7 @@ def project(
     return order, math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
 
 
-@jitted
+@cached_njit
 def _weigh(
     gram: Array,
     images: Array,
@@ -159,7 +159,7 @@ def _weigh(
     return whole
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,

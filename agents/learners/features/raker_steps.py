@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
     loss_derivatives_at,
     loss_values_at,
 )
-from kernelswarm.agents.arithmetic.tables import cube, line, read_only, table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
-from kernelswarm.protocols.states.hedge import log_weights, shares_of
+from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -36,7 +36,7 @@ REGULARIZATION, BATCH_SIZE, RATE, FORGETTING, MEMBERS, FEATURES_EACH, LOSS_NUMBE
 """The learner's numbers; from the last on those of the loss, and then of the features."""
 
 
-@inlined
+@inline_always
 def in_their_unit(rows: Array, members: int) -> None:
     """Turn the features of the mean of all kernels (n, E L) into those of each kernel."""
     scale = math.sqrt(members)
@@ -45,7 +45,7 @@ def in_their_unit(rows: Array, members: int) -> None:
             rows[n, k] *= scale
 
 
-@jitted
+@cached_njit
 def member_features(rows: Array, e: int, count: int, features: Array) -> None:
     """Copy the features (n, L) of one member out of all rows (n or more, E L)."""
     for n in range(count):
@@ -53,7 +53,7 @@ def member_features(rows: Array, e: int, count: int, features: Array) -> None:
             features[n, k] = rows[n, e * features.shape[1] + k]
 
 
-@jitted
+@cached_njit
 def values_of(rows: Array, members: Array, features: Array, values: Array) -> None:
     """Fill ``values`` (E, n, C) with those of members (E, L, C) at the first n points; ``features`` is worked with."""
     _, size, outputs = values.shape
@@ -65,7 +65,7 @@ def values_of(rows: Array, members: Array, features: Array, values: Array) -> No
         combine(features, weights, width, table(values, e * size * outputs, size, outputs))
 
 
-@jitted
+@cached_njit
 def learn(
     coefficients: Array,  # (E L, C)
     members: Array,  # (E, L, C)
@@ -114,7 +114,7 @@ def learn(
     return samples
 
 
-@jitted
+@cached_njit
 def learn_members(
     members: Array,  # (E, L, C)
     losses: Array,  # (E,)
@@ -159,7 +159,7 @@ def learn_members(
     return samples
 
 
-@jitted
+@cached_njit
 def mix(coefficients: Array, members: Array, shares: Array) -> None:
     """Fill the weights (E L, C) of ``sum_e q_e f_e``, in the features of the mean of all kernels."""
     count, width, outputs = members.shape
@@ -170,7 +170,7 @@ def mix(coefficients: Array, members: Array, shares: Array) -> None:
                 coefficients[e * width + k, c] = scale * shares[e] * members[e, k, c]
 
 
-@jitted
+@cached_njit
 def place_members(storage: Array, count: int, weights: ReadOnly) -> None:
     """Put a state where its function has the weights ``q_e theta_e`` (E L C,): all E members count alike."""
     size, outputs = len(weights), 1
@@ -185,13 +185,13 @@ def place_members(storage: Array, count: int, weights: ReadOnly) -> None:
     mix(table(storage, 0, size, outputs), cube(storage, size, count, size // count, outputs), shares)
 
 
-@jitted
+@cached_njit
 def place(numbers: Array, storage: Array, weights: Array) -> None:
     """Put a state where its function has these weights."""
     place_members(storage, int(numbers[MEMBERS]), weights)
 
 
-@jitted
+@cached_njit
 def gram_of(rows: ReadOnly, shares: Array, width: int, gram: Array) -> None:
     """Fill ``gram`` (n, n) with ``sum_e q_e z_e(x) . z_e(y)`` from the rows (n, E L or more), L being the width."""
     size, columns = rows.shape
@@ -205,7 +205,7 @@ def gram_of(rows: ReadOnly, shares: Array, width: int, gram: Array) -> None:
             gram[i, j] = gram[j, i] = whole
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -217,7 +217,7 @@ def evaluate(
     in_their_unit(rows, int(numbers[MEMBERS]))
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -287,7 +287,7 @@ def step(
     return 0.0
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,

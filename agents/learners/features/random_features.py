@@ -118,7 +118,7 @@ def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[A
         raise RefusedKey(
             "bandwidth",
             f'= "{kernel.bandwidth}" is a word that training data turn into a number before learning starts: '
-            "take kernel.fitted(sample), or give a number",
+            "take kernel.resolved(sample), or give a number",
         )
     bandwidth = np.asarray(kernel.bandwidth)  # () or (p,)
     normal, scale, uniform = np.random.default_rng(seed).spawn(3)

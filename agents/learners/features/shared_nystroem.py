@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.signatures import KERNEL, kernel_at
+from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.spanning import spanning
@@ -23,7 +23,7 @@ from kernelswarm.agents.learners.features.nystroem_steps import INDEPENDENT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.agents.plain.kernels import kernel_form
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.refused_key import RefusedKey
 
@@ -96,11 +96,11 @@ class SharedNystroem(LinearInFeatures):
             raise RefusedKey("points", f'= {self.points!r} must be lists of the same length, one at least, or "sample"')
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into numbers."""
         return ("points",) if self.points == "sample" else ()
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with landmarks from a sample of the data."""
         chosen = np.unique(sample.points[spaced(len(sample.points), self.landmarks)], axis=0)
         return replace(self, points=tuple(map(tuple, chosen[spanning(self.kernel, chosen, INDEPENDENT)].tolist())))
@@ -116,7 +116,7 @@ class SharedNystroem(LinearInFeatures):
             raise RefusedKey(
                 "points",
                 f'= "{self.points}" is a word that training data turn into numbers before learning starts: take '
-                "fitted(learner, ...), or give points",
+                "resolved_learner(learner, ...), or give points",
             )
         if len(self.points[0]) != inputs:
             raise RefusedKey(
@@ -155,7 +155,7 @@ KERNEL_NUMBERS = FIRST
 """How many numbers the kernel has; they follow, then the landmarks (M, p) and U' (M, M)."""
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, kernel_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.solved_sum import tables
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -34,13 +34,13 @@ DERIVATIVES, CURVATURES = 1, 2
 """Among the addresses that a step calls, after that of the kernel."""
 
 
-@jitted
+@cached_njit
 def room(capacity: int, points: int, outputs: int) -> int:
     """Return the numbers that a step on so many points works with."""
     return capacity * (points + 1 + 2 * outputs)
 
 
-@inlined
+@inline_always
 def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
     """Solve ``L z = k`` from above; returns ``z'z``."""
     width, squared = lower.shape[1], 0.0
@@ -51,7 +51,7 @@ def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
     return squared
 
 
-@jitted
+@cached_njit
 def learn(
     work: Array,  # as `room` says
     dictionary: Array,  # (capacity, p)
@@ -131,7 +131,7 @@ def learn(
     return order
 
 
-@jitted
+@cached_njit
 def _may_enter(n: int, own: int, pulls: Array, ridge: float) -> bool:
     """Tell whether a point may enter: each own sample, and with a ridge also those at which neighbours pull."""
     if n < own:
@@ -142,7 +142,7 @@ def _may_enter(n: int, own: int, pulls: Array, ridge: float) -> bool:
     return moves and ridge > 0.0
 
 
-@jitted
+@cached_njit
 def products(
     lower: Array, root: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array, images: Array
 ) -> None:
@@ -172,7 +172,7 @@ def products(
             gram[n, m] = gram[m, n] = reach * within
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -224,7 +224,7 @@ def step(
     return 0.0
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,

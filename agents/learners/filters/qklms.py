@@ -7,8 +7,8 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ORDER
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.kernel_sum import enter, is_zero, scale, squared_length
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -80,11 +80,11 @@ class Qklms(KernelDescent):
             raise RefusedKey("quantization", f'= {self.quantization!r} must be a distance, 0 or more, or "auto"')
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return ("quantization",) if self.quantization == "auto" else ()
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the distance that suits a sample of the data."""
         return replace(self, quantization=SHARE * median_distance(sample.points))
 
@@ -99,7 +99,7 @@ class Qklms(KernelDescent):
             raise RefusedKey(
                 "quantization",
                 '= "auto" is a word that training data turn into a number before learning starts: take '
-                "learner.fitted(sample), or give a number",
+                "learner.resolved(sample), or give a number",
             )
         return [self.quantization]
 
@@ -109,7 +109,7 @@ class Qklms(KernelDescent):
         return CompiledDescent(self)
 
 
-@jitted
+@cached_njit
 def quantize(
     own: Array,
     storage: Array,
@@ -151,7 +151,7 @@ def quantize(
     return DONE
 
 
-@inlined
+@inline_always
 def _nearest(dictionary: Array, order: int, points: Array, n: int) -> tuple[int, float]:
     """Find the point nearest to new point n, the oldest of equal ones, and its squared distance."""
     place, least = order, math.inf

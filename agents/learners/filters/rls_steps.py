@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -28,13 +28,13 @@ EVALUATES, DERIVATIVES, CURVATURES = range(3)
 """Among the addresses that a step calls, that of the features first."""
 
 
-@jitted
+@cached_njit
 def room(features: int, points: int, outputs: int) -> int:
     """Return the numbers that a step on so many points works with."""
     return features * (points + 2 + outputs) + outputs
 
 
-@jitted
+@cached_njit
 def learn(
     work: Array,  # as `room` says
     coefficients: Array,  # (L, C)
@@ -89,7 +89,7 @@ def learn(
     return cursor
 
 
-@jitted
+@cached_njit
 def _renew(
     root: Array, moments: Array, ridges: Array, lost: float, cursor: float, row: Array, aim: Array, product: Array
 ) -> float:
@@ -108,7 +108,7 @@ def _renew(
     return cursor
 
 
-@jitted
+@cached_njit
 def products(root: Array, features: ReadOnly, reach: float, gram: Array, known: Array) -> None:
     """Fill ``gram`` (n, n) with how far a weight at each point moves f at each other, ``reach phi' inv(R'R) phi``.
 
@@ -124,25 +124,25 @@ def products(root: Array, features: ReadOnly, reach: float, gram: Array, known: 
             gram[n, m] = gram[m, n] = reach * dot(known, n * order, known[m], order)
 
 
-@inlined
+@inline_always
 def _own(numbers: Array) -> Array:
     return line(numbers, 1, int(numbers[0]))
 
 
-@inlined
+@inline_always
 def _ridges(numbers: Array) -> Array:
     own = _own(numbers)
     return line(numbers, 1 + len(own), int(own[OWN]))
 
 
-@inlined
+@inline_always
 def _feature_numbers(numbers: Array) -> Array:
     own = _own(numbers)
     first = 1 + len(own) + int(own[OWN])
     return line(numbers, first, len(numbers) - first)
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -152,7 +152,7 @@ def evaluate(
     combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -196,7 +196,7 @@ def step(
     return 0.0
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,

@@ -127,11 +127,11 @@ class Colk(Polk):
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         return weight_words(self.dispersion_weight)
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the weight that suits a sample of the data."""
         return replace(self, dispersion_weight=self.composition.fitted_weight(sample))
 

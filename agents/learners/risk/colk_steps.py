@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, kernel_at, step_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.signatures import ORDER, WANTS, kernel_at, step_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ PREVIOUS = 5
 """Among a state's integers, after those of POLK, the points of the function before the last step."""
 
 
-@jitted
+@cached_njit
 def _center(
     tools: ReadOnlyIntegers,
     numbers: ReadOnly,
@@ -66,7 +66,7 @@ def _center(
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 
-@inlined
+@inline_always
 def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> None:
     """Make of the function the one before the last step."""
     capacity, order = counts[CAPACITY], counts[ORDER]
@@ -79,7 +79,7 @@ def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> No
     counts[PREVIOUS] = order
 
 
-@jitted
+@cached_njit
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -99,7 +99,7 @@ def gradient(
     coefficients(tools, numbers, center, values, targets, losses, found)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -221,9 +221,9 @@ class CompiledColk(CompiledPolk):
         """Return the state's integers."""
         return np.append(super().counts(state, capacity, points), state.previous.order)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state, counts, steps)
+        super().sync(state, counts, steps)
         state.previous.order = int(counts[PREVIOUS])
 
 

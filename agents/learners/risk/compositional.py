@@ -112,7 +112,7 @@ class Composition:
             raise RefusedKey(
                 "dispersion_weight",
                 '= "auto" is a word that training data turn into a number before learning starts: '
-                "take learner.fitted(sample), or give a number",
+                "take learner.resolved(sample), or give a number",
             )
         return self.weight
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import signatures
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic import abi
+from kernelswarm.agents.arithmetic.abi import (
     descend_at,
     loss_derivatives_at,
     loss_values_at,
     slopes_at,
 )
-from kernelswarm.agents.arithmetic.tables import line
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.learners.kernel_steps import PLANNED
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import ReadOnly, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import NONE, Compiled, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -38,46 +38,46 @@ RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Among the sizes of a step, behind eta: beta, and the step of a threshold."""
 
 
-@inlined
+@inline_always
 def composition(numbers: Array) -> Array:
     """Return the composition's own numbers."""
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@inlined
+@inline_always
 def base_numbers(numbers: Array) -> Array:
     """Return the numbers of the learner whose step is taken."""
     own = composition(numbers)
     return line(numbers, 0, len(numbers) - COUNT - int(own[LOSS]) - int(own[DISPERSION]))
 
 
-@inlined
+@inline_always
 def _loss_numbers(numbers: Array) -> Array:
     own = composition(numbers)
     size = int(own[LOSS])
     return line(numbers, len(numbers) - COUNT - int(own[DISPERSION]) - size, size)
 
 
-@inlined
+@inline_always
 def _dispersion_numbers(numbers: Array) -> Array:
     size = int(composition(numbers)[DISPERSION])
     return line(numbers, len(numbers) - COUNT - size, size)
 
 
-@inlined
+@inline_always
 def tool(tools: Integers, numbers: Array, which: int) -> int:
     """Return one of the addresses."""
     return int(tools[int(composition(numbers)[PLACE]) + which])
 
 
-@inlined
+@inline_always
 def looks_back(numbers: Array) -> bool:
     """Tell whether the gradient needs the values of the function before the last step."""
     own = composition(numbers)
     return bool(own[WEIGHT] > 0.0 and own[CENTERED] > 0.0 and own[DIFFERENCE] > 0.0)
 
 
-@jitted
+@cached_njit
 def next_center(
     tools: Integers,
     numbers: Array,
@@ -111,7 +111,7 @@ def next_center(
     return corrected(center, heard, past, sizes[RATE])
 
 
-@jitted
+@cached_njit
 def coefficients(
     tools: Integers,
     numbers: Array,
@@ -134,7 +134,7 @@ def coefficients(
         spread(gradient, factors, own[WEIGHT], own[CENTERED] > 0.0)
 
 
-@jitted
+@cached_njit
 def mean(losses: Array) -> float:
     """Average losses (n,)."""
     added = 0.0
@@ -143,25 +143,25 @@ def mean(losses: Array) -> float:
     return added / len(losses)
 
 
-@inlined
+@inline_always
 def averaged(center: float, heard: Array, rate: float) -> float:
     """Let g follow the mean loss of second samples, (m,), by averages (SURVEY eq. 11)."""
     return (1.0 - rate) * center + rate * mean(heard)
 
 
-@inlined
+@inline_always
 def corrected(center: float, heard: Array, past: Array, rate: float) -> float:
     """Let g follow by what the second samples' losses, (m,), were before the last step, (m,) (COLK eq. 20)."""
     return (1.0 - rate) * (center - mean(past)) + mean(heard)
 
 
-@inlined
+@inline_always
 def seconds_of(size: int, stride: int) -> int:
     """Return how many of so many rows are second ones: every other from the second on, or each, by the stride."""
     return (size - 2 + stride) // stride
 
 
-@inlined
+@inline_always
 def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
     """Copy the second rows of (n, q)."""
     for k in range(len(seconds)):
@@ -169,7 +169,7 @@ def seconds_in(rows: Array, stride: int, seconds: Array) -> None:
             seconds[k, c] = rows[1 + stride * k, c]
 
 
-@inlined
+@inline_always
 def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
     """Make the coefficients of the derivatives l', (n, C), in place; factors are d' at each row, of which pairs use
     their first."""
@@ -185,7 +185,7 @@ def spread(slopes: Array, factors: Array, weight: float, centered: bool) -> None
             slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
 
 
-@inlined
+@inline_always
 def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
     """Do as `spread` does where rows k and k + 1 are a pair, whose factor is that of row k."""
     last = len(slopes) - 1
@@ -199,7 +199,7 @@ def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
             slopes[n, c] = share * slopes[n, c] if share != 0.0 else 0.0
 
 
-@jitted
+@cached_njit
 def pair_up(
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, R)
@@ -247,7 +247,7 @@ def pair_up(
     return kept
 
 
-@inlined
+@inline_always
 def _seconds_move(gradients: Array, own: int) -> bool:
     """Tell whether any second sample has a coefficient."""
     for n in range(1, own, 2):
@@ -291,11 +291,11 @@ class CompiledComposition:
         self.numbers = np.concatenate([loss.numbers, dispersion.numbers, last])
         self.tools = (
             *tools,
-            address(step, signatures.STEP),
-            address(loss.values, signatures.LOSS_VALUES),
-            address(loss.derivatives, signatures.LOSS_DERIVATIVES),
-            address(dispersion.slopes, signatures.SLOPES),
-            NONE if dispersion.descend is None else address(dispersion.descend, signatures.DESCEND),
+            address(step, abi.STEP),
+            address(loss.values, abi.LOSS_VALUES),
+            address(loss.derivatives, abi.LOSS_DERIVATIVES),
+            address(dispersion.slopes, abi.SLOPES),
+            NONE if dispersion.descend is None else address(dispersion.descend, abi.DESCEND),
         )
 
     def step_sizes(self, first: int, steps: int) -> Array:
@@ -309,14 +309,14 @@ class CompiledComposition:
         return found
 
 
-@inlined
+@inline_always
 def share_of(numbers: Array, count: int) -> float:
     """Return what share of a whole batch ``count`` own samples are."""
     size: float = composition(numbers)[BATCH_SIZE]
     return 1.0 if count >= size else count / size
 
 
-@inlined
+@inline_always
 def own_part(numbers: Array, count: int) -> float:
     """Return that share times the loss's curvature."""
     curvature: float = composition(numbers)[CURVATURE]

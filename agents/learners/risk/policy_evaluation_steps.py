@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import ROOM, STEP, WANTS, step_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, step_at
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners import kernel_steps, polk_steps
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, PLANNED
 from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk, inspection_due
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ NUMBERS, DISCOUNT, CURVATURE, BATCH_SIZE, COUNT = range(5)
 """The last numbers, of which there are `COUNT`: how many the residual's learner has, which stand before these."""
 
 
-@jitted
+@cached_njit
 def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> None:
     """Fill in the coefficients (n, C) at the two states of each transition, from g at the first ones, (n // 2, C)."""
     for k in range(len(tracked)):
@@ -41,7 +41,7 @@ def coefficients_in(tracked: Array, discount: float, coefficients: Array) -> Non
             coefficients[2 * k + 1, c] = 2.0 * discount * tracked[k, c]
 
 
-@jitted
+@cached_njit
 def errors_in(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: float, errors: Array) -> None:
     """Fill in ``g(x) - delta`` of each transition, (n // 2, C), from V (n, C) and the rewards (n, C)."""
     for k in range(len(tracked)):
@@ -50,26 +50,26 @@ def errors_in(values: ReadOnly, targets: ReadOnly, tracked: Array, discount: flo
             errors[k, c] = tracked[k, c] - delta
 
 
-@inlined
+@inline_always
 def _own(numbers: Array) -> Array:
     return line(numbers, len(numbers) - COUNT, COUNT)
 
 
-@inlined
+@inline_always
 def _numbers(numbers: Array) -> Array:
     """Return the numbers of the residual's learner."""
     size = int(_own(numbers)[NUMBERS])
     return line(numbers, len(numbers) - COUNT - size, size)
 
 
-@inlined
+@inline_always
 def _residual(storage: Array, counts: Integers, inputs: int, outputs: int) -> tuple[Array, Integers]:
     """Return the vector and the integers of the residual's state."""
     size = length_of(counts[CAPACITY], inputs, outputs)
     return line(storage, size, size), line(counts, POLK, POLK)
 
 
-@jitted
+@cached_njit
 def _track(
     tools: ReadOnlyIntegers,
     numbers: ReadOnly,
@@ -88,7 +88,7 @@ def _track(
     kernel_steps.evaluate(line(tools, RESIDUAL, POLK_TOOLS), _numbers(numbers), storage, counts, states, rows, tracked)
 
 
-@jitted
+@cached_njit
 def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, outputs: int) -> Any:
     """Return room for the first states, their kernel rows, and two numbers for each output."""
     rows = first + pairs * inputs
@@ -101,7 +101,7 @@ def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, 
     )
 
 
-@jitted
+@cached_njit
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -124,7 +124,7 @@ def gradient(
     coefficients_in(tracked, _own(numbers)[DISCOUNT], found)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -270,12 +270,12 @@ class CompiledPolicy(CompiledPolk):
         values[WANTS] = max(values[WANTS], residual[WANTS])
         return np.concatenate([values, residual])
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state, counts[:POLK], steps)
-        self._tracker.settle(state.residual, counts[POLK : 2 * POLK], steps)
+        super().sync(state, counts[:POLK], steps)
+        self._tracker.sync(state.residual, counts[POLK : 2 * POLK], steps)
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factors that have changed often."""
         for learner, each in ((self._learner, state), (self._learner.tracker, state.residual)):
             if each.changes >= inspection_due(each.function.order):

@@ -179,12 +179,12 @@ class RbfNetwork(LinearInFeatures):
         self.composition  # noqa: B018  made now, so that it refuses what is out of range
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number."""
         ends = tuple(key for key, end in (("low", self.low), ("high", self.high)) if end == "auto")
         return ends + weight_words(self.dispersion_weight)
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the ends and the weight that a sample of the data gives."""
         low = float(sample.points.min()) if isinstance(self.low, str) else self.low
         high = max(float(sample.points.max()), low + 1e-6) if isinstance(self.high, str) else self.high
@@ -217,7 +217,7 @@ class RbfNetwork(LinearInFeatures):
             raise RefusedKey(
                 "low",
                 '= "auto" and high = "auto" are words that training data turn into numbers before learning '
-                "starts: take learner.fitted(sample), or give numbers",
+                "starts: take learner.resolved(sample), or give numbers",
             )
         axis = np.linspace(self.low, self.high, self.centers)
         grid = np.stack(np.meshgrid(*[axis] * inputs, indexing="ij"), axis=-1).reshape(-1, inputs)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at, step_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.signatures import KERNEL, kernel_at, step_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import feature_steps
 from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledLinear
@@ -24,13 +24,13 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.plain.kernels import kernel_form
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -42,7 +42,7 @@ def evaluate(
     combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@inlined
+@inline_always
 def _center(
     tools: Integers,
     numbers: Array,
@@ -65,7 +65,7 @@ def _center(
     return next_center(tools, numbers, sizes, center, before, values, targets, losses)
 
 
-@jitted
+@cached_njit
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -85,7 +85,7 @@ def gradient(
     coefficients(tools, numbers, center, values, targets, losses, found)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,

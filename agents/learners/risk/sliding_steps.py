@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, kernel_at, step_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.signatures import ORDER, ROOM, WANTS, kernel_at, step_at
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import OWN
@@ -31,7 +31,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, inlined, jitted
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ KEPT = 6
 """Among a state's integers, after those of COLK, the length of the target of the sample that is kept; 0 for none."""
 
 
-@jitted
+@cached_njit
 def slid(
     points: Array,  # (N, p)
     rows: Array,  # (N, R)
@@ -83,13 +83,13 @@ def slid(
     return place
 
 
-@inlined
+@inline_always
 def _place_of_kept(capacity: int, inputs: int, outputs: int) -> int:
     """Return where in the storage the sample lies that is kept."""
     return length_of(capacity, inputs, outputs) + OWN + capacity * (inputs + outputs)
 
 
-@jitted
+@cached_njit
 def _paired(
     tools: Integers,
     numbers: Array,
@@ -126,7 +126,7 @@ def _paired(
     return next_center(tools, numbers, sizes, center, past, paired, aims, losses)
 
 
-@jitted
+@cached_njit
 def gradient(
     tools: Integers,
     numbers: Array,
@@ -151,7 +151,7 @@ def gradient(
     copy_matrix(table(all_found, before * outputs, len(values), outputs), found)
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -280,7 +280,7 @@ class CompiledSlidingColk(CompiledColk):
         counts[ROOM] -= 1
         return counts
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state, counts, steps)
+        super().sync(state, counts, steps)
         state.kept.width = int(counts[KEPT])

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.tables import table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.second_order import information
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -26,7 +26,7 @@ ROWS = 64
 """Weights that are solved for one after the other."""
 
 
-@jitted
+@cached_njit
 def append(
     root: Array, moments: Array, order: int, projections: Array, rest: Array, diagonal: Array, ridge: float
 ) -> None:
@@ -80,7 +80,7 @@ def append(
             moments[order + i, c] = 0.0
 
 
-@jitted
+@cached_njit
 def _triangle(gram: Array, diagonal: Array) -> Array:
     """Return the Cholesky factor of what is left of a Gram matrix of points in the span of others, to rounding."""
     lower = np.zeros(gram.shape)
@@ -93,7 +93,7 @@ def _triangle(gram: Array, diagonal: Array) -> Array:
     return lower
 
 
-@jitted
+@cached_njit
 def take_out(root: Array, moments: Array, places: Indices, total: int, rows: Array, aims: Array) -> None:
     """Leave only the points at ``places`` (M,) of ``total``.
 
@@ -116,7 +116,7 @@ def take_out(root: Array, moments: Array, places: Indices, total: int, rows: Arr
     _close_up(root, moments, going, total)
 
 
-@jitted
+@cached_njit
 def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
     """Take the rows and columns at the places ``going`` out; nothing stays behind the others."""
     passed = 0
@@ -141,7 +141,7 @@ def _close_up(root: Array, moments: Array, going: Indices, total: int) -> None:
             moments[i, c] = 0.0
 
 
-@jitted
+@cached_njit
 def follow(
     root: Array,
     moments: Array,
@@ -211,7 +211,7 @@ def follow(
     return features, sums, gone
 
 
-@jitted
+@cached_njit
 def weigh(features: Array, sums: Array, first: int, curvatures: Array, aims: Array) -> None:
     """Give the rows from ``first`` on the weights of their samples, and put down what these ask for."""
     for n in range(len(aims)):
@@ -222,7 +222,7 @@ def weigh(features: Array, sums: Array, first: int, curvatures: Array, aims: Arr
             sums[first + n, c] = scale * aims[n, c]
 
 
-@jitted
+@cached_njit
 def shift(root: Array, moments: Array, order: int, change: Array) -> None:
     """Move the solution by ``change`` (M, C)."""
     width, outputs = root.shape[1], moments.shape[1]
@@ -249,7 +249,7 @@ def shift(root: Array, moments: Array, order: int, change: Array) -> None:
         )
 
 
-@jitted
+@cached_njit
 def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
     """Fill in the weights (M, C) of ``R W = Q``."""
     width, outputs = root.shape[1], moments.shape[1]

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.agents.arithmetic.lanes import add_scaled, dot, whole
-from kernelswarm.agents.arithmetic.tables import line
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.agents.arithmetic.simd import add_scaled, dot, whole
+from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -26,7 +26,7 @@ STRIP = 128
 """Columns that follow together: few enough for the fast caches."""
 
 
-@jitted
+@cached_njit
 def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
     """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
 
@@ -58,7 +58,7 @@ def absorb(root: Array, moments: Array, rows: Array, aims: Array) -> None:
         _reflect(moments, start * outputs, aims, 0, False, vectors, 0, count, outputs, size, reflector, work)
 
 
-@jitted
+@cached_njit
 def _reduce(root: Array, start: int, vectors: Array, first: int, last: int) -> None:
     """Reduce some columns of what lies below the triangle; in its place comes Y, below the identity."""
     size = vectors.shape[1]
@@ -81,7 +81,7 @@ def _reduce(root: Array, start: int, vectors: Array, first: int, last: int) -> N
             vector[n] /= head
 
 
-@jitted
+@cached_njit
 def _join(vectors: Array, first: int, last: int, gram: Array, reflector: Array) -> None:
     """Fill in T, lower triangular, of reflections that come one after the other."""
     size, count = vectors.shape[1], last - first
@@ -96,7 +96,7 @@ def _join(vectors: Array, first: int, last: int, gram: Array, reflector: Array) 
         row[i] = scale
 
 
-@jitted
+@cached_njit
 def _reflect(
     upper: Array,
     place: int,

@@ -31,11 +31,11 @@ class CertainDescent(Descent):
     kernel: Any
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def automatic(self) -> tuple[str, ...]:
         """The keys that hold a word which data turn into a number: the ridge "auto" of targets that are numbers."""
         return ("ridge",) if self.ridge == "auto" and self.loss.task == "regression" else ()
 
-    def fitted(self, sample: Sample) -> Self:
+    def resolved(self, sample: Sample) -> Self:
         """Return the learner with the ridge that the noise of a sample asks for.
 
         Where noise and function are Gaussian processes, r times as large the one as the other, kernel ridge regression

@@ -21,15 +21,15 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.lanes import dot
-from kernelswarm.agents.arithmetic.tables import line, table
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 
-@jitted
+@cached_njit
 def forget(root: Array, moments: Array, order: int, share: float) -> None:
     """Let all samples so far, and the ridge, count ``share`` of what they counted."""
     factor = math.sqrt(share)
@@ -40,7 +40,7 @@ def forget(root: Array, moments: Array, order: int, share: float) -> None:
             moments[i, c] *= factor
 
 
-@jitted
+@cached_njit
 def keep(root: Array, moments: Array, order: int, kept: Array, left: int, product: Array) -> None:
     """Take points out: ``kept`` (M',) are the places of those that stay, in their order, ``left`` of them.
 
@@ -99,7 +99,7 @@ def keep(root: Array, moments: Array, order: int, kept: Array, left: int, produc
             moments[i, c] = 0.0
 
 
-@jitted
+@cached_njit
 def append(root: Array, moments: Array, order: int, factor: Array, ridge: float, projection: Array) -> None:
     """Put a point behind ``order`` others, of which the samples so far tell what its projection on them tells.
 
@@ -119,7 +119,7 @@ def append(root: Array, moments: Array, order: int, factor: Array, ridge: float,
         moments[order, c] = 0.0
 
 
-@jitted
+@cached_njit
 def exchange(
     root: Array,
     moments: Array,
@@ -204,7 +204,7 @@ def exchange(
     keep(root, moments, before + coming, images[0], order, product)
 
 
-@jitted
+@cached_njit
 def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, product: Array) -> None:
     """Rotate rows (n, M) with their right-hand sides (n, C) into the triangle; both are used up.
 
@@ -256,7 +256,7 @@ def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, pr
                 aims[n, c] -= rows[n, i] * share
 
 
-@jitted
+@cached_njit
 def _absorb_one(root: Array, moments: Array, order: int, row: Array, aim: Array) -> None:
     """Rotate one row into the triangle, by plane rotations."""
     for i in range(order):
@@ -277,7 +277,7 @@ def _absorb_one(root: Array, moments: Array, order: int, row: Array, aim: Array)
             aim[c] = cosine * y - sine * x
 
 
-@jitted
+@cached_njit
 def shift(root: Array, moments: Array, order: int, change: Array) -> None:
     """Move the solution by ``change`` (M, C): ``Q += R change``. What is known keeps its certainty."""
     outputs = moments.shape[1]
@@ -290,7 +290,7 @@ def shift(root: Array, moments: Array, order: int, change: Array) -> None:
             moments[i, c] += total
 
 
-@jitted
+@cached_njit
 def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
     """Fill in the weights (M, C) of ``R W = Q``, from the last to the first."""
     width, outputs = root.shape[1], moments.shape[1]
@@ -316,7 +316,7 @@ def solve(root: Array, moments: Array, order: int, weights: Array) -> None:
             weights[i, c] /= upper[i]
 
 
-@jitted
+@cached_njit
 def project(factor: Array, order: int, sums: Array, change: Array) -> None:
     """Fill in ``inv(K_DD) sums`` (M, C): the weights of the function whose values at the dictionary are given."""
     width, outputs = factor.shape[1], sums.shape[1]
@@ -338,7 +338,7 @@ def project(factor: Array, order: int, sums: Array, change: Array) -> None:
                 change[k, c] += image * below[k]
 
 
-@jitted
+@cached_njit
 def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> None:
     """Move the solution by ``unit inv(H) sums`` (M, C), which is used up: ``Q += unit inv(R') sums``."""
     outputs = moments.shape[1]
@@ -351,7 +351,7 @@ def pull(root: Array, moments: Array, order: int, sums: Array, unit: float) -> N
                 sums[k, c] -= entry * upper[k]
 
 
-@jitted
+@cached_njit
 def forward(root: Array, order: int, vector: Array) -> None:
     """Put ``inv(R') v`` in the place of a vector v (M,)."""
     for i in range(order):
@@ -362,7 +362,7 @@ def forward(root: Array, order: int, vector: Array) -> None:
             vector[k] -= entry * upper[k]
 
 
-@jitted
+@cached_njit
 def uncertainty(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, gram: Array) -> None:
     """Put ``k' inv(H) k`` in the place of the kernel between points (n, n), ``kappa / lambda`` where nothing is known.
 
@@ -389,7 +389,7 @@ def uncertainty(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: f
             gram[n, m] = gram[m, n] = dot(known, n * order, known[m], order) + beyond / ridge
 
 
-@jitted
+@cached_njit
 def coordinate(factor: Array, order: int, j: int, row: Array) -> None:
     """Fill in the features (M,) of the unit vector of coordinate j: ``U row = e_j``. All of them sum up to K_DD."""
     width = factor.shape[1]

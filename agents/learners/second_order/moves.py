@@ -8,9 +8,9 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.inverse_factor import split
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import information
-from kernelswarm.protocols.compiling import ReadOnly, jitted
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -19,7 +19,7 @@ RENEWED = 8
 """Coordinates whose ridge is renewed together."""
 
 
-@jitted
+@cached_njit
 def part_ways(
     gradients: Array,  # (N, C), the losses' and the coupling's; turned into the weights of a first-order step
     slopes: Array,  # (n, C), the losses' alone, at the node's own samples
@@ -48,7 +48,7 @@ def part_ways(
     return coupled
 
 
-@jitted
+@cached_njit
 def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
     """Take the loss's part out of the first-order step (N, C) at own samples that are not offered, (n,) of them."""
     for n in range(len(offered)):
@@ -56,7 +56,7 @@ def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
             copy_vector(pulls[n], weights[n])
 
 
-@jitted
+@cached_njit
 def choose(
     komp_work: Array,  # (5, capacity)
     work: Array,  # as `room` says; its beginning then holds the places where the points were
@@ -119,7 +119,7 @@ def choose(
     return order, error, changes, count_kept(origins, before, order)
 
 
-@jitted
+@cached_njit
 def count_kept(origins: Array, before: int, order: int) -> int:
     """Return how many points were there before."""
     kept = 0
@@ -128,7 +128,7 @@ def count_kept(origins: Array, before: int, order: int) -> int:
     return kept
 
 
-@jitted
+@cached_njit
 def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Array:
     """Return the points that leave, (r, p), before any has moved."""
     found = np.empty((before - kept, points.shape[1]))
@@ -142,8 +142,8 @@ def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Arr
     return found
 
 
-@jitted
-def settle(
+@cached_njit
+def apply_moves(
     work: Array,  # as `choose` left it
     points: Array,  # (capacity, p)
     weights: Array,  # (capacity, C)
@@ -203,7 +203,7 @@ def settle(
     return cursor
 
 
-@jitted
+@cached_njit
 def follow_information(
     root: Array,
     moments: Array,
@@ -232,13 +232,13 @@ def follow_information(
             information.append(root, moments, place, factor, ridge, product)
 
 
-@jitted
+@cached_njit
 def room(capacity: int, size: int, outputs: int) -> int:
-    """Return the numbers that :func:`choose` and :func:`settle` work with."""
+    """Return the numbers that :func:`choose` and :func:`apply_moves` work with."""
     return 2 * capacity + size * (1 + capacity) + (2 * outputs + RENEWED) * capacity + RENEWED * outputs
 
 
-@jitted
+@cached_njit
 def follow(origins: Array, before: int, order: int, points: Array, new_points: ReadOnly) -> None:
     """Put the points where KOMP has put their places."""
     for place in range(order):
@@ -249,7 +249,7 @@ def follow(origins: Array, before: int, order: int, points: Array, new_points: R
             copy_vector(points[origin], points[place])
 
 
-@jitted
+@cached_njit
 def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
     """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
     for n in range(len(gram)):
@@ -259,7 +259,7 @@ def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, f
             row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
 
 
-@jitted
+@cached_njit
 def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
     """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
     outputs = pulls.shape[1]
@@ -273,7 +273,7 @@ def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
                 sums[k, c] += row[k] * pulls[n, c]
 
 
-@jitted
+@cached_njit
 def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
     """Multiply a sample's features and what it asks for."""
     row = rows[n]
@@ -283,7 +283,7 @@ def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> No
         aims[n, c] *= factor
 
 
-@jitted
+@cached_njit
 def renew(
     root: Array,
     moments: Array,
@@ -320,7 +320,7 @@ def renew(
     return cursor
 
 
-@jitted
+@cached_njit
 def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array) -> None:
     """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
     information.uncertainty(root, factor, order, rows, ridge, gram)

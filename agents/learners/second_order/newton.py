@@ -60,7 +60,7 @@ class Newton(CertainDescent, DescentInSpace):
 
     In a network a pull of weight p at x moves f by ``p / H``, H the curvature of the sum above: most where little is
     known, and nowhere else, by the Newton step on the penalised sum. What is known keeps its certainty. Neighbours
-    share a gap as their certainties say, since the loads that limit implicit steps are then uncertainties. Explicit
+    share a gap as their certainties say, since the row sums that limit implicit steps are then uncertainties. Explicit
     steps pull as published, along the kernel.
 
     Parameters
@@ -175,7 +175,7 @@ class Newton(CertainDescent, DescentInSpace):
             self.limit,
         )
         leaving = self._leaving(function, work[:capacity].reshape(-1, 1), before, kept)
-        state.cursor = moves.settle(
+        state.cursor = moves.apply_moves(
             work,
             function.points_buffer,
             function.weights_buffer,

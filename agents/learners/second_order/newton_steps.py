@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     BOUND,
     LOSS_DERIVATIVES,
     LOSS_VALUES,
@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.signatures import (
     loss_values_at,
     next_budget_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import root_and_moments
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
@@ -27,7 +27,7 @@ from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE,
 them, and the budget's follow."""
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -113,7 +113,7 @@ def step(
         gone = moves.leaving_points(table(work, 0, capacity, 1), before, kept, dictionary)
         leaving = np.empty((before - kept, before))
         kernel_at(tools[CROSS])(kernel_numbers(numbers), gone, table(dictionary, 0, before, points.shape[1]), leaving)
-    storage[1] = moves.settle(
+    storage[1] = moves.apply_moves(
         work,
         dictionary,
         weights,
@@ -144,7 +144,7 @@ def step(
     return error
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,
@@ -224,12 +224,12 @@ class CompiledNewton(CompiledExpansion):
         counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
-        super().settle(state, counts, steps)
+        super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
         state.budget, state.cursor = float(state.function.storage[0]), float(state.function.storage[1])
 
-    def attend(self, state: Any) -> None:
+    def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
         self._learner.inspect(state)

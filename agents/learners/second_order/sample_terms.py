@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
     loss_derivatives_at,
     loss_values_at,
 )
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import NONE, address
 
 Array = npt.NDArray[np.float64]
@@ -40,13 +40,13 @@ def tools_of(learner: Any) -> tuple[int, int]:
     return address(loss.derivatives, LOSS_DERIVATIVES), NONE if bends is None else address(bends, LOSS_VALUES)
 
 
-@jitted
+@cached_njit
 def room(points: int, outputs: int) -> int:
     """Return the numbers that `terms` works with."""
     return points * (3 * outputs + 1)
 
 
-@jitted
+@cached_njit
 def terms(
     derivatives: int,
     bends: int,

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import subspace_updates
-from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
-from kernelswarm.agents.arithmetic.signatures import (
+from kernelswarm.agents.arithmetic.abi import (
     ALWAYS,
     CENSOR,
     KERNEL,
@@ -19,13 +18,14 @@ from kernelswarm.agents.arithmetic.signatures import (
     kernel_at,
     subspace_step_at,
 )
+from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Update
-from kernelswarm.agents.arithmetic.tables import line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.compiling import inlined, jitted
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -42,13 +42,13 @@ RANK, WINDOW, STEP, THRESHOLD, SHRINKAGE, RIDGE, PARAMETRIC, BUDGET_SIZE, RECENC
 how many points on samples are left out."""
 
 
-@inlined
+@inline_always
 def _kernel_numbers(numbers: Array) -> Array:
     first = FIRST + int(numbers[STEP]) + int(numbers[THRESHOLD])
     return line(numbers, first, len(numbers) - first)
 
 
-@inlined
+@inline_always
 def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
     """Return what features are made with, as `Subspace` lays it out behind the weights."""
     rank = int(numbers[RANK])
@@ -60,14 +60,14 @@ def _squares(numbers: Array, storage: Array, outputs: int) -> Squares:
     )
 
 
-@inlined
+@inline_always
 def _points(numbers: Array, outputs: int) -> int:
     """Return where the points begin, behind the fits."""
     rank = int(numbers[RANK])
     return rank * (outputs + 3 * rank) + int(numbers[WINDOW])
 
 
-@jitted
+@cached_njit
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
@@ -85,7 +85,7 @@ def evaluate(
     combine(rows, table(storage, 0, rank, outputs), rank, values)
 
 
-@jitted
+@cached_njit
 def inner(
     tools: Integers,
     numbers: Array,
@@ -100,7 +100,7 @@ def inner(
     gram_of(rows, int(numbers[RANK]), gram)
 
 
-@jitted
+@cached_njit
 def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, point: Array, outputs: int) -> float:
     """Follow one sample (p,), as :meth:`Subspace.visit` does; returns how far the function moved."""
     rank, window, inputs = int(numbers[RANK]), int(numbers[WINDOW]), len(point)
@@ -161,7 +161,7 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     return moved
 
 
-@jitted
+@cached_njit
 def step(
     tools: Integers,
     numbers: Array,
@@ -279,7 +279,7 @@ class CompiledSubspace(CompiledLinear):
         free = ALWAYS if self._bounded else room - subspace.order
         return np.array([free, NOTHING, subspace.order, room, subspace.samples, subspace.heard], dtype=np.int64)
 
-    def settle(self, state: Any, counts: Integers, steps: int) -> None:
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
         subspace = state.subspace
         subspace.order, subspace.samples, subspace.heard = (int(counts[k]) for k in (ORDER, SAMPLES, HEARD))

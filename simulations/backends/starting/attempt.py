@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from types import TracebackType
 
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 
 
 class Attempt:

@@ -2,7 +2,7 @@
 
 import sys
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 
 EACH = 5
 """Files that the raylet, of all processes the one with the most, opens for an actor; the driver opens 2."""

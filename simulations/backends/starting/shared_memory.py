@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.contract import StateRule
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.measure import BYTES
 
@@ -57,8 +57,8 @@ def _numbers(plan: AgentPlan) -> int:
     """Return the most numbers that a node sends: points, values there, loads, dual variables and stamps."""
     own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
     copies = 1
-    if fulfils(plan.rule, StateRule):
-        points = len(plan.rule.say(plan.begin()))
+    if fulfils(plan.rule, ParameterRule):
+        points = len(plan.rule.send(plan.begin()))
     else:
         points = own * plan.inputs
         if fulfils(plan.rule, StackedRule):

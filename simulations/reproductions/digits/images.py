@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.parts.losses import Loss
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.rows.idx import read_idx
 
 Array = npt.NDArray[np.float64]

@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class MnistCourse:
+class MnistCurve:
     """What was measured of a run, an entry for each look; the last of them lie in the last 5% of the samples."""
 
     samples: Array
@@ -132,7 +132,7 @@ def reproduce(request: Request) -> Reproduction:
     if request.quick:
         test = test.taken(np.arange(min(ROWS, len(test.images))))
     count = min(count, len(training.images))
-    found: dict[str, list[MnistCourse]] = {row.name: [] for row in rows}
+    found: dict[str, list[MnistCurve]] = {row.name: [] for row in rows}
     vectors: list[tuple[float, int]] = []
     for draw in range(draws):
         generator = np.random.default_rng([request.seed, draw])
@@ -140,14 +140,14 @@ def reproduce(request: Request) -> Reproduction:
         for place, row in enumerate(rows):
             request.tell(f"{row.name}, order {draw + 1} of {draws}", (draw + place / (len(rows) + 1)) / draws)
             passes = np.concatenate([order, *(generator.permutation(order) for _ in range(row.passes - 1))])
-            found[row.name].append(course(row.learner, training, passes, test, count))
+            found[row.name].append(learning_curve(row.learner, training, passes, test, count))
         if not vectors:
             vectors.append(libsvm(training.taken(order[:10_000]), test))
     arrays: dict[str, Array] = {"libsvm": np.array(vectors[0], dtype=np.float64)}
-    for name, courses in found.items():
+    for name, learning_curves in found.items():
         key = re.sub(r"\W+", "_", name.lower())
         for quantity in ("samples", "losses", "errors", "orders"):
-            arrays[f"{key}_{quantity}"] = np.stack([getattr(entry, quantity) for entry in courses])
+            arrays[f"{key}_{quantity}"] = np.stack([getattr(entry, quantity) for entry in learning_curves])
     return Reproduction(
         claims=_claims(rows, found, vectors[0], min(count, 10_000), count),
         notes=_notes(draws, count, len(test.images)),
@@ -156,7 +156,9 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def course(learner: Learner, training: Digits, order: npt.NDArray[np.int64], test: Digits, count: int) -> MnistCourse:
+def learning_curve(
+    learner: Learner, training: Digits, order: npt.NDArray[np.int64], test: Digits, count: int
+) -> MnistCurve:
     """Learn the images in this order; looks after a tenth, a third and a whole pass, and over the last 5%."""
     total = len(order)
     places = [count // 10, count // 3, *np.linspace((1.0 - LAST) * total, total, 6)[1:].tolist()]
@@ -169,12 +171,12 @@ def course(learner: Learner, training: Digits, order: npt.NDArray[np.int64], tes
         done = stop
         function = learner.function(state)
         looks.append((float(done), *tested(function, learner.loss, test), float(function.order)))
-    return MnistCourse(*(np.array(column) for column in zip(*looks, strict=True)))
+    return MnistCurve(*(np.array(column) for column in zip(*looks, strict=True)))
 
 
 def _claims(
     rows: Sequence[Row],
-    found: Mapping[str, Sequence[MnistCourse]],
+    found: Mapping[str, Sequence[MnistCurve]],
     batch: tuple[float, int],
     taken: int,
     count: int,
@@ -190,16 +192,16 @@ def _claims(
         )
     ]
     for row in rows:
-        courses = found[row.name]
-        errors = 100.0 * np.array([entry.last(entry.errors) for entry in courses])
-        losses = np.array([entry.last(entry.losses) for entry in courses])
-        orders = np.array([entry.last(entry.orders) for entry in courses])
+        learning_curves = found[row.name]
+        errors = 100.0 * np.array([entry.last(entry.errors) for entry in learning_curves])
+        losses = np.array([entry.last(entry.losses) for entry in learning_curves])
+        orders = np.array([entry.last(entry.orders) for entry in learning_curves])
         measured = f"{spread(errors, 2)}%, risk {spread(losses, 4)}"
         printed = "" if row.error is None else f"{row.error:.2f}%"
         holds = None if row.error is None else bool(errors.mean() <= row.error)
         if row.rival:
             ours = [entry.first_pass(count) for entry in found[best.name]]
-            theirs = [entry.first_pass(count) for entry in courses]
+            theirs = [entry.first_pass(count) for entry in learning_curves]
             measured += (
                 f"; after one pass {spread(100.0 * np.array(theirs), 2)}%, POLK {spread(100.0 * np.array(ours), 2)}%"
             )
@@ -253,18 +255,18 @@ def _notes(draws: int, count: int, tests: int) -> list[str]:
     ]
 
 
-def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[MnistCourse]]) -> Figure:
+def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[MnistCurve]]) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     errors, orders = figure.subplots(1, 2)
     colors = (style.SKY, style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.VERMILLION)
     for row, color in zip(rows[1:], colors, strict=True):
-        courses = found[row.name]
+        learning_curves = found[row.name]
         look = {"color": color, "linestyle": "--" if row.rival else "-", "marker": "o", "markersize": 3}
         for axes, quantity, factor in ((errors, "errors", 100.0), (orders, "orders", 1.0)):
-            mean = factor * np.mean([getattr(entry, quantity) for entry in courses], axis=0)
-            axes.loglog(courses[0].samples, mean, label=row.name, **look)
+            mean = factor * np.mean([getattr(entry, quantity) for entry in learning_curves], axis=0)
+            axes.loglog(learning_curves[0].samples, mean, label=row.name, **look)
     errors.set_title("test error, %")
     orders.set_title("model order")
     for axes in (errors, orders):

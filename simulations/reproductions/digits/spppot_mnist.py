@@ -82,7 +82,7 @@ STEPS = tuple(
 
 
 @dataclass(frozen=True)
-class DigitsCourse:
+class DigitsCurve:
     """Samples processed, test loss, test error and model order of one run, an entry for each look."""
 
     samples: Array
@@ -98,7 +98,7 @@ def reproduce(request: Request) -> Reproduction:
     count = min(count, len(training.images))
     if request.quick:
         test = test.taken(np.arange(min(ROWS, len(test.images))))
-    found: dict[str, list[DigitsCourse]] = {setting.name: [] for setting in SETTINGS}
+    found: dict[str, list[DigitsCurve]] = {setting.name: [] for setting in SETTINGS}
     vectors: list[float] = []
     last = (*SETTINGS[:3:2], *STEPS)
     image_count = count if request.quick else len(training.images)
@@ -113,7 +113,7 @@ def reproduce(request: Request) -> Reproduction:
             request.tell(f"{setting.name}, draw {draw + 1}", done / whole_count)
             found[setting.name].append(_course(setting.learner, taken, np.concatenate(passes), test, looks))
         vectors.append(libsvm(taken, test)[0])
-    whole: dict[str, DigitsCourse] = {}
+    whole: dict[str, DigitsCurve] = {}
     every = taken if request.quick else training
     generator = np.random.default_rng([request.seed, orders])
     passes = [generator.permutation(len(every.images)) for _ in range(EPOCHS)]
@@ -122,9 +122,11 @@ def reproduce(request: Request) -> Reproduction:
         request.tell(f"{setting.name}, all images", done / whole_count)
         whole[setting.name] = _course(setting.learner, every, np.concatenate(passes), test, looks)
     arrays = {}
-    for name, courses in found.items():
+    for name, learning_curves in found.items():
         for quantity in ("samples", "losses", "errors", "orders"):
-            arrays[f"{name.lower().replace(' ', '_')}_{quantity}"] = np.array([getattr(c, quantity) for c in courses])
+            arrays[f"{name.lower().replace(' ', '_')}_{quantity}"] = np.array(
+                [getattr(c, quantity) for c in learning_curves]
+            )
     arrays["libsvm_errors"] = np.array(vectors)
     return Reproduction(
         claims=[*_claims(found, vectors), *_claims_of_all(whole, len(every.images))],
@@ -148,7 +150,7 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> DigitsCourse:
+def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> DigitsCurve:
     state = learner.init(training.images.shape[1], 10)
     starts = np.arange(0, len(order), BATCH)
     stops = set(np.linspace(0, len(starts) - 1, looks + 1).round().astype(int).tolist()[1:])
@@ -161,12 +163,12 @@ def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], tes
             function = learner.function(state)
             rows.append((start + len(batch), *tested(function, learner.loss, test), function.order))
     samples, losses, errors, orders = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
-    return DigitsCourse(samples, losses, errors, orders)
+    return DigitsCurve(samples, losses, errors, orders)
 
 
-def _claims(found: dict[str, list[DigitsCourse]], vectors: Sequence[float]) -> list[Claim]:
+def _claims(found: dict[str, list[DigitsCurve]], vectors: Sequence[float]) -> list[Claim]:
     def last(name: str, quantity: str) -> Array:
-        return np.array([getattr(course, quantity)[-1] for course in found[name]])
+        return np.array([getattr(learning_curve, quantity)[-1] for learning_curve in found[name]])
 
     claims = []
     for setting in SETTINGS:
@@ -187,32 +189,35 @@ def _claims(found: dict[str, list[DigitsCourse]], vectors: Sequence[float]) -> l
     return claims
 
 
-def _claims_of_all(whole: dict[str, DigitsCourse], count: int) -> list[Claim]:
+def _claims_of_all(whole: dict[str, DigitsCurve], count: int) -> list[Claim]:
     """Set positive functions beside POLK on all images, by the step: each against POLK's with the same one."""
     claims = []
     for rival, ours in ((SETTINGS[2], SETTINGS[0]), (STEPS[1], STEPS[0]), (STEPS[3], STEPS[2])):
         for setting in (ours, rival):
-            course = whole[setting.name]
+            learning_curve = whole[setting.name]
             printed = setting.order is not None  # the paper does not try the larger steps
             published = ("below POLK's, " if setting is ours else "") + f"M = {setting.order}" if printed else ""
             measured = (
-                f"error {100.0 * course.errors[-1]:.2f}%, loss {course.losses[-1]:.4f} at M = {course.orders[-1]:.0f}"
+                f"error {100.0 * learning_curve.errors[-1]:.2f}%, loss {learning_curve.losses[-1]:.4f} "
+                f"at M = {learning_curve.orders[-1]:.0f}"
             )
             name = f"test error and loss, {setting.name}, {count:,} images"
             claims.append(Claim(name, published, measured, setting.words))  # one order of the images judges nothing
     return claims
 
 
-def _figure(found: dict[str, list[DigitsCourse]], libsvm: float) -> Figure:
+def _figure(found: dict[str, list[DigitsCurve]], libsvm: float) -> Figure:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 3)
-    for name, courses in found.items():
+    for name, learning_curves in found.items():
         stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
         for ax, quantity, factor in zip(axes, ("losses", "errors", "orders"), (1.0, 100.0, 1.0), strict=True):
-            mean = factor * np.mean([getattr(course, quantity) for course in courses], axis=0)
-            ax.plot(courses[0].samples, mean, color=stroke.color, linestyle=stroke.dash, linewidth=1.5, label=name)
+            mean = factor * np.mean([getattr(learning_curve, quantity) for learning_curve in learning_curves], axis=0)
+            ax.plot(
+                learning_curves[0].samples, mean, color=stroke.color, linestyle=stroke.dash, linewidth=1.5, label=name
+            )
     axes[1].axhline(100.0 * libsvm, color=style.BLACK, linestyle=":", label="LIBSVM")
     for ax, title in zip(axes, ("test loss", "test error, %", "model order"), strict=True):
         ax.set_title(title)

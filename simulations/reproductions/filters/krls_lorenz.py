@@ -61,17 +61,17 @@ def reproduce(request: Request) -> Reproduction:
     dependencies = DEPENDENCIES[:4] if request.quick else DEPENDENCIES
     settings = _settings()[:2] if request.quick else _settings()
     whole = len(settings) + len(dependencies)
-    courses: dict[str, Prediction] = {}
+    learning_curves: dict[str, Prediction] = {}
     for place, setting in enumerate(settings):
         request.tell(setting.label, place / whole)
-        courses[setting.label] = predicted(setting.learner, points, targets, setting.most)
+        learning_curves[setting.label] = predicted(setting.learner, points, targets, setting.most)
     ours, printed = [], []
     for place, dependency in enumerate(dependencies):
         request.tell(f"KRLS, nu = {dependency:g}", (len(settings) + place) / whole)
         ours.append(predicted(_krls(dependency), points, targets))
         with np.errstate(all="ignore"):  # it diverges
             printed.append(Prediction(*published_recursion(KERNEL, points, targets, dependency)))
-    claims = [_claim(setting, courses[setting.label]) for setting in settings]
+    claims = [_claim(setting, learning_curves[setting.label]) for setting in settings]
     for dependency, mine, theirs in zip(dependencies, ours, printed, strict=True):
         claims.append(
             Claim(
@@ -81,12 +81,12 @@ def reproduce(request: Request) -> Reproduction:
                 "Gaussian kernel of width 32, no ridge",
             )
         )
-    arrays = {f"squared_{label}": course.squared for label, course in courses.items()}
+    arrays = {f"squared_{label}": learning_curve.squared for label, learning_curve in learning_curves.items()}
     arrays["dependency"] = np.array(dependencies)
     for name, found in (("krls", ours), ("table_1", printed)):
-        arrays[f"{name}_decibels"] = np.array([decibels(course.squared) for course in found])
-        arrays[f"{name}_order"] = np.array([float(course.order) for course in found])
-    return Reproduction(claims, _notes(), {"lorenz": _figure(courses, ours, printed)}, arrays)
+        arrays[f"{name}_decibels"] = np.array([decibels(learning_curve.squared) for learning_curve in found])
+        arrays[f"{name}_order"] = np.array([float(learning_curve.order) for learning_curve in found])
+    return Reproduction(claims, _notes(), {"lorenz": _figure(learning_curves, ours, printed)}, arrays)
 
 
 def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Prediction:
@@ -128,15 +128,15 @@ def _settings() -> list[Setting]:
     ]
 
 
-def _claim(setting: Setting, course: Prediction) -> Claim:
+def _claim(setting: Setting, learning_curve: Prediction) -> Claim:
     published = "" if math.isnan(setting.published) else f"{setting.published:.2f} dB (demo_prediction)"
-    near = abs(decibels(course.squared) - setting.published) <= setting.near if published else None
+    near = abs(decibels(learning_curve.squared) - setting.published) <= setting.near if published else None
     words = setting.words if isinstance(setting.learner, Rls) else f"Gaussian kernel of width 32, {setting.words}"
-    return Claim(f"error of {setting.label}", published, _words(course), words, near)
+    return Claim(f"error of {setting.label}", published, _words(learning_curve), words, near)
 
 
-def _words(course: Prediction) -> str:
-    return f"{decibels(course.squared):.2f} dB, M = {course.order}"
+def _words(learning_curve: Prediction) -> str:
+    return f"{decibels(learning_curve.squared):.2f} dB, M = {learning_curve.order}"
 
 
 def _notes() -> list[str]:
@@ -157,28 +157,28 @@ def _notes() -> list[str]:
     ]
 
 
-def _figure(courses: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
+def _figure(learning_curves: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
     """Draw the errors over the samples, and those of KRLS against the size of its dictionary."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9.6, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     colors = (style.BLUE, style.VERMILLION, style.ORANGE, style.GREY, style.GREEN, style.PURPLE)
-    for (label, course), color, dash in zip(courses.items(), colors, style.DASHES, strict=False):
-        means = course.squared.reshape(-1, WINDOW).mean(axis=1)
+    for (label, learning_curve), color, dash in zip(learning_curves.items(), colors, style.DASHES, strict=False):
+        means = learning_curve.squared.reshape(-1, WINDOW).mean(axis=1)
         places = WINDOW * np.arange(1, len(means) + 1)
         left.plot(places, 10.0 * np.log10(means), color=color, linestyle=dash, label=label)
     left.set_xlabel("samples")
     left.set_ylabel(f"squared error, mean of {WINDOW} (dB)")
     left.set_title("each filter with the demo's settings")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
-    lowest = min(decibels(course.squared) for course in ours)
+    lowest = min(decibels(learning_curve.squared) for learning_curve in ours)
     for found, color, marker, line, label in (
         (ours, style.BLUE, "o", "-", "krls"),
         (printed, style.VERMILLION, "X", "", "table 1 as it is printed"),
     ):
-        sizes = [course.order for course in found]
-        errors = np.clip([decibels(course.squared) for course in found], None, 20.0)
+        sizes = [learning_curve.order for learning_curve in found]
+        errors = np.clip([decibels(learning_curve.squared) for learning_curve in found], None, 20.0)
         right.plot(sizes, errors, color=color, marker=marker, linestyle=line, markersize=5, label=label)
     right.axhline(-40.17, color=style.BLACK, linestyle=":", label="published, nu = 1e-4")
     right.set_ylim(lowest - 5.0, 22.0)

@@ -15,7 +15,7 @@ PENALTY = 1.0
 
 PROBLEMS = (Problem("sine", "ring"), Problem("patches", "complete"))
 
-WEATHERS: dict[str, Table] = {
+CONDITIONS: dict[str, Table] = {
     "ideal": {},
     "half lost": {"links": {"loss": 0.5}},
     "10 rounds late": delayed(10),
@@ -28,17 +28,18 @@ class Form(NamedTuple):
 
     step: str
     form: str
-    silence: str
+    on_missing: str
     damping: float
 
     @property
     def words(self) -> str:
         """How tables call it."""
-        return f"{self.step}, {self.form.replace('_', '-')}, silence = {self.silence}, damping = {self.damping:g}"
+        return f"{self.step}, {self.form.replace('_', '-')}, on_missing = {self.on_missing}, damping = {self.damping:g}"
 
 
 FORMS = tuple(
-    Form(*keys) for keys in product(("implicit", "explicit"), ("symmetric", "one_sided"), ("skip", "last"), (0.0, 1.0))
+    Form(*keys)
+    for keys in product(("implicit", "explicit"), ("symmetric", "one_sided"), ("skip", "repeat"), (0.0, 1.0))
 )
 
 DELAYS = (0, 1, 2, 5, 20, 50)
@@ -70,17 +71,17 @@ Tell = Callable[[str, float], None]
 
 
 def compared(
-    problems: Sequence[Problem], weathers: Sequence[str], seeds: Sequence[int], rounds: int, tell: Tell
+    problems: Sequence[Problem], cases: Sequence[str], seeds: Sequence[int], rounds: int, tell: Tell
 ) -> dict[tuple[Form, Problem, str], Outcome]:
     """Run all forms with one penalty that all of them bear on ideal links."""
-    cells = list(product(FORMS, problems, weathers))
+    cells = list(product(FORMS, problems, cases))
     found = {}
-    for place, (form, problem, weather) in enumerate(cells):
-        tell(f"{form.words}: {weather}, {problem.words}", place / len(cells))
+    for place, (form, problem, conditions) in enumerate(cells):
+        tell(f"{form.words}: {conditions}, {problem.words}", place / len(cells))
         protocol = {"name": "consensus", "penalty": PENALTY, "form": form.form, "step": form.step}
-        links = {**WEATHERS[weather].get("links", {}), "silence": form.silence, "damping": form.damping}
+        links = {**CONDITIONS[conditions].get("links", {}), "on_missing": form.on_missing, "damping": form.damping}
         runs = (measure(problem, protocol, {"links": links}, seed, rounds, _LEARNER) for seed in seeds)
-        found[form, problem, weather] = together(runs)
+        found[form, problem, conditions] = together(runs)
     return found
 
 
@@ -98,8 +99,8 @@ def strained(
             "form": strength.form,
             "step": strength.step,
         }
-        weather = delayed(delay, damping=strength.damping)
-        runs = (measure(PROBLEMS[0], protocol, weather, seed, rounds, _LEARNER) for seed in seeds)
+        conditions = delayed(delay, damping=strength.damping)
+        runs = (measure(PROBLEMS[0], protocol, conditions, seed, rounds, _LEARNER) for seed in seeds)
         found[strength, delay] = together(runs)
     return found
 

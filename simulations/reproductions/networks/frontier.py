@@ -58,7 +58,7 @@ def priced(
         links = {
             "quantization": {"bits": count},
             "trigger": {"threshold": threshold, "decay": decay},
-            "silence": "last",
+            "on_missing": "repeat",
         }
         runs = (
             measure(problem, PROTOCOLS["consensus"], {"links": links}, seed, rounds, {"batch_size": batch})

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.keywords import build_experiment
-from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 
 Array = npt.NDArray[np.float64]
@@ -103,7 +103,7 @@ class Method:
         return not (self.squared_only and task.classes)
 
 
-class Course(NamedTuple):
+class LearningCurve(NamedTuple):
     """What is measured of a run: at every evaluation, and the medians of the last ones; NaN where it was stopped."""
 
     error: Array
@@ -236,7 +236,7 @@ METHODS: dict[str, Method] = {
 }
 
 
-def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, Course]:
+def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, LearningCurve]:
     """Run a method on a task once; what was measured has the keys of the task's ``errors``."""
     rounds = min(rounds, task.rounds or rounds)
     try:
@@ -255,11 +255,11 @@ def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> 
         ).network
     except SimulationError:
         nothing = np.full(1, np.nan)
-        return dict.fromkeys(task.errors, Course(nothing, nothing, np.zeros(1), np.nan, np.nan))
+        return dict.fromkeys(task.errors, LearningCurve(nothing, nothing, np.zeros(1), np.nan, np.nan))
     disagreement, sent = np.array(table["disagreement"]), np.array(table["bytes_sent"])
     last = slice(-max(1, int(LAST * len(sent))), None)
     return {
-        words: Course(
+        words: LearningCurve(
             error := np.array(table[column]),
             disagreement,
             sent,

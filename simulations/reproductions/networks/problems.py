@@ -1,4 +1,4 @@
-"""The networks that are put into the weather, and what is measured of one in one kind of it."""
+"""The networks that are put on unreliable links, and what is measured of one in one kind of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 
 Table = Mapping[str, Any]
@@ -90,7 +90,7 @@ class Outcome:
 
 
 def measure(
-    problem: Problem, protocol: Table, weather: Table, seed: int, rounds: int, learner: Table | None = None
+    problem: Problem, protocol: Table, conditions: Table, seed: int, rounds: int, learner: Table | None = None
 ) -> Outcome:
     """Run a problem once, and take the medians over the last evaluations.
 
@@ -100,7 +100,7 @@ def measure(
         The stream and the graph.
     protocol : mapping
         The table of the protocol.
-    weather : mapping
+    conditions : mapping
         The tables ``links`` and ``clock``, as far as they are not ideal, and keys laid over those of ``topology``.
     seed, rounds : int
         Of the experiment.
@@ -112,12 +112,12 @@ def measure(
         "seed": seed,
         "rounds": rounds,
         "evaluate_every": EVALUATE_EVERY,
-        "topology": {**GRAPHS[problem.graph], **weather.get("topology", {})},
+        "topology": {**GRAPHS[problem.graph], **conditions.get("topology", {})},
         "stream": dict(STREAMS[problem.stream]),
         "learner": {"name": "polk", "kernel": kernel, **(learner or {})},
         "protocol": dict(protocol),
         "evaluation": {"rkhs_distance": False},
-        **{name: table for name, table in weather.items() if name != "topology"},
+        **{name: table for name, table in conditions.items() if name != "topology"},
     }
     try:
         table = simulate(Experiment.from_dict(described)).network

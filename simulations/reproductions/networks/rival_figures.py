@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from kernelswarm.simulations.reproductions.networks.methods import Course
+    from kernelswarm.simulations.reproductions.networks.methods import LearningCurve
 
 Array = npt.NDArray[np.float64]
 
@@ -22,7 +22,7 @@ class Measured(Protocol):
     """A method's runs on a stream."""
 
     @property
-    def courses(self) -> Sequence[Course]:
+    def learning_curves(self) -> Sequence[LearningCurve]:
         """One for each seed."""
         ...
 
@@ -54,8 +54,8 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
         for (name, method), tuned in found.items():
             if name != stream:
                 continue
-            error = np.median([course.error for course in tuned.courses], axis=0)
-            sent = np.median([course.bytes for course in tuned.courses], axis=0) / 1e6
+            error = np.median([learning_curve.error for learning_curve in tuned.learning_curves], axis=0)
+            sent = np.median([learning_curve.bytes for learning_curve in tuned.learning_curves], axis=0) / 1e6
             color, dash = looks[method]
             if sent[-1] > 0.0:
                 (drawn[method],) = ax.plot(sent, error, color=color, linestyle=dash, linewidth=1.4)

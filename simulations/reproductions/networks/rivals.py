@@ -18,7 +18,7 @@ from kernelswarm.simulations.reproductions.networks.methods import (
     CONTROLS,
     METHODS,
     STREAMS,
-    Course,
+    LearningCurve,
     Method,
     Table,
     Task,
@@ -46,22 +46,22 @@ class Tuned(NamedTuple):
 
     settings: Table
     words: str
-    courses: Sequence[Course]
+    learning_curves: Sequence[LearningCurve]
 
     @property
     def errors(self) -> Array:
         """The errors at the end, by seed."""
-        return np.array([course.last_error for course in self.courses])
+        return np.array([learning_curve.last_error for learning_curve in self.learning_curves])
 
     @property
     def bytes(self) -> float:
         """What a run sends."""
-        return float(np.median([course.bytes[-1] for course in self.courses]))
+        return float(np.median([learning_curve.bytes[-1] for learning_curve in self.learning_curves]))
 
     @property
     def disagreement(self) -> float:
         """The median over seeds of the disagreement at the end."""
-        return float(np.median([course.last_disagreement for course in self.courses]))
+        return float(np.median([learning_curve.last_disagreement for learning_curve in self.learning_curves]))
 
 
 Found = dict[tuple[str, str], Tuned]
@@ -146,37 +146,39 @@ def _measured(
         for cell, places in chosen.items()
         for place in dict.fromkeys(places.values())
     }
-    courses = _run_all([run for each in runs.values() for run in each], request, TUNING, 1.0)
+    learning_curves = _run_all([run for each in runs.values() for run in each], request, TUNING, 1.0)
     found: Found = {}
     for cell, places in chosen.items():
         stream, method = cell
         for error, place in places.items():
             words, table = METHODS[method].settings[place]
-            found[stream + error, method] = Tuned(table, words, [courses[run][error] for run in runs[cell, place]])
+            found[stream + error, method] = Tuned(
+                table, words, [learning_curves[run][error] for run in runs[cell, place]]
+            )
     return found
 
 
-def _run_all(runs: Sequence[Run], request: Request, begin: float, end: float) -> dict[Run, dict[str, Course]]:
+def _run_all(runs: Sequence[Run], request: Request, begin: float, end: float) -> dict[Run, dict[str, LearningCurve]]:
     """Run all of them, on so many processes as are asked for; what has ended before is read."""
 
     def tell(words: str, share: float) -> None:
         request.tell(words.partition(", setting")[0], begin + (end - begin) * share)
 
-    pieces = computed(course_arrays, {run.words: run for run in runs}, request.jobs, request.shelf, tell)
-    return {run: _courses(pieces[run.words]) for run in runs}
+    pieces = computed(learning_curve_arrays, {run.words: run for run in runs}, request.jobs, request.shelf, tell)
+    return {run: _learning_curves(pieces[run.words]) for run in runs}
 
 
-def course_arrays(asked: Run) -> dict[str, Array]:
+def learning_curve_arrays(asked: Run) -> dict[str, Array]:
     """Run a method once, and write what was measured as arrays."""
     task = STREAMS[asked.stream] if asked.stream in STREAMS else _housing(asked.data)
     method = METHODS[asked.method]
     table = method.settings[asked.setting][1]
     on = (task.validation or task) if asked.validation else task
-    courses = run(on, method, table, asked.seed, asked.rounds)
+    learning_curves = run(on, method, table, asked.seed, asked.rounds)
     return {
         f"{name}{error}": np.asarray(value, dtype=np.float64)
-        for error, course in courses.items()
-        for name, value in course._asdict().items()
+        for error, learning_curve in learning_curves.items()
+        for name, value in learning_curve._asdict().items()
     }
 
 
@@ -186,11 +188,11 @@ def _housing(data: Path | None) -> Task:
     return housing_by_location(data)
 
 
-def _courses(piece: Mapping[str, Array]) -> dict[str, Course]:
+def _learning_curves(piece: Mapping[str, Array]) -> dict[str, LearningCurve]:
     """Return the courses that were written as arrays, by their errors."""
     errors = [name.removeprefix("bytes") for name in piece if name.startswith("bytes")]
     return {
-        error: Course(
+        error: LearningCurve(
             piece["error" + error],
             piece["disagreement" + error],
             piece["bytes" + error],
@@ -280,5 +282,8 @@ def _notes(seeds: int, rounds: int) -> list[str]:
 def _arrays(found: Found) -> Iterator[tuple[str, Array]]:
     """Yield the rounds, errors, disagreements and bytes of every run."""
     for (stream, method), tuned in found.items():
-        for place, course in enumerate(tuned.courses):
-            yield f"{stream}, {method}, {place}", np.stack([course.error, course.disagreement, course.bytes])
+        for place, learning_curve in enumerate(tuned.learning_curves):
+            yield (
+                f"{stream}, {method}, {place}",
+                np.stack([learning_curve.error, learning_curve.disagreement, learning_curve.bytes]),
+            )

@@ -1,4 +1,4 @@
-"""The kinds of weather, each from nothing to much, and what a network makes of them."""
+"""The kinds of unreliable links, each from nothing to much, and what a network makes of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 40
 
 @dataclass(frozen=True)
 class Sweep:
-    """One kind of weather.
+    """One condition.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ SWEEPS: dict[str, Sweep] = {
     "trigger": Sweep(
         "threshold of the trigger",
         (0.003, 0.01, 0.03, 0.1, 0.3),
-        lambda threshold: _links(trigger={"threshold": threshold}, silence="last"),
+        lambda threshold: _links(trigger={"threshold": threshold}, on_missing="repeat"),
     ),
     "awake": Sweep(
         "share of rounds awake",
@@ -113,7 +113,7 @@ def swept(
     rounds: int,
     tell: Callable[[str, float], None],
 ) -> Found:
-    """Run all problems in all kinds of weather, under all protocols, with all seeds."""
+    """Run all problems in all kinds of unreliable links, under all protocols, with all seeds."""
     cells: list[tuple[str, Problem, str, float]] = []
     for problem in problems:
         for protocol in PROTOCOLS:
@@ -136,7 +136,7 @@ def tested(found: Found) -> list[Problem]:
 
 
 def values_of(found: Found) -> dict[str, list[float]]:
-    """Return the values of each kind of weather that was run."""
+    """Return the values of each condition that was run."""
     values: dict[str, list[float]] = {}
     for name, _, _, value in found:
         if name != "ideal" and value not in values.setdefault(name, []):

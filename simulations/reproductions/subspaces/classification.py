@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.data_sets import ADULT_FILE, adult
-from kernelswarm.simulations.reproductions.subspaces.progressive import Method, TunedCourse, best_course, timed
+from kernelswarm.simulations.reproductions.subspaces.progressive import Method, TunedCurve, best_learning_curve, timed
 
 NAME = "Adult"
 RANK, BUDGET, WIDTH, COST = 50, 60, math.sqrt(0.5 * 20.0), 10.0
@@ -47,7 +47,7 @@ NOTE = (
 )
 
 
-def measured(request: Request, tuning: int) -> dict[str, TunedCourse]:
+def measured(request: Request, tuning: int) -> dict[str, TunedCurve]:
     """Learn the rows of Adult with each learner; empty where the folder of the data has none."""
     if request.data is None or not (request.data / ADULT_FILE).is_file():
         return {}
@@ -60,6 +60,6 @@ def measured(request: Request, tuning: int) -> dict[str, TunedCourse]:
         found[method.label] = (
             timed(method, points, targets, math.nan, WIDTH)
             if method.step
-            else best_course(method, points, targets, tuning, [WIDTH])
+            else best_learning_curve(method, points, targets, tuning, [WIDTH])
         )
     return found

@@ -204,8 +204,8 @@ def claims(found: Followed, quick: bool) -> list[Claim]:
 def arrays(found: Followed) -> dict[str, Array]:
     """Return the numbers behind the figure."""
     named = {"motions: activity": found.activities}
-    for width, courses in found.fits.items():
-        named |= {f"motions: fit, {name}, bandwidth {width:g}": line for name, line in courses.items()}
+    for width, learning_curves in found.fits.items():
+        named |= {f"motions: fit, {name}, bandwidth {width:g}": line for name, line in learning_curves.items()}
     return named | {f"motions: mismatch, {name}": np.array(line) for name, line in found.mismatches.items()}
 
 

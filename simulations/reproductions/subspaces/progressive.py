@@ -46,7 +46,7 @@ class Method:
     step: str = ""
 
 
-class TunedCourse(NamedTuple):
+class TunedCurve(NamedTuple):
     """How a learner fared on a sequence, sample by sample."""
 
     errors: Array  # before each sample was learned: squared, in units of the target's variance, or 1 for a wrong class
@@ -63,7 +63,9 @@ def made(method: Method, step_size: float, bandwidth: float) -> Learner:
     return learner
 
 
-def best_course(method: Method, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]) -> TunedCourse:
+def best_learning_curve(
+    method: Method, points: Array, targets: Array, tuning: int, bandwidths: Sequence[float]
+) -> TunedCurve:
     """Learn the whole sequence with the step size and the bandwidth that err least on its beginning."""
     affine = method.part == "linear"
     trials = {}
@@ -74,13 +76,13 @@ def best_course(method: Method, points: Array, targets: Array, tuning: int, band
     return timed(method, points, targets, *min(trials, key=trials.__getitem__))
 
 
-def timed(method: Method, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCourse:
+def timed(method: Method, points: Array, targets: Array, step_size: float, bandwidth: float) -> TunedCurve:
     """Learn the whole sequence with a step size and a bandwidth."""
     start = time.process_time()
     errors, order = learn(made(method, step_size, bandwidth), points, targets)
     words = "" if method.part == "linear" else f", bandwidth {bandwidth:.3g}"
     step = method.step or f"step size {step_size:.3g}"
-    return TunedCourse(errors, time.process_time() - start, f"{step}{words}", order)
+    return TunedCurve(errors, time.process_time() - start, f"{step}{words}", order)
 
 
 def learn(learner: Learner, points: Array, targets: Array) -> tuple[Array, int]:
@@ -109,25 +111,25 @@ def curve(errors: Array) -> Array:
 
 
 def claims(
-    name: str, methods: Sequence[Method], budget: int, courses: Mapping[str, TunedCourse], published: str
+    name: str, methods: Sequence[Method], budget: int, learning_curves: Mapping[str, TunedCurve], published: str
 ) -> list[Claim]:
     """Put what the paper says of a data set beside what was measured, each learner first, then the comparison."""
     rows = []
-    errors = {label: float(np.mean(course.errors)) for label, course in courses.items()}
-    for label, course in courses.items():
+    errors = {label: float(np.mean(learning_curve.errors)) for label, learning_curve in learning_curves.items()}
+    for label, learning_curve in learning_curves.items():
         rows.append(
             Claim(
                 f"progressive error, {label}, {name}",
                 "",
-                f"{shown(errors[label])}; {1e6 * course.seconds / len(course.errors):.0f} µs a sample",
-                f"{course.settings}, order {course.order}",
+                f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
+                f"{learning_curve.settings}, order {learning_curve.order}",
             )
         )
     budgeted = [method.label for method in methods if method.budgeted and method.part != "okfeb"]
     for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", budgeted)):
         others = {label: error for label, error in errors.items() if label in rivals}
         best = min(others, key=others.__getitem__)
-        theirs, own = (_blocks(courses[label].errors) for label in (best, "OK-FEB"))
+        theirs, own = (_blocks(learning_curves[label].errors) for label in (best, "OK-FEB"))
         known = np.all(np.isfinite(theirs)) and np.all(np.isfinite(own))
         rows.append(
             Claim(
@@ -135,7 +137,7 @@ def claims(
                 published,
                 f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
                 + (f", {beyond(theirs, own)}" if known else ""),
-                f"B = {budget}, {len(courses[best].errors):,} samples; the best of {', '.join(others)}",
+                f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
                 errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
             )
         )
@@ -147,19 +149,19 @@ def _blocks(errors: Array) -> list[float]:
     return [float(np.mean(part)) for part in np.array_split(errors, min(BLOCKS, len(errors)))]
 
 
-def draw(courses: Mapping[str, Mapping[str, TunedCourse]], unit: str = "progressive error / variance") -> Figure:
+def draw(learning_curves: Mapping[str, Mapping[str, TunedCurve]], unit: str = "progressive error / variance") -> Figure:
     """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(11.6 if len(courses) > 1 else 6.4, 6.6), layout="constrained")
-        panels = figure.subplots(2, len(courses), squeeze=False)
-        for (name, found), above, below in zip(courses.items(), panels[0], panels[1], strict=True):
+        figure = Figure(figsize=(11.6 if len(learning_curves) > 1 else 6.4, 6.6), layout="constrained")
+        panels = figure.subplots(2, len(learning_curves), squeeze=False)
+        for (name, found), above, below in zip(learning_curves.items(), panels[0], panels[1], strict=True):
             labels: Sequence[str] = list(found)
-            for place, (label, course) in enumerate(found.items()):
+            for place, (label, learning_curve) in enumerate(found.items()):
                 color = STROKES[place % len(STROKES)]
-                means = curve(course.errors)[100:]
+                means = curve(learning_curve.errors)[100:]
                 above.plot(
                     np.arange(len(means)) + 101,
                     means,
@@ -168,13 +170,17 @@ def draw(courses: Mapping[str, Mapping[str, TunedCourse]], unit: str = "progress
                     linewidth=2.4 if label == "OK-FEB" else 1.3,
                     label=label,
                 )
-                below.barh(place, 1e6 * course.seconds / len(course.errors), color=color)
+                below.barh(place, 1e6 * learning_curve.seconds / len(learning_curve.errors), color=color)
             above.set(xscale="log", xlabel="samples", ylabel=unit, title=textwrap.fill(name, 30))
-            above.set_ylim(0.0, 1.1 * max(min(float(curve(course.errors)[100]), 1.1) for course in found.values()))
+            above.set_ylim(
+                0.0, 1.1 * max(min(float(curve(learning_curve.errors)[100]), 1.1) for learning_curve in found.values())
+            )
             below.set_yticks(range(len(labels)), labels)
             below.invert_yaxis()
             below.set_xlabel("µs a sample")
         figure.legend(
-            *panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4 if len(courses) > 1 else 3
+            *panels[0, 0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=4 if len(learning_curves) > 1 else 3,
         )
     return figure

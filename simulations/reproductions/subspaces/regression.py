@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Reproduction, Request
 from kernelswarm.simulations.reproductions.data_sets import (
     ADULT,
@@ -29,8 +29,8 @@ from kernelswarm.simulations.reproductions.subspaces.progressive import (
     BLOCKS,
     STEP_SIZES,
     Method,
-    TunedCourse,
-    best_course,
+    TunedCurve,
+    best_learning_curve,
     claims,
     curve,
     draw,
@@ -99,7 +99,7 @@ def reproduce(request: Request) -> Reproduction:
     sets = load(request.data)
     sets |= further(request.data)
     tuning = 200 if request.quick else TUNING
-    courses: dict[str, dict[str, TunedCourse]] = {}
+    learning_curves: dict[str, dict[str, TunedCurve]] = {}
     for place, (name, (points, targets)) in enumerate(sets.items()):
         generator = np.random.default_rng((request.seed, place))
         if name != "air quality":  # which stays in time order
@@ -108,33 +108,38 @@ def reproduce(request: Request) -> Reproduction:
         raw, points, targets = points, standardised(points), standardised(targets)
         if request.quick:
             raw, points, targets = raw[:1500], points[:1500], targets[:1500]
-        courses[name] = {}
+        learning_curves[name] = {}
         for number, method in enumerate(METHODS):
             request.tell(f"{name}, {method.label}", (place + number / len(METHODS)) / len(sets))
-            courses[name][method.label] = best_course(method, points, targets, tuning, _widths(points))
+            learning_curves[name][method.label] = best_learning_curve(method, points, targets, tuning, _widths(points))
         if name == "California housing":
             request.tell(PRINTED_SET, 0.5)
-            tuned = {method.label: best_course(method, raw, targets, tuning, [PRINTED_WIDTH]) for method in AS_PRINTED}
-            courses[TUNED_SET] = tuned
-            courses[PRINTED_SET] = {
+            tuned = {
+                method.label: best_learning_curve(method, raw, targets, tuning, [PRINTED_WIDTH])
+                for method in AS_PRINTED
+            }
+            learning_curves[TUNED_SET] = tuned
+            learning_curves[PRINTED_SET] = {
                 method.label: tuned[method.label]
                 if method.part == "okfeb"
                 else timed(method, raw, targets, PRINTED_STEP, PRINTED_WIDTH)
                 for method in AS_PRINTED
             }
-    figures = {"regression": draw({name: courses[name] for name in courses if name != PRINTED_SET})}
+    figures = {"regression": draw({name: learning_curves[name] for name in learning_curves if name != PRINTED_SET})}
     rows = [
         claim
-        for name, found in courses.items()
+        for name, found in learning_curves.items()
         for claim in claims(name, *OTHERS.get(name, (METHODS, BUDGET)), found, PUBLISHED)
     ]
     adult = classification.measured(request, tuning)
     if adult:
         figures["classification"] = draw({classification.NAME: adult}, "share of wrong classes")
         rows += claims(classification.NAME, classification.METHODS, classification.BUDGET, adult, PUBLISHED)
-        courses[classification.NAME] = adult
+        learning_curves[classification.NAME] = adult
     arrays = {
-        f"{name}: {label}": curve(course.errors) for name, found in courses.items() for label, course in found.items()
+        f"{name}: {label}": curve(learning_curve.errors)
+        for name, found in learning_curves.items()
+        for label, learning_curve in found.items()
     }
     notes = [
         "Errors are those of each sample before it is learned, as a share of the target's variance. Inputs and targets "

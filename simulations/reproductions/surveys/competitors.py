@@ -52,7 +52,7 @@ RADIUS = 3.0
 
 
 @dataclass
-class RivalCourse:
+class RivalCurve:
     """What was measured of one learner, a list entry for each draw."""
 
     errors: list[Array] = field(default_factory=list)
@@ -97,23 +97,25 @@ def reproduce(request: Request) -> Reproduction:
     places = np.unique(np.append(np.arange(BATCH, samples, 5 * BATCH), [EARLY, samples])).astype(np.float64)
     request.tell("step sizes", 0.0)
     chosen = _chosen(Draw(request.seed * (draws + 1) + draws, samples), np.array([float(samples)]))
-    courses: dict[str, RivalCourse] = {}
+    learning_curves: dict[str, RivalCurve] = {}
     bayes = []
     for number in range(draws):
         request.tell(f"draw {number + 1} of {draws}", (1.0 + number) / (1.0 + draws))
         draw = Draw(request.seed * (draws + 1) + number, samples)
         bayes.append(draw.bayes)
         for label, follow in chosen.items():
-            course = courses.setdefault(label, RivalCourse())
-            for kept, measured in zip((course.errors, course.risks, course.orders), follow(draw, places), strict=True):
+            learning_curve = learning_curves.setdefault(label, RivalCurve())
+            for kept, measured in zip(
+                (learning_curve.errors, learning_curve.risks, learning_curve.orders), follow(draw, places), strict=True
+            ):
                 kept.append(measured)
     arrays = {"samples": places, "bayes_error": np.array(bayes)}
-    for label, course in courses.items():
-        arrays[f"error: {label}"] = np.stack(course.errors)
-        arrays[f"risk: {label}"] = np.stack(course.risks)
-        arrays[f"order: {label}"] = np.stack(course.orders)
-    figures = {"survey_figure2": _figure(courses, places, float(np.mean(bayes)))}
-    return Reproduction(_claims(courses, places, bayes), _notes(), figures, arrays)
+    for label, learning_curve in learning_curves.items():
+        arrays[f"error: {label}"] = np.stack(learning_curve.errors)
+        arrays[f"risk: {label}"] = np.stack(learning_curve.risks)
+        arrays[f"order: {label}"] = np.stack(learning_curve.orders)
+    figures = {"survey_figure2": _figure(learning_curves, places, float(np.mean(bayes)))}
+    return Reproduction(_claims(learning_curves, places, bayes), _notes(), figures, arrays)
 
 
 Follow = Callable[[Draw, Array], list[Array]]
@@ -153,18 +155,18 @@ def _chosen(draw: Draw, last: Array) -> dict[str, Follow]:
     return found
 
 
-def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[float]) -> list[Claim]:
-    (coarse, *_), labels = courses.values(), list(courses)
+def _claims(learning_curves: Mapping[str, RivalCurve], places: Array, bayes: Sequence[float]) -> list[Claim]:
+    (coarse, *_), labels = learning_curves.values(), list(learning_curves)
     best, rivals = coarse.final(places), labels[2:]
     claims = [Claim("Bayes error", "", _percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")]
     for place, label in enumerate(labels):
-        course = courses[label]
-        errors, orders = course.final(places), [float(order[-1]) for order in course.orders]
+        learning_curve = learning_curves[label]
+        errors, orders = learning_curve.final(places), [float(order[-1]) for order in learning_curve.orders]
         holds = errs_more(errors, best) if place > 1 else None
         published = "a curve, above POLK's (figure 2a)" if place > 1 else "a curve (figure 2a)"
         measured = f"{_percent(errors)}; M = {np.mean(orders):.0f}"
         claims.append(Claim(f"test error, {label}", published, measured, _words(label, place), holds))
-    means, least = [float(np.mean(courses[label].final(places))) for label in rivals], float(np.mean(best))
+    means, least = [float(np.mean(learning_curves[label].final(places))) for label in rivals], float(np.mean(best))
     many = sum(mean >= TEN_TIMES * least for mean in means)
     claims.append(
         Claim(
@@ -188,7 +190,7 @@ def _claims(courses: Mapping[str, RivalCourse], places: Array, bayes: Sequence[f
     order = float(np.mean([orders[-1] for orders in coarse.orders]))
     near = abs(order - POINTS) <= 0.25 * POINTS
     claims.append(Claim("model order, K = 0.04", "16 (figure 2b)", f"{order:.1f}", labels[0], near))
-    early = [float(errors[list(places).index(EARLY)]) for errors in courses[labels[1]].errors]
+    early = [float(errors[list(places).index(EARLY)]) for errors in learning_curves[labels[1]].errors]
     claims.append(
         Claim(
             f"error after {EARLY:,} samples",
@@ -251,7 +253,7 @@ def _tick(value: float, _: object = None) -> str:
     return text if text.strip("0.")[:2] in ("1", "2", "5") else ""
 
 
-def _figure(courses: Mapping[str, RivalCourse], places: Array, bayes: float) -> Figure:
+def _figure(learning_curves: Mapping[str, RivalCurve], places: Array, bayes: float) -> Figure:
     """Draw test errors, risks and model orders against the samples, means over the draws."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
@@ -260,11 +262,11 @@ def _figure(courses: Mapping[str, RivalCourse], places: Array, bayes: float) -> 
     left, middle, right = figure.subplots(1, 3)
     colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREY, style.PURPLE, style.GREEN)
     dashes = ("-", "-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)))
-    for (label, course), color, dash in zip(courses.items(), colors, dashes, strict=True):
+    for (label, learning_curve), color, dash in zip(learning_curves.items(), colors, dashes, strict=True):
         look: dict[str, Any] = {"color": color, "linestyle": dash}
-        left.plot(places, 100.0 * np.mean(course.errors, axis=0), **look, label=label)
-        middle.plot(places, np.mean(course.risks, axis=0), **look)
-        right.plot(places, np.mean(course.orders, axis=0), **look)
+        left.plot(places, 100.0 * np.mean(learning_curve.errors, axis=0), **look, label=label)
+        middle.plot(places, np.mean(learning_curve.risks, axis=0), **look)
+        right.plot(places, np.mean(learning_curve.orders, axis=0), **look)
     left.axhline(100.0 * bayes, color=style.BLACK, linestyle=":", linewidth=1.0, label="Bayes error")
     left.set_ylabel("test error (%)")
     middle.set_ylabel("test loss (hinge)")

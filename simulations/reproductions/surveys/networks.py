@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 
 GRAPHS = ("ring", "grid", "erdos_renyi", "complete")

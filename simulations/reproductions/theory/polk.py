@@ -70,8 +70,8 @@ def reproduce(request: Request) -> Reproduction:
     for draw in range(draws):
         request.tell(f"draw {draw + 1} of {draws}", draw / draws)
         seed = [request.seed, draw]
-        over_steps.append([_settle(step, CONSTANT, optimum, seed) for step in steps])
-        over_constants.append([_settle(STEP, constant, optimum, seed) for constant in CONSTANTS])
+        over_steps.append([_sync(step, CONSTANT, optimum, seed) for step in steps])
+        over_constants.append([_sync(STEP, constant, optimum, seed) for constant in CONSTANTS])
         points, targets = _sample(decades[-1], seed)
         fall = walk(FALLING, points, targets, decades, lambda function, state: function.distance(optimum))
         falls.append(fall.measured)
@@ -104,7 +104,7 @@ def _sample(samples: int, seed: Sequence[int]) -> tuple[Array, Array]:
     return points, _curve(points) + generator.uniform(-NOISE, NOISE, size=(samples, 1))
 
 
-def _settle(step: float, constant: float, optimum: KernelSum, seed: Sequence[int]) -> Settled:
+def _sync(step: float, constant: float, optimum: KernelSum, seed: Sequence[int]) -> Settled:
     """Run with a constant step from f = 0 until the start is forgotten, and as long again."""
     budget = Parsimony(constant)
     learner = Polk(Squared(), KERNEL, Constant(step), REGULARIZATION, 1, budget)

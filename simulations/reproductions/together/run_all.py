@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records.run_folder import check_place
@@ -22,7 +22,7 @@ from kernelswarm.simulations.reproductions.together.results import Asked, Outcom
 RESULTS = "results"
 """The folder of the reproductions' own folders."""
 
-LONGEST = ("rivals", "dkla", "weather")
+LONGEST = ("rivals", "dkla", "unreliable-links")
 """These begin before all others, so that none of them is left for the end, where it would have one core to itself."""
 
 

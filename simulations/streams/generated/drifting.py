@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelswarm.simulations.ground.ranges import (
+from kernelswarm.simulations.core.ranges import (
     check_finite,
     check_interval,
     check_not_negative,

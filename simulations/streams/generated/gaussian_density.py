@@ -10,8 +10,8 @@ from scipy.special import ndtr, ndtri
 
 from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.ranges import check_positive, check_share
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.ranges import check_positive, check_share
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source, freeze
 from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences

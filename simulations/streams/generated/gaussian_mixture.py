@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.mixtures import BayesDecision, Mixture
 from kernelswarm.simulations.streams.generated.synthetic import sources_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.ranges import check_finite, check_not_negative, check_positive
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.ranges import check_finite, check_not_negative, check_positive
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source
 from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences

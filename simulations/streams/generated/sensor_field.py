@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive, check_share
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive, check_share
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.streams.generated.field import draw_field

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from kernelswarm.simulations.ground.ranges import check_finite, check_interval, check_not_negative, check_share
+from kernelswarm.simulations.core.ranges import check_finite, check_interval, check_not_negative, check_share
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.streams.generated.synthetic import Ages

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, freeze
 
 #: Samples generated at once. Every chunk has a generator of its own, so the samples do not depend on how they are

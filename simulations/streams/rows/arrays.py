@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from kernelswarm.simulations.ground.coding import CodedColumn
-from kernelswarm.simulations.ground.wording import choices, shown
+from kernelswarm.simulations.core.coding import CodedColumn
+from kernelswarm.simulations.core.messages import choices, shown
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.streams.rows.encoding.codes import Found, NaValues, array_without, named_in, with_codes
 from kernelswarm.simulations.streams.rows.reading import call, check_names, column_numbers, shorten

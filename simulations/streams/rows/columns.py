@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import ALIKE, HELD, CodedColumn, Kind
-from kernelswarm.simulations.ground.wording import shown, some
+from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
+from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, looks_numeric, parsed

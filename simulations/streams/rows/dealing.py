@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import Missing
-from kernelswarm.simulations.ground.node_names import in_order
-from kernelswarm.simulations.ground.ranges import check_at_least, check_not_negative, check_positive
-from kernelswarm.simulations.ground.seeding import Role, generator
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import in_order
+from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array
 from kernelswarm.simulations.streams.regions import Indices, cut_regions

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import Missing
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order

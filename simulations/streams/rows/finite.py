@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import Coding
-from kernelswarm.simulations.ground.data_description import DataDescription, Labels, Variables
-from kernelswarm.simulations.ground.node_names import in_order
-from kernelswarm.simulations.ground.seeding import Role, generator
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import Coding
+from kernelswarm.simulations.core.data_description import DataDescription, Labels, Variables
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import in_order
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
 from kernelswarm.simulations.streams.regions import Indices
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Hand, counted, deal, in_sequence

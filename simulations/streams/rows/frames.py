@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import Coding
-from kernelswarm.simulations.ground.wording import nearest, shown, some
+from kernelswarm.simulations.core.coding import Coding
+from kernelswarm.simulations.core.messages import nearest, shown, some
 from kernelswarm.simulations.streams.rows.columns import inputs, numbers
 from kernelswarm.simulations.streams.rows.encoding.codes import table_without
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.columns import CATEGORIES, ORDERED
 from kernelswarm.simulations.streams.rows.frames import arrow, has_categories, in_step, is_frame, named
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.arrays import arrays_of, rows_of_arrays
 from kernelswarm.simulations.streams.rows.reading import call
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import Missing
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
 from kernelswarm.simulations.streams.rows.finite import open_rows

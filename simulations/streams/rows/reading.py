@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import choices, nearest, shown, some
+from kernelswarm.simulations.core.messages import choices, nearest, shown, some
 
 GZIP = b"\x1f\x8b"
 

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import CodedColumn, Missing
-from kernelswarm.simulations.ground.data_description import Labels
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import CodedColumn, Missing
+from kernelswarm.simulations.core.data_description import Labels
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told, written
 from kernelswarm.simulations.streams.written.gap_codes import Suspected, gap_codes
 from kernelswarm.simulations.streams.written.row_numbers import Numbered, row_numbers

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.data_description import Variables
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.contract import Array
 
 #: Whether columns are scaled: True for all of them, False for none, "auto" for those that measure something.

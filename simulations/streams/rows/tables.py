@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import DAY, HELD, CodedColumn
-from kernelswarm.simulations.ground.wording import choices, shown, some
+from kernelswarm.simulations.core.coding import DAY, HELD, CodedColumn
+from kernelswarm.simulations.core.messages import choices, shown, some
 from kernelswarm.simulations.streams.rows.columns import (
     COUNTING,
     NoTarget,

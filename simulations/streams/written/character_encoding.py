@@ -6,7 +6,7 @@ import codecs
 from typing import IO, Protocol
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
 
 AUTO = "auto"
 BLOCK = 2**20  # bytes

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import choices, shown
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import choices, shown
 
 
 def as_csv(name: str, path: Path, sheet: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.messages import shown
 
 FEWEST = 10
 """Rows that a column numbers by chance no more."""

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
-from kernelswarm.protocols.compiled import COUPLE, COUPLE_BACK, GAPS
+from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
 from kernelswarm.protocols.contract import FLAGS, Pull, Rule, StackedRule
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
-from kernelswarm.protocols.ground.fulfilling import fulfils
-from kernelswarm.protocols.states.contract import AnyRule, StateRule
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.stacked import ran_stacked
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
@@ -37,7 +37,7 @@ FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
 
 
 def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> None:
-    """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/states/contract.py``.
+    """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/parameters/contract.py``.
 
     The flags are there. Where neighbours talk: no coupling at agreement, a pull that is bounded as implicit steps need
     and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
@@ -50,7 +50,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
 
     Parameters
     ----------
-    protocol : Rule, StateRule or StackedRule
+    protocol : Rule, ParameterRule or StackedRule
         A frozen dataclass.
     stream : Stream, or what an experiment file says of one
         Data of the small network.
@@ -65,8 +65,8 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     with checked("protocol", protocol):
         for flag in FLAGS:
             require(hasattr(protocol, flag), protocol, f"a protocol declares {flag}")
-        sends_vectors = isinstance(protocol, StateRule)
-        for flag, known in (FORMS | ({"form": ("states",)} if sends_vectors else {})).items():
+        sends_vectors = isinstance(protocol, ParameterRule)
+        for flag, known in (FORMS | ({"form": ("parameters",)} if sends_vectors else {})).items():
             found = getattr(protocol, flag)
             require(found in known, protocol, f"{flag} is {' or '.join(known)}, not {found!r}")
         if protocol.communicates:
@@ -74,7 +74,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
             sentence = "the same rounds give the same links: what changes goes in and comes out as the state"
             require_equal(again, first, protocol, sentence)
         learner = LEARNER
-        if isinstance(protocol, StateRule):
+        if isinstance(protocol, ParameterRule):
             learner = MIXTURE if protocol.mixes else FEATURES
         description = small_network(learner, protocol, stream)
         if protocol.offline is None:
@@ -86,7 +86,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
 
 def _known(protocol: AnyRule) -> list[Any]:
     """Take a node through rounds of a protocol of any family; returns what it knew."""
-    if isinstance(protocol, StateRule):
+    if isinstance(protocol, ParameterRule):
         return ran(protocol)
     if isinstance(protocol, StackedRule):
         return ran_stacked(protocol, BATCH, OUTPUTS)
@@ -141,32 +141,38 @@ def check_distance(distance: Distance) -> None:
 
 
 def _is_a_constraint(distance: ConstrainedDistance, own: Array, answers: Array) -> None:
-    found = distance.gaps(own, answers)
+    found = distance.constraint_values(own, answers)
     wanted = [distance.multiple * np.mean(distance.values(own, theirs)) for theirs in answers]
-    require_close(found, np.array(wanted), distance, "gaps are the means of multiple times values", relative=1e-9)
+    require_close(
+        found, np.array(wanted), distance, "constraint_values are the means of multiple times values", relative=1e-9
+    )
     growth, power = distance.growth(own.shape[1])
     for size in (1e-3, 1.0, 1e3):
         apart = own + size * (answers - own)
         squares = np.mean(np.sum((apart - own) ** 2, axis=-1), axis=-1)
-        fine = bool(np.all(distance.gaps(own, apart) <= growth * squares**power * (1.0 + 1e-9)))
-        require(fine, distance, "gaps are at most a g^q of the mean square g, with (a, q) = growth")
+        fine = bool(np.all(distance.constraint_values(own, apart) <= growth * squares**power * (1.0 + 1e-9)))
+        require(fine, distance, "constraint_values are at most a g^q of the mean square g, with (a, q) = growth")
     form = compiled_form(distance, "distance")
     if form is None or form.constraint is None:
         return
     duals = sealed(np.abs(answers[:, 0, 0]))
     filled = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
-    ready(form.constraint.couple, COUPLE)(np.zeros(1), duals[np.newaxis], own, answers, *filled)
+    ready(form.constraint.coupling_gradient, COUPLING_GRADIENT)(np.zeros(1), duals[np.newaxis], own, answers, *filled)
     pulled = distance.pull(own, answers, distance.multiple * duals)
     require_equal(tuple(filled), tuple(pulled), distance, "the compiled constraint pulls as multiple of h does")
     back = Pull(np.empty(own.shape), np.empty(len(own)))
     links, dual = np.empty((1, 0)), float(duals[0])
-    ready(form.constraint.couple_back, COUPLE_BACK)(np.zeros(1), links, 0, dual, own, answers[0], *back)
+    ready(form.constraint.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR)(
+        np.zeros(1), links, 0, dual, own, answers[0], *back
+    )
     pulled = distance.pull_back(distance.multiple * dual, own, answers[0])
     require_equal(tuple(back), tuple(pulled), distance, "the compiled constraint pulls back as multiple of h does")
-    if form.constraint.gaps is not None:
-        gaps = np.empty(len(answers))
-        ready(form.constraint.gaps, GAPS)(own, answers, gaps)
-        require_equal(gaps, found, distance, "the compiled gaps have the bits of gaps")
+    if form.constraint.constraint_values is not None:
+        constraint_values = np.empty(len(answers))
+        ready(form.constraint.constraint_values, CONSTRAINT_VALUES)(own, answers, constraint_values)
+        require_equal(
+            constraint_values, found, distance, "the compiled constraint_values have the bits of constraint_values"
+        )
 
 
 def _is_a_derivative(distance: Distance, gradients: Array, own: Array, theirs: Array, strength: float) -> None:
@@ -183,10 +189,12 @@ def _same_compiled(distance: Distance, own: Array, answers: Array, strengths: Ar
     if form is None:
         return
     filled = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
-    ready(form.couple, COUPLE)(strengths, strengths[np.newaxis], own, answers, *filled)
+    ready(form.coupling_gradient, COUPLING_GRADIENT)(strengths, strengths[np.newaxis], own, answers, *filled)
     require_equal(tuple(filled), tuple(found), distance, "the compiled pull has the bits of pull")
     numbers, back = strengths[:1].copy(), Pull(np.empty(own.shape), np.empty(len(own)))
-    ready(form.couple_back, COUPLE_BACK)(numbers, np.empty((1, 0)), 0, 0.0, own, answers[0], *back)
+    ready(form.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR)(
+        numbers, np.empty((1, 0)), 0, 0.0, own, answers[0], *back
+    )
     wanted = distance.pull_back(float(strengths[0]), own, answers[0])
     require_equal(tuple(back), tuple(wanted), distance, "the compiled pull_back has the bits of pull_back")
 
@@ -199,11 +207,14 @@ def _ran(rule: Rule) -> list[Any]:
     for round in range(1, 20):
         _couples(rule, links, generator)
         before = copy.deepcopy(links)
-        gaps = sealed(generator.exponential(size=DEGREE))
-        excess = sealed(generator.normal(size=DEGREE)) if rule.compares_losses else None
+        constraint_values = sealed(generator.exponential(size=DEGREE))
+        excess_loss = sealed(generator.normal(size=DEGREE)) if rule.compares_losses else None
         if round % 3 == 0:
-            gaps, excess = _unheard(gaps), None if excess is None else _unheard(excess)
-        following = rule.advance(links, gaps, excess, 0.1, round)
+            constraint_values, excess_loss = (
+                _unheard(constraint_values),
+                None if excess_loss is None else _unheard(excess_loss),
+            )
+        following = rule.advance(links, constraint_values, excess_loss, 0.1, round)
         if round % 3 == 0:
             for name, now, then in zip(
                 ("tolerances", "duals"), rule.record(following, DEGREE), rule.record(links, DEGREE), strict=True
@@ -229,7 +240,7 @@ def _unheard(numbers: Array) -> Array:
 def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
     own = sealed(generator.normal(size=(BATCH, OUTPUTS)))
     agreed = sealed(np.tile(own, (DEGREE, 1, 1)))
-    gradients, _ = rule.couple(links, own, agreed)
+    gradients, _ = rule.coupling_gradient(links, own, agreed)
     require_close(
         gradients,
         np.zeros(agreed.shape),
@@ -239,21 +250,28 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
         absolute=1e-12,
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
-    found = rule.couple(links, own, answers)
-    _is_a_pull(rule, found, own - answers, "couple")
+    found = rule.coupling_gradient(links, own, answers)
+    _is_a_pull(rule, found, own - answers, "coupling_gradient")
     for place in range(DEGREE):
-        back = rule.couple(links, answers[place], sealed(np.tile(own, (DEGREE, 1, 1))))
-        _is_opposite(rule, Pull(*(part[place] for part in found)), Pull(*(part[place] for part in back)), "couple")
+        back = rule.coupling_gradient(links, answers[place], sealed(np.tile(own, (DEGREE, 1, 1))))
+        _is_opposite(
+            rule, Pull(*(part[place] for part in found)), Pull(*(part[place] for part in back)), "coupling_gradient"
+        )
     if rule.form == "symmetric":
         theirs = sealed(generator.normal(size=(BATCH, OUTPUTS)))
         for place in range(DEGREE):
             dual = float(generator.exponential())
-            gradients, _ = rule.couple_back(links, place, theirs, theirs, dual)
+            gradients, _ = rule.coupling_gradient_at_neighbor(links, place, theirs, theirs, dual)
             sentence = "there is no coupling where a neighbour's own values are met"
             require_close(gradients, np.zeros(theirs.shape), rule, sentence, relative=0.0, absolute=1e-12)
-            found = rule.couple_back(links, place, own, theirs, dual)
-            _is_a_pull(rule, found, own - theirs, "couple_back")
-            _is_opposite(rule, found, rule.couple_back(links, place, theirs, own, dual), "couple_back")
+            found = rule.coupling_gradient_at_neighbor(links, place, own, theirs, dual)
+            _is_a_pull(rule, found, own - theirs, "coupling_gradient_at_neighbor")
+            _is_opposite(
+                rule,
+                found,
+                rule.coupling_gradient_at_neighbor(links, place, theirs, own, dual),
+                "coupling_gradient_at_neighbor",
+            )
 
 
 def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:

@@ -24,9 +24,9 @@ def ran_stacked(rule: StackedRule, batch: int, outputs: int) -> list[Any]:
     state, found = rule.begin(around), []
     for round in range(1, 20):
         before, size = copy.deepcopy(state), 0 if round % 5 == 0 else batch
-        said = sealed(np.log(generator.dirichlet(np.ones(count), len(around.neighbors))))
+        sent = sealed(np.log(generator.dirichlet(np.ones(count), len(around.neighbors))))
         values = generator.normal(size=(count, size, outputs))
-        mixture = np.tensordot(rule.shares(state), values, axes=1)
+        mixture = np.tensordot(rule.mixture_weights(state), values, axes=1)
         seen = Predictions(
             sealed(values),
             sealed(np.sum(values**2, axis=(1, 2)) / 2.0),
@@ -35,14 +35,14 @@ def ran_stacked(rule: StackedRule, batch: int, outputs: int) -> list[Any]:
             1.0,
             True,
         )
-        following = rule.learn(rule.hear(state, said), seen)
-        sentence = "hear and learn leave the state that they are given as it is"
+        following = rule.learn(rule.receive(state, sent), seen)
+        sentence = "receive and learn leave the state that they are given as it is"
         require_equal(list(leaves(state)), list(leaves(before)), rule, sentence)
         state = following
-        shares = rule.shares(state)
-        require_shape(shares, (count,), rule, "shares")
-        fine = bool(np.all(shares >= 0.0)) and abs(float(shares.sum()) - 1.0) < 1e-9
-        require(fine, rule, f"shares are not negative and have the sum 1, not {shares.tolist()}")
-        require_shape(rule.say(state), (count,), rule, "say")
+        mixture_weights = rule.mixture_weights(state)
+        require_shape(mixture_weights, (count,), rule, "mixture_weights")
+        fine = bool(np.all(mixture_weights >= 0.0)) and abs(float(mixture_weights.sum()) - 1.0) < 1e-9
+        require(fine, rule, f"shares are not negative and have the sum 1, not {mixture_weights.tolist()}")
+        require_shape(rule.send(state), (count,), rule, "send")
         found.append([np.array(leaf) for leaf in leaves(state)])
     return found

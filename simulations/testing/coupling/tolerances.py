@@ -77,10 +77,10 @@ def _ran(tolerance: Tolerance, curvature: float) -> list[Any]:
             f"tolerances are finite and not negative; before round {round} they are {state.values.tolist()}",
         )
         before = ToleranceState(state.values.copy(), state.averages.copy())
-        excess = generator.normal(0.2, 1.0, 3)
+        excess_loss = generator.normal(0.2, 1.0, 3)
         if round % 3 == 0:
-            excess[1] = np.nan
-        following = tolerance.next(state, sealed(excess), curvature, round)
+            excess_loss[1] = np.nan
+        following = tolerance.next(state, sealed(excess_loss), curvature, round)
         if round % 3 == 0:
             sentence = "the tolerance of an edge whose excess is NaN, since nothing was heard on it, stays as it is"
             require_equal(following.values[1], state.values[1], tolerance, sentence)
@@ -89,7 +89,7 @@ def _ran(tolerance: Tolerance, curvature: float) -> list[Any]:
             require_equal(tuple(following), tuple(before), tolerance, "a tolerance that does not adapt never changes")
         if form is not None:
             values, averages = before.values.copy(), before.averages.copy()
-            ready(form.next, NEXT_TOLERANCES)(form.numbers, sealed(excess), curvature, round, values, averages)
+            ready(form.next, NEXT_TOLERANCES)(form.numbers, sealed(excess_loss), curvature, round, values, averages)
             require_equal((values, averages), tuple(following), tolerance, "the compiled next has the bits of next")
         state = following
         found.append(tuple(np.array(array) for array in state))

@@ -13,14 +13,14 @@ from kernelswarm.agents.node.snapshot import leaves
 from kernelswarm.agents.node.vectors import RoundSamples
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols.states.contract import Heard, StateRule
+from kernelswarm.protocols.parameters.contract import ParameterRule, Received
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
 from kernelswarm.simulations.testing.properties import Array, require, require_equal, require_shape, sealed
 
 BATCH, FEATURES, OUTPUTS, DEGREE, ROUNDS = 3, 5, 2, 3, 12
 
 
-def ran(rule: StateRule) -> list[Any]:
+def ran(rule: ParameterRule) -> list[Any]:
     """Take a node of three neighbours through rounds; returns what it knew in each."""
     generator = np.random.default_rng(0)
     kind: Any = Raker if rule.mixes else RandomFeatures
@@ -28,7 +28,7 @@ def ran(rule: StateRule) -> list[Any]:
     own = learner.init(2, OUTPUTS)
     nothing = learner.coefficients(own)
     state = rule.begin(neighborhood(BATCH), sealed(nothing.copy()))
-    length = len(rule.say(state))
+    length = len(rule.send(state))
     found: list[Any] = []
     for round in range(ROUNDS):
         size = 0 if round % 4 == 3 else BATCH  # the data of a node may end
@@ -38,18 +38,18 @@ def ran(rule: StateRule) -> list[Any]:
         adapted = _kept(rule, state, rule.adapt, samples)
         sentence = "weights change when the neighbours have been heard, and not before"
         require_equal(rule.weights(adapted), rule.weights(state), rule, sentence)
-        said = rule.say(adapted)
-        require_shape(said, (length,), rule, "what is said in every round")
-        vectors = sealed(said + 0.1 * generator.normal(size=(DEGREE, length)))
+        last_sent = rule.send(adapted)
+        require_shape(last_sent, (length,), rule, "what is said in every round")
+        vectors = sealed(last_sent + 0.1 * generator.normal(size=(DEGREE, length)))
         counts = sealed(np.array([1.0, 0.5, 0.0 if round % 3 == 0 else 1.0]))
-        state = _kept(rule, adapted, rule.hear, Heard(sealed(said.copy()), vectors, counts), samples)
+        state = _kept(rule, adapted, rule.receive, Received(sealed(last_sent.copy()), vectors, counts), samples)
         require_shape(rule.weights(state), nothing.shape, rule, "weights")
         require(bool(np.isfinite(rule.weights(state)).all()), rule, "weights are finite")
         found.append([np.array(leaf) for leaf in leaves(state)])
     return found
 
 
-def _kept(rule: StateRule, state: Any, change: Any, *known: Any) -> Any:
+def _kept(rule: ParameterRule, state: Any, change: Any, *known: Any) -> Any:
     """Change what a node knows, and require that what went in stays as it is."""
     before: list[Array] = [np.array(leaf) for leaf in leaves(copy.deepcopy(state))]
     after = change(state, *known)

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from kernelswarm.agents.arithmetic.exponentials import SMALLEST, decay
-from kernelswarm.agents.arithmetic.lanes import LANES
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
 
 
 @njit
@@ -43,7 +43,7 @@ def test_zero_gives_one_and_what_is_far_out_nothing():
     assert np.isnan(exponentials(np.array([-1.0, np.nan]))).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("size", [1, 3, LANES - 1, LANES, LANES + 1, 2 * LANES + 5, 41])
+@pytest.mark.parametrize("size", [1, 3, SIMD_WIDTH - 1, SIMD_WIDTH, SIMD_WIDTH + 1, 2 * SIMD_WIDTH + 5, 41])
 def test_a_number_has_the_same_bits_wherever_it_stands(size):
     values = -np.random.default_rng(size).uniform(0.0, 20.0, size + 9)
     found = values.copy()

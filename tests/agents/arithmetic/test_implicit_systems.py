@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.implicit_systems import SMALL, board_of, eliminate
+from kernelswarm.agents.arithmetic.implicit_systems import SMALL, augmented_of, eliminate
 from kernelswarm.agents.learners.descent import implicit_weights
 
 
@@ -23,10 +23,10 @@ def test_elimination_without_pivoting_solves_as_accurately_as_lapack(size):
     for seed in range(20):
         gram, rates, stiffness, right = system(size, seed)
         matrix = np.eye(size) + stiffness[:, None] * gram * rates
-        board = board_of(size, 3)
-        board[:, :size], board[:, size : size + 3] = matrix, right
-        eliminate(board, 3)
-        found = board[:, size : size + 3]
+        augmented = augmented_of(size, 3)
+        augmented[:, :size], augmented[:, size : size + 3] = matrix, right
+        eliminate(augmented, 3)
+        found = augmented[:, size : size + 3]
         wanted = np.linalg.solve(matrix, right)
         errors = [np.abs(matrix @ solution - right).max() for solution in (found, wanted)]
         assert errors[0] <= 8.0 * errors[1] + 1e-13 * np.abs(matrix).max()

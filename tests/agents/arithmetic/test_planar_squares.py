@@ -6,9 +6,9 @@ from numba import njit
 
 from kernelswarm.agents.arithmetic.implicit_systems import fill_row
 from kernelswarm.agents.arithmetic.kernel_formulas import planar_squares
-from kernelswarm.agents.arithmetic.lanes import whole
-from kernelswarm.agents.arithmetic.tables import nearby
-from kernelswarm.protocols.limits import pair_loads_in
+from kernelswarm.agents.arithmetic.simd import whole
+from kernelswarm.agents.arithmetic.views import nearby
+from kernelswarm.protocols.limits import pair_row_sums_in
 
 ROOM = 8
 
@@ -19,8 +19,8 @@ def squares_of(points, centers, squares):
 
 
 @njit
-def filled(board, b, row, r, factor, rates, size):
-    fill_row(board, b, row, r, factor, rates, size)
+def filled(augmented, b, row, r, factor, rates, size):
+    fill_row(augmented, b, row, r, factor, rates, size)
 
 
 @njit
@@ -55,12 +55,12 @@ def test_squares_are_those_of_the_differences(rows, count):
 def test_a_row_of_a_system_is_scaled_on_both_sides(size):
     generator = np.random.default_rng(size)
     row, rates = generator.normal(size=size + 2), generator.random(size)
-    board = np.full(int(whole(size)) + 4, 7.0)
-    filled(board, 1, row, 2, 0.3, rates, size)
-    np.testing.assert_array_equal(board[1 : 1 + size], 0.3 * row[2:] * rates)
-    assert (board[1 + size : 1 + int(whole(size))] == 0.0).all()
-    assert board[0] == 7.0
-    assert (board[1 + int(whole(size)) :] == 7.0).all()
+    augmented = np.full(int(whole(size)) + 4, 7.0)
+    filled(augmented, 1, row, 2, 0.3, rates, size)
+    np.testing.assert_array_equal(augmented[1 : 1 + size], 0.3 * row[2:] * rates)
+    assert (augmented[1 + size : 1 + int(whole(size))] == 0.0).all()
+    assert augmented[0] == 7.0
+    assert (augmented[1 + int(whole(size)) :] == 7.0).all()
 
 
 @pytest.mark.parametrize("count", [0, 3, 8, 9, 1000])
@@ -77,7 +77,7 @@ def test_room_nearby_begins_with_a_line_of_the_cache():
 def test_loads_are_sums_of_rows(size, degree):
     points = size * (1 + degree)
     gram = np.random.default_rng([size, degree]).normal(size=(points, points))
-    loads = np.zeros(points)
-    pair_loads_in(gram, size, degree, 0.5, loads)
+    row_sums = np.zeros(points)
+    pair_row_sums_in(gram, size, degree, 0.5, row_sums)
     sizes = np.abs(gram)
-    np.testing.assert_allclose(loads, 0.5 * (degree * sizes[:, :size].sum(axis=1) + sizes[:, size:].sum(axis=1)))
+    np.testing.assert_allclose(row_sums, 0.5 * (degree * sizes[:, :size].sum(axis=1) + sizes[:, size:].sum(axis=1)))

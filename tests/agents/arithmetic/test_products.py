@@ -6,10 +6,10 @@ from numba.core import config
 from numba.core.errors import TypingError
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.protocols.compiling import jitted
+from kernelswarm.protocols.compiling import cached_njit
 
 
-@jitted
+@cached_njit
 def product(target, left, right, turn_left, turn_right, rows, inner, columns, factor, share):
     """Multiply blocks that begin in the row and column (2, 1), (1, 3) and (0, 2)."""
     t, a, b = 2 * target.shape[1] + 1, left.shape[1] + 3, 2

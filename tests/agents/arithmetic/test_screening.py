@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from kernelswarm.agents.arithmetic import lanes
+from kernelswarm.agents.arithmetic import simd
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.agents.arithmetic.lanes import LANES
 from kernelswarm.agents.arithmetic.screening import screen
+from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear
 from tests.helpers.naive import destructive_komp, refit
@@ -154,11 +154,11 @@ def compiled(function, arguments):
     return njit(eval(f"lambda {names}: function({names})", {"function": function}))
 
 
-@pytest.mark.parametrize("size", [0, LANES, 3 * LANES])
+@pytest.mark.parametrize("size", [0, SIMD_WIDTH, 3 * SIMD_WIDTH])
 def test_stretches_are_handled_entry_by_entry(size):
     generator = np.random.default_rng(6)
     memory, other = generator.normal(size=200), generator.normal(size=(10, 20))
-    add = compiled(lanes.add_scaled, 6)
+    add = compiled(simd.add_scaled, 6)
     expected = memory.copy()
     expected[5 : 5 + size] += -0.7 * other.reshape(-1)[31 : 31 + size]
     found = memory.copy()
@@ -167,4 +167,9 @@ def test_stretches_are_handled_entry_by_entry(size):
 
 
 def test_lengths_are_rounded_up_to_whole_lanes():
-    assert [lanes.whole(size) for size in (0, 1, LANES, LANES + 1)] == [0, LANES, LANES, 2 * LANES]
+    assert [simd.whole(size) for size in (0, 1, SIMD_WIDTH, SIMD_WIDTH + 1)] == [
+        0,
+        SIMD_WIDTH,
+        SIMD_WIDTH,
+        2 * SIMD_WIDTH,
+    ]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
-from kernelswarm.protocols.compiling import uncounted
+from kernelswarm.protocols.compiling import njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -16,7 +16,7 @@ ORDERS = [0, 1, 2, 7, 8, 9, 15, 16, 21]
 OUTPUTS = [1, 2, 3, 5, 7, 8, 9, 15, 16]
 
 
-@uncounted
+@njit_no_refcount
 def scaled(weights: Array, order: int, factor: float) -> None:
     scale(weights, order, factor)
 

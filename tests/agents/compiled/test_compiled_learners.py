@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.fitting import fitted
+from kernelswarm.agents.learners.resolving import resolved_learner
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
 from tests.helpers.cases import case
@@ -161,7 +161,7 @@ def experiment(learner, protocol, batch=1, stream="sine_regression", **keys):
 
 def in_numbers(learner):
     generator = np.random.default_rng(1)
-    return fitted(learner, generator.normal(size=(40, 2)), generator.normal(size=(40, 1)), 1)
+    return resolved_learner(learner, generator.normal(size=(40, 2)), generator.normal(size=(40, 1)), 1)
 
 
 def engines(description):
@@ -196,7 +196,7 @@ def assert_equal(left, right, description):
 def assert_told(left, right):
     for mine, yours in zip(left[0], right[0], strict=True):
         np.testing.assert_equal(mine.figures, yours.figures)
-        for name in ("gaps", "violation", "tolerances", "duals", "common"):
+        for name in ("constraint_values", "violation", "tolerances", "duals", "common"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
     for node, snapshot in left[1].items():
         for name, array in snapshot.arrays.items():

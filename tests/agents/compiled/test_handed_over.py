@@ -10,7 +10,7 @@ import pytest
 from numba import njit
 
 from kernelswarm import testing
-from kernelswarm.agents.arithmetic.signatures import BOUND, CompiledBudget, CompiledKernel, CompiledLoss
+from kernelswarm.agents.arithmetic.abi import BOUND, CompiledBudget, CompiledKernel, CompiledLoss
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
@@ -169,11 +169,11 @@ class Falling:
 
 
 @njit
-def widening_next(numbers, excess, curvature, round, tolerances, averages):
+def widening_next(numbers, excess_loss, curvature, round, tolerances, averages):
     for j in range(len(tolerances)):
-        if math.isnan(excess[j]):  # nothing was heard
+        if math.isnan(excess_loss[j]):  # nothing was heard
             continue
-        averages[j] += abs(excess[j])
+        averages[j] += abs(excess_loss[j])
         tolerances[j] = numbers[0] * averages[j] / round
 
 
@@ -185,10 +185,10 @@ class Widening:
     def init(self, neighborhood):
         return ToleranceState(np.zeros(len(neighborhood.neighbors)), np.zeros(len(neighborhood.neighbors)))
 
-    def next(self, state, excess, curvature, round):
+    def next(self, state, excess_loss, curvature, round):
         called(self, "next")
         values, averages = state.values.copy(), state.averages.copy()
-        widening_next(np.array([self.rate]), excess, curvature, round, values, averages)
+        widening_next(np.array([self.rate]), excess_loss, curvature, round, values, averages)
         return ToleranceState(values, averages)
 
     @property
@@ -197,7 +197,7 @@ class Widening:
 
 
 @njit
-def metropolis_couple(numbers, links, own, answers, gradients, curvatures):
+def metropolis_coupling_gradient(numbers, links, own, answers, gradients, curvatures):
     for j in range(links.shape[1]):
         for k in range(own.shape[0]):
             curvatures[j, k] = links[0, j]
@@ -206,7 +206,7 @@ def metropolis_couple(numbers, links, own, answers, gradients, curvatures):
 
 
 @njit
-def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradients, curvatures):
+def metropolis_coupling_gradient_at_neighbor(numbers, links, neighbor, dual, mine, theirs, gradients, curvatures):
     for k in range(mine.shape[0]):
         curvatures[k] = links[0, neighbor]
         for c in range(mine.shape[1]):
@@ -214,10 +214,10 @@ def metropolis_couple_back(numbers, links, neighbor, dual, mine, theirs, gradien
 
 
 @njit
-def metropolis_advance(tools, numbers, links, gaps, excess, eta, curvature, batch_size, round):
+def metropolis_advance(tools, numbers, links, constraint_values, excess_loss, eta, curvature, batch_size, round):
     for j in range(links.shape[1]):
-        if not math.isnan(gaps[j]):  # something was heard
-            links[0, j] *= 1.0 + numbers[0] * gaps[j]
+        if not math.isnan(constraint_values[j]):  # something was heard
+            links[0, j] *= 1.0 + numbers[0] * constraint_values[j]
 
 
 @dataclass(frozen=True)
@@ -237,19 +237,19 @@ class Metropolis:
     def init(self, neighborhood):
         return np.array([1.0 / (1.0 + max(len(neighborhood.neighbors), there)) for there in neighborhood.degrees])
 
-    def couple(self, links, own, answers):
-        called(self, "couple")
+    def coupling_gradient(self, links, own, answers):
+        called(self, "coupling_gradient")
         found = Pull(np.empty_like(answers), np.empty(answers.shape[:2]))
-        metropolis_couple(np.zeros(0), links[np.newaxis], own, answers, *found)
+        metropolis_coupling_gradient(np.zeros(0), links[np.newaxis], own, answers, *found)
         return found
 
-    def couple_back(self, links, neighbor, mine, theirs, dual):
+    def coupling_gradient_at_neighbor(self, links, neighbor, mine, theirs, dual):
         found = Pull(np.empty_like(mine), np.empty(len(mine)))
-        metropolis_couple_back(np.zeros(0), links[np.newaxis], neighbor, dual, mine, theirs, *found)
+        metropolis_coupling_gradient_at_neighbor(np.zeros(0), links[np.newaxis], neighbor, dual, mine, theirs, *found)
         return found
 
-    def advance(self, links, gaps, excess, eta, round):
-        return np.where(np.isnan(gaps), links, links * (1.0 + self.growth * gaps))
+    def advance(self, links, constraint_values, excess_loss, eta, round):
+        return np.where(np.isnan(constraint_values), links, links * (1.0 + self.growth * constraint_values))
 
     def duals(self, links):
         return None
@@ -260,8 +260,8 @@ class Metropolis:
     @property
     def compiled(self):
         return CompiledRule(
-            metropolis_couple,
-            metropolis_couple_back,
+            metropolis_coupling_gradient,
+            metropolis_coupling_gradient_at_neighbor,
             metropolis_advance,
             np.array([self.growth]),
             (),
@@ -289,7 +289,7 @@ def experiment(protocol, batch=1, **learner):
     )
 
 
-def lived(description, compiled, rounds):
+def completed(description, compiled, rounds):
     """The engine after some rounds, with how often methods were called once it had begun."""
     engine = SerialEngine([open_network(description).plans], compiled)
     engine.run(5)
@@ -299,8 +299,8 @@ def lived(description, compiled, rounds):
 
 
 def assert_equal_in_arrays(description, methods, rounds=30):
-    arrays, calls = lived(description, True, rounds)
-    single, plainly = lived(description, False, rounds)
+    arrays, calls = completed(description, True, rounds)
+    single, plainly = completed(description, False, rounds)
     assert arrays.blocks[0]._population is not None
     for method in methods:
         assert calls.get(method, 0) < rounds // 2  # some, where a factor is looked at
@@ -308,7 +308,7 @@ def assert_equal_in_arrays(description, methods, rounds=30):
     held_out = pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
     for mine, yours in zip(arrays.report(held_out), single.report(held_out), strict=True):
         np.testing.assert_equal(mine.figures, yours.figures)
-        for name in ("gaps", "violation", "tolerances", "duals"):
+        for name in ("constraint_values", "violation", "tolerances", "duals"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
     for left, right in zip(arrays.blocks[0].agents, single.blocks[0].agents, strict=True):
         for name, array in left.function.arrays().items():
@@ -326,8 +326,8 @@ def assert_equal_in_arrays(description, methods, rounds=30):
         (Consensus(0.3), {"budget": Fading()}, ["Fading.bound"]),
         (Consensus(0.3), {"step_size": Falling()}, []),
         (Proximity(gamma=Widening()), {}, ["Widening.next"]),
-        (Metropolis(), {}, ["Metropolis.couple"]),
-        (Metropolis(form="one_sided", step="explicit"), {}, ["Metropolis.couple"]),
+        (Metropolis(), {}, ["Metropolis.coupling_gradient"]),
+        (Metropolis(form="one_sided", step="explicit"), {}, ["Metropolis.coupling_gradient"]),
         (
             Proximity(gamma=Widening(), form="one_sided"),
             {"kernel": Cauchy(0.7), "loss": PseudoHuber(), "budget": Fading(), "step_size": Falling()},

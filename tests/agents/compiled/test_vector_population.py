@@ -13,10 +13,10 @@ from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.populations.populating import obstacle
-from kernelswarm.protocols.states.compiled import place_of
-from kernelswarm.protocols.states.diffusion import Diffusion
-from kernelswarm.protocols.states.dkla import Dkla
-from kernelswarm.protocols.states.domkl import Domkl
+from kernelswarm.protocols.parameters.compiled import place_of
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.protocols.parameters.dkla import Dkla
+from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network

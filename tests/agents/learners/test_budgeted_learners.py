@@ -263,7 +263,7 @@ def test_merging_stands_between_two_equal_weights():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Bsgd(budget_size=0), "budget_size = 0 must be at least 1"),
         (lambda: Bsgd(budget_size=1, maintenance="merging"), "budget_size = 1 must be at least 2"),
@@ -281,8 +281,8 @@ def test_merging_stands_between_two_equal_weights():
         (lambda: Norma(batch_size=0), "batch_size = 0 must be at least 1"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()
 
 

@@ -25,9 +25,9 @@ from kernelswarm.agents.parts.dispersions import (
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Huber, Logistic, Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import DISPERSIONS
 
@@ -291,12 +291,12 @@ def test_a_restored_learner_goes_on_with_the_same_bits(name: str, tracking: str)
     table = {"name": name, "kernel": kernel, "dispersion": "semivariance", "tracking": tracking, "batch_size": 4}
     learner = build("learner", table | keys | {"step_size": 0.1, "dispersion_weight": 0.01})
     points, targets = data(np.random.default_rng(9), Squared(), 300)
-    lived = learn(learner, points[:150], targets[:150])
+    completed = learn(learner, points[:150], targets[:150])
     again = learner.init(2, 1)
-    learner.restore(again, learner.snapshot(lived))
-    for state in (lived, again):
+    learner.restore(again, learner.snapshot(completed))
+    for state in (completed, again):
         learn(learner, points[150:], targets[150:], state)
-    left, right = learner.snapshot(lived), learner.snapshot(again)
+    left, right = learner.snapshot(completed), learner.snapshot(again)
     assert left.keys() == right.keys()
     assert all(np.array_equal(left[key], right[key]) and np.isfinite(left[key]).all() for key in left)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from kernelswarm.agents.arithmetic.signatures import CompiledKernel
+from kernelswarm.agents.arithmetic.abi import CompiledKernel
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
@@ -83,19 +83,19 @@ def test_gram_matrix_and_nearest_neighbours_are_those_of_the_dictionary(size, ke
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda arrays: arrays["near"].fill(9.0), "near names points beyond the 9"),
         (lambda arrays: arrays["near"].fill(np.nan), "near names points beyond the 9"),
         (lambda arrays: arrays.update(points=np.zeros((10, 2)), weights=np.zeros((10, 1))), "there are 10 points"),
     ],
 )
-def test_neighbours_that_cannot_be_are_not_restored(change, words):
+def test_neighbours_that_cannot_be_are_not_restored(change, message):
     learner = altered(DRIVEN["bpa, nearest"], budget_size=9)
     arrays = learner.snapshot(learn(learner, *data(np.random.default_rng(3), Hinge(), 50))[0])
     learner.restore(learner.init(2, 1), arrays)
     change(arrays)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         learner.restore(learner.init(2, 1), arrays)
 
 

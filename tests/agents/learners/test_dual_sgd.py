@@ -108,7 +108,7 @@ def test_laplacian_features_are_those_of_the_laplacian():
 
 
 @pytest.mark.parametrize(
-    ("keys", "words"),
+    ("keys", "message"),
     [
         ({"budget_size": 0}, "budget_size = 0 must be at least 1"),
         ({"leaving": 6}, "leaving = 6 must be from 1 to budget_size = 5"),
@@ -119,6 +119,6 @@ def test_laplacian_features_are_those_of_the_laplacian():
         ({"kernel": Polynomial()}, r"kernel = Polynomial\(.*has no random Fourier features"),
     ],
 )
-def test_values_out_of_range_are_refused(keys, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
+def test_values_out_of_range_are_refused(keys, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         altered(LEARNER, **keys)

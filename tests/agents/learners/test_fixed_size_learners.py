@@ -382,7 +382,7 @@ def test_linear_on_a_line_has_its_closed_form():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: RandomFeatures(features=0), "features = 0 must be at least 1"),
         (lambda: RandomFeatures(seed=-1), "seed = -1 must not be negative"),
@@ -396,8 +396,8 @@ def test_linear_on_a_line_has_its_closed_form():
         (lambda: Nystroem(regularization=-1.0), "regularization = -1.0 must not be negative"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()
 
 

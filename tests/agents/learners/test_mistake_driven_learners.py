@@ -218,7 +218,7 @@ def test_other_kernels_work(name):
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Perceptron(insensitivity=-0.1), "insensitivity = -0.1 must not be negative"),
         (lambda: Forgetron(budget_size=0), "budget_size = 0 must be at least 1"),
@@ -229,6 +229,6 @@ def test_other_kernels_work(name):
         (lambda: Bpa(batch_size=0), "batch_size = 0 must be at least 1"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()

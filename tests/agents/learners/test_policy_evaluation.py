@@ -12,9 +12,9 @@ from kernelswarm.agents.learners.risk.policy_evaluation import PolicyEvaluation
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.markov_reward import MarkovReward
@@ -132,13 +132,13 @@ def test_a_step_without_own_transitions_leaves_the_residual_alone() -> None:
     "kernel", ["gaussian", {"name": "polynomial", "degree": 2}, {"name": "polynomial", "degree": 5}]
 )
 def test_bare_steps_suit_kernels_of_any_size(kernel: Any) -> None:
-    def lived(step_sizes: dict[str, float]) -> Any:
+    def completed(step_sizes: dict[str, float]) -> Any:
         learner = {"name": "policy_evaluation", "kernel": kernel, **step_sizes}
         tables = {"topology": nx.path_graph(2), "stream": "markov_reward", "protocol": "isolated"}
         return simulate(Experiment.from_dict({**tables, "learner": learner, "rounds": 500, "evaluate_every": 250}))
 
     ordinary = {"step_size": 0.1, "tracking_rate": 0.2}
-    result = lived({})
+    result = completed({})
     learner: Any = build("learner", result.config["learner"])
     assert learner.tracking_rate.largest == pytest.approx(2.0 * learner.step_size.largest)
     grid = np.linspace(-3.0, 3.0, 50)[:, None]
@@ -148,13 +148,13 @@ def test_bare_steps_suit_kernels_of_any_size(kernel: Any) -> None:
         assert 1e-4 < np.abs(values).max() < 20.0  # something was learned; values reach 10, which is 1 / (1 - discount)
     if kernel == "gaussian":
         assert learner.step_size == Constant(0.1)
-        same = lived(ordinary)
+        same = completed(ordinary)
         for name, array in same.models.items():
             np.testing.assert_array_equal(result.models[name], array)
     else:
         assert learner.step_size.largest < 0.02
         with pytest.raises(SimulationError, match="diverged"):
-            lived(ordinary)
+            completed(ordinary)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_schedules_follow_their_rules():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Polk(step_size=Constant(2.0), regularization=0.5), "step_size = 2.0 must be below 1 / regularization"),
         (lambda: Polk(batch_size=0), "batch_size = 0"),
@@ -166,8 +166,8 @@ def test_schedules_follow_their_rules():
         (lambda: TargetOrder(5, alpha=0.0), "alpha = 0.0"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=words):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
         make()
 
 

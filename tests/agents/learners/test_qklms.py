@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.agents.learners.baselines.ogd import Ogd
 from kernelswarm.agents.learners.filters.qklms import Qklms
-from kernelswarm.agents.learners.fitting import fitted
+from kernelswarm.agents.learners.resolving import resolved_learner
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
 
@@ -77,7 +77,7 @@ def test_without_a_distance_it_is_kernel_least_mean_squares():
 def test_the_word_is_a_share_of_the_inputs_own_distances():
     points, targets = samples(60)
     for unit in (1.0, 1e3):
-        ours = fitted(learner(quantization="auto", kernel=Gaussian("median")), unit * points, targets, 1)
+        ours = resolved_learner(learner(quantization="auto", kernel=Gaussian("median")), unit * points, targets, 1)
         assert ours.quantization == pytest.approx(ours.kernel.bandwidth / 8.0)
     with pytest.raises(ValueError, match=r'^quantization = "auto" is a word'):
         learner(quantization="auto").init(2, 1)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.features.shared_nystroem import SharedNystroem
-from kernelswarm.agents.learners.fitting import fitted
+from kernelswarm.agents.learners.resolving import resolved_learner
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.network import open_network
 
 LANDMARKS = ((0.0, 0.0), (1.0, 0.2), (-0.4, 0.7), (0.3, -0.9), (0.8, 0.8))
@@ -50,7 +50,7 @@ def test_a_step_is_functional_gradient_descent_projected_on_the_span():
 def test_a_sample_gives_as_many_of_its_points_as_are_apart():
     points = np.vstack([POINTS, POINTS, POINTS + 1e-7])  # twelve places
     for most, found in ((5, 5), (36, 12)):
-        part = fitted(SharedNystroem(kernel=Gaussian(0.8), landmarks=most), points, points[:, :1], 1)
+        part = resolved_learner(SharedNystroem(kernel=Gaussian(0.8), landmarks=most), points, points[:, :1], 1)
         chosen = np.array(part.points)
         assert len(chosen) == found
         assert {tuple(row) for row in chosen} <= {tuple(row) for row in points}

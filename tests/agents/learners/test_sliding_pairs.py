@@ -177,10 +177,10 @@ def test_a_step_without_own_samples_leaves_the_tracking_and_the_kept_sample_alon
 def test_a_restored_or_copied_learner_goes_on_with_the_same_bits(loss: Loss, seen: int) -> None:
     learner = colk(3, loss=loss, budget=Epsilon(0.01), dispersion_weight=0.01)
     points, targets = data(np.random.default_rng(9), loss, 300)
-    lived, again = (learner.init(2, outputs(loss)) for _ in range(2))
-    passes.learn(learner, lived, points[:seen], targets[:seen])
-    learner.restore(again, learner.snapshot(lived))
-    states = [lived, again, copy.deepcopy(lived), pickle.loads(pickle.dumps(lived))]
+    completed, again = (learner.init(2, outputs(loss)) for _ in range(2))
+    passes.learn(learner, completed, points[:seen], targets[:seen])
+    learner.restore(again, learner.snapshot(completed))
+    states = [completed, again, copy.deepcopy(completed), pickle.loads(pickle.dumps(completed))]
     for state in states:
         passes.learn(learner, state, points[seen:], targets[seen:])
     found = [learner.snapshot(state) for state in states]

@@ -275,7 +275,7 @@ def test_a_restored_subspace_goes_on_with_the_same_bits(update, budget_size):
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Tracking(rank=0), "rank = 0 must be at least 1"),
         (lambda: Tracking(rank=8, budget_size=7), "rank = 8 must not be above budget_size = 7"),
@@ -291,6 +291,6 @@ def test_a_restored_subspace_goes_on_with_the_same_bits(update, budget_size):
         (lambda: Power(initial=-1.0), "initial = -1.0 must be positive"),
     ],
 )
-def test_values_out_of_range_are_refused(make, words):
-    with pytest.raises(ValueError, match=f"^{words}"):
+def test_values_out_of_range_are_refused(make, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
         make()

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kernelswarm.agents.learners.fitting import sample_for
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.resolving import sample_for
 from kernelswarm.agents.parts.bandwidths import SHARE, deviations, median_distance, relevance
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
@@ -51,16 +51,16 @@ def error(kernel: Any, points: Array, targets: Array) -> float:
 def test_wide_heavy_tailed_inputs_are_learned(kernel: Any) -> None:
     points, targets = heavy_tailed(1800)
     seen = sample(points[:900], targets[:900], Squared())
-    usual = type(kernel)("median").fitted(seen)
-    assert error(kernel.fitted(seen), points, targets) < 0.6 * error(usual, points, targets)
+    usual = type(kernel)("median").resolved(seen)
+    assert error(kernel.resolved(seen), points, targets) < 0.6 * error(usual, points, targets)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_units_do_not_matter(kernel: Any) -> None:
     points, targets = surface()
     units = 2.0 ** np.array([-30, 30, 0, 12])
-    alike = np.multiply(kernel.fitted(sample(points, targets, Squared())).bandwidth, units)
-    np.testing.assert_allclose(kernel.fitted(sample(points * units, targets, Squared())).bandwidth, alike, rtol=1e-9)
+    alike = np.multiply(kernel.resolved(sample(points, targets, Squared())).bandwidth, units)
+    np.testing.assert_allclose(kernel.resolved(sample(points * units, targets, Squared())).bandwidth, alike, rtol=1e-9)
 
 
 def test_the_median_distance_stays_where_nothing_is_clearly_better() -> None:
@@ -68,8 +68,8 @@ def test_the_median_distance_stays_where_nothing_is_clearly_better() -> None:
     points = generator.normal(size=(400, 3))
     noise, few = generator.normal(size=(400, 1)), 40
     for x, y in ((points, noise), (points[:few], np.sin(points[:few, :1])), (points, np.ones((400, 1)))):
-        found = Gaussian("auto").fitted(sample(x, y, Squared())).bandwidth
-        assert found == Gaussian("median").fitted(sample(x, y, Squared())).bandwidth == SHARE * median_distance(x)
+        found = Gaussian("auto").resolved(sample(x, y, Squared())).bandwidth
+        assert found == Gaussian("median").resolved(sample(x, y, Squared())).bandwidth == SHARE * median_distance(x)
 
 
 def test_a_slow_function_of_one_input_asks_for_a_wider_kernel_and_a_fast_one_for_a_narrower() -> None:
@@ -79,7 +79,7 @@ def test_a_slow_function_of_one_input_asks_for_a_wider_kernel_and_a_fast_one_for
     found = []
     for speed in (1.0, 60.0):
         targets = np.sin(speed * points) + 0.3 * generator.normal(size=(900, 1))
-        found.append(Gaussian("auto").fitted(sample(points, targets, Squared())).bandwidth)
+        found.append(Gaussian("auto").resolved(sample(points, targets, Squared())).bandwidth)
     assert found[1] <= 0.5 * usual <= found[0]
 
 
@@ -87,8 +87,8 @@ def test_classes_in_units_of_their_own_are_told_apart() -> None:
     points, targets = surface()
     classes = np.digitize(targets, np.quantile(targets, [0.3, 0.6])).astype(float)
     seen = sample(points * np.array([1e-3, 1e3, 1.0, 1e2]), classes, MulticlassLogistic())
-    assert isinstance(Gaussian("auto").fitted(seen).bandwidth, tuple)
-    assert isinstance(Gaussian("median").fitted(seen).bandwidth, float)
+    assert isinstance(Gaussian("auto").resolved(seen).bandwidth, tuple)
+    assert isinstance(Gaussian("median").resolved(seen).bandwidth, float)
 
 
 def test_nodes_with_targets_of_their_own_are_judged_by_their_own_rows() -> None:
@@ -97,15 +97,15 @@ def test_nodes_with_targets_of_their_own_are_judged_by_their_own_rows() -> None:
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])[owners, np.newaxis]
     units = np.array([1e-3, 1e3, 1.0])
     seen = sample_for(Polk(), points * units, signs * targets, 1, owners)
-    assert isinstance(Gaussian("auto").fitted(seen).bandwidth, tuple)
+    assert isinstance(Gaussian("auto").resolved(seen).bandwidth, tuple)
 
 
 def test_a_learner_that_weighs_bandwidths_itself_takes_the_median_distance() -> None:
     points, targets = surface()
     points *= np.array([1e-3, 1e3, 1.0, 1e2])
-    found = [Gaussian("auto").fitted(sample_for(learner, points, targets, 1)) for learner in (Polk(), MultiKernel())]
+    found = [Gaussian("auto").resolved(sample_for(learner, points, targets, 1)) for learner in (Polk(), MultiKernel())]
     assert isinstance(found[0].bandwidth, tuple)
-    assert found[1] == Gaussian("median").fitted(sample_for(Polk(), points, targets, 1))
+    assert found[1] == Gaussian("median").resolved(sample_for(Polk(), points, targets, 1))
 
 
 def test_the_relevance_looks_past_outliers_offsets_and_constants() -> None:
@@ -122,7 +122,7 @@ def test_the_relevance_looks_past_outliers_offsets_and_constants() -> None:
 
 def test_what_was_found_is_the_same_again_and_not_taken_for_other_targets() -> None:
     points, targets = surface()
-    first = Gaussian("auto").fitted(sample(points, targets, Squared()))
-    assert Gaussian("auto").fitted(sample(points.copy(), targets, Squared())) == first
-    assert Gaussian("auto").fitted(sample(points, targets[::-1].copy(), Squared())) != first
-    assert Laplacian("auto").fitted(sample(points, targets, Squared())).bandwidth != first.bandwidth
+    first = Gaussian("auto").resolved(sample(points, targets, Squared()))
+    assert Gaussian("auto").resolved(sample(points.copy(), targets, Squared())) == first
+    assert Gaussian("auto").resolved(sample(points, targets[::-1].copy(), Squared())) != first
+    assert Laplacian("auto").resolved(sample(points, targets, Squared())).bandwidth != first.bandwidth

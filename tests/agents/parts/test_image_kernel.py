@@ -100,11 +100,11 @@ def test_a_stroke_is_nearer_to_one_beside_it_than_to_one_far_away() -> None:
 
 def test_median_is_a_share_of_the_median_distance_of_what_is_seen() -> None:
     kernel, points = Images((6, 6)), draw(6, 40, 36)
-    assert kernel.words == ("bandwidth",)
+    assert kernel.automatic == ("bandwidth",)
     sample = Sample(points, np.ones((40, 1)), Hinge(), 1, 1, lambda chosen: np.eye(len(chosen)))
-    fitted = kernel.fitted(sample)
+    fitted = kernel.resolved(sample)
     assert fitted.bandwidth == pytest.approx(0.4 * np.median(distance.pdist(view(kernel, points))))
-    assert fitted.words == () and fitted.fitted(sample) is fitted
+    assert fitted.automatic == () and fitted.resolved(sample) is fitted
     with pytest.raises(ValueError, match="is a word that training data turn into a number"):
         kernel.cross(points, points)
 

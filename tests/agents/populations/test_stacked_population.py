@@ -11,7 +11,7 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.node import node
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.populating import obstacle
-from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -37,7 +37,7 @@ def experiment(**tables):
     return Experiment.from_dict({**keys, **NUMBERS, **tables, "rounds": 40, "evaluate_every": 40})
 
 
-def lived(description, blocks, compiled, rounds, rests=False):
+def completed(description, blocks, compiled, rounds, rests=False):
     """All that is measured and learned, after each of some numbers of rounds, and whether nodes are in arrays then."""
     network = open_network(description)
     parts = [[network.plans[k] for k in block] for block in blocks]
@@ -50,7 +50,7 @@ def lived(description, blocks, compiled, rounds, rests=False):
             engine.restore(left, 0)
         engine.run(count)
         reports = [
-            (entry.figures, entry.gaps, entry.violation, entry.tolerances, entry.duals, entry.common)
+            (entry.figures, entry.constraint_values, entry.violation, entry.tolerances, entry.duals, entry.common)
             for entry in engine.report(held_out)
         ]
         functions = {label: (dict(known.arrays), known.duals) for label, known in engine.functions().items()}
@@ -60,10 +60,10 @@ def lived(description, blocks, compiled, rounds, rests=False):
 
 def assert_the_same(description, rounds, rests=False):
     """Hold one block and two to the nodes one by one; returns which blocks have their nodes in arrays."""
-    wanted, _ = lived(description, ONE, False, rounds)
+    wanted, _ = completed(description, ONE, False, rounds)
     together = []
     for blocks in (ONE, TWO):
-        found, in_arrays = lived(description, blocks, True, rounds, rests)
+        found, in_arrays = completed(description, blocks, True, rounds, rests)
         with case("blocks", blocks):
             np.testing.assert_equal(found, wanted)
         together += in_arrays
@@ -82,7 +82,7 @@ def test_same_bits_between_rests():
 
 def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(monkeypatch):
     # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
-    monkeypatch.setattr(Population, "_attend", lambda arrays: False)
+    monkeypatch.setattr(Population, "_maintain", lambda arrays: False)
     learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
     assert not any(assert_the_same(experiment(learner=learner), (12, 6)))
 
@@ -109,12 +109,12 @@ def test_same_bits_where_nodes_run_dry():
 def test_what_grows_without_bound_is_found_at_the_same_node_in_the_same_round(largest, monkeypatch):
     for module in (node, population, stacked_population):
         monkeypatch.setattr(module, "DIVERGED", largest)
-    said = []
+    sent = []
     for compiled in (True, False):
         with pytest.raises(node.DivergenceError) as caught:
-            lived(experiment(), ONE, compiled, (40,))
-        said.append(str(caught.value))
-    assert said[0] == said[1]
+            completed(experiment(), ONE, compiled, (40,))
+        sent.append(str(caught.value))
+    assert sent[0] == sent[1]
 
 
 class Others(Stacking):

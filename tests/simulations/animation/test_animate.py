@@ -16,9 +16,9 @@ from kernelswarm.simulations.animation import animate as module
 from kernelswarm.simulations.animation.animate import animate
 from kernelswarm.simulations.animation.moments import moments
 from kernelswarm.simulations.animation.picture import Picture
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures.network import drawn_edges
 from kernelswarm.simulations.figures.sheet import look
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.result import Result
 from tests.simulations.figures.test_plots import SINE, believable
 

@@ -21,18 +21,18 @@ from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.protocols.states.diffusion_rls import DiffusionRls
-from kernelswarm.simulations.backends import rehearsal
+from kernelswarm.simulations.backends import cache_warmup
+from kernelswarm.simulations.backends.cache_warmup import warm_cache
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES
-from kernelswarm.simulations.backends.rehearsal import rehearse
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.model_arrays import digest
 from kernelswarm.simulations.round.rounds import block_neighbors
@@ -329,24 +329,24 @@ def test_hosts_exchange_messages_as_the_round_does():
     assert_same((found, []), (serial.functions(), []))
 
 
-def test_a_rehearsal_leaves_the_network_untouched_and_spares_a_users_parts():
+def test_a_warm_up_leaves_the_network_untouched_and_spares_a_users_parts():
     plans = plans_of(Brittle(at=1))
     before = [plan.source.state() for plan in plans]
-    rehearse(plans)
+    warm_cache(plans)
     assert [plan.source.state() for plan in plans] == before
 
 
-@pytest.mark.parametrize(("protocol", "compiled"), [(Consensus(), True), (Brittle(at=1), False)])
-def test_a_rehearsal_goes_through_the_rounds_that_the_actors_will(protocol, compiled, monkeypatch):
+@pytest.mark.parametrize(("protocol", "compiled"), [(Consensus(), True), (Brittle(at=1), True)])
+def test_a_warm_up_goes_through_the_rounds_that_the_actors_will(protocol, compiled, monkeypatch):
     rehearsed = []
 
     def noted(blocks, compiled):
         rehearsed.append(compiled)
         return SerialEngine(blocks, compiled)
 
-    monkeypatch.setattr(rehearsal, "SerialEngine", noted)
+    monkeypatch.setattr(cache_warmup, "SerialEngine", noted)
     plans = plans_of(protocol)
-    rehearse(plans)
+    warm_cache(plans)
     assert rehearsed == [compiled] == [obstacle([plan.learner for plan in plans], protocol) is None]
 
 

@@ -21,10 +21,10 @@ from pathlib import Path
 import pytest
 
 from kernelswarm import Experiment, read_run, simulate
-from kernelswarm.simulations.backends.arrival import OWN, PARCEL
+from kernelswarm.simulations.backends.bootstrap import OWN, PARCEL
 from kernelswarm.simulations.backends.cluster_address import require_cluster
 from kernelswarm.simulations.backends.ray_session import RaySession
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records.checkpoint import paths, round_of
 from tests.helpers.checkout import ROOT
 from tests.helpers.raylets import Raylets, raylets

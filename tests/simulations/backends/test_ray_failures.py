@@ -26,9 +26,9 @@ from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.ray_session import RaySession
-from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
+from kernelswarm.simulations.backends.starting.ray_startup import SCRIPTS
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.memory import FORKED_BYTES
 from kernelswarm.simulations.round.engine import EngineError
 from kernelswarm.simulations.running.network import open_network

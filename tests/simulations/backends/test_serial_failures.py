@@ -156,11 +156,11 @@ class Late(Consensus):
 
     at: int = 1
 
-    def advance(self, links: Any, gaps: Array, excess: Array | None, eta: float, round: int) -> Any:
+    def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
         """Fail at the first node of the round."""
         if round == self.at:
             WAYS["raises"]()
-        return super().advance(links, gaps, excess, eta, round)
+        return super().advance(links, constraint_values, excess_loss, eta, round)
 
 
 def test_a_resumed_run_counts_its_rounds_from_the_first(tmp_path: Path) -> None:

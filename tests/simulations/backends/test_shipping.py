@@ -11,7 +11,7 @@ import pytest
 
 from kernelswarm import InputError
 from kernelswarm.simulations.backends import shipping
-from kernelswarm.simulations.backends.arrival import LIBRARY, OWN, PARCEL, digest
+from kernelswarm.simulations.backends.bootstrap import LIBRARY, OWN, PARCEL, digest
 from kernelswarm.simulations.backends.shipping import JOB, pack, surroundings
 from kernelswarm.simulations.experiment.parts import build
 from tests.helpers.checkout import ROOT
@@ -25,7 +25,7 @@ sys.path.insert(0, sys.argv[1])  # as Ray does with py_modules
 import {PARCEL}
 {PARCEL}.arrive()
 import kernelswarm
-import kernelswarm.protocols.ground.turns
+import kernelswarm.protocols.core.turns
 import kernelswarm.simulations.streams.generated.sine_regression
 print(kernelswarm.__file__)
 import mine, package_of_mine.late
@@ -78,7 +78,7 @@ def test_digests_follow_links_and_see_every_change(tmp_path: Path) -> None:
     parcel = pack(tmp_path)
     library = parcel / LIBRARY / "kernelswarm"
     same = digest(library)
-    assert digest(ROOT / "kernelswarm") == same == (parcel / "digest").read_text()  # there the rooms are links
+    assert digest(ROOT / "kernelswarm") == same == (parcel / "digest").read_text()  # there the packages are links
     changed = library / "simulations/streams/rows/file.py"
     changed.write_text(changed.read_text() + "\n")
     assert digest(library) != same

@@ -16,8 +16,8 @@ import pytest
 
 from kernelswarm import Experiment, InputError, SimulationError, simulate
 from kernelswarm.agents.node.node import DivergenceError
-from kernelswarm.protocols.compiling import released
-from kernelswarm.protocols.ground.turns import aside, taking
+from kernelswarm.protocols.compiling import nogil
+from kernelswarm.protocols.core.turns import aside, taking
 from kernelswarm.simulations.backends import serial, side_by_side
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
@@ -31,7 +31,7 @@ from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquare
 
 POLK = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
 FEATURES = {**POLK, "name": "random_features", "features": 12}
-LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "silence": "last"}
+LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "on_missing": "repeat"}
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_an_exception_of_a_users_stream_ends_the_run_and_its_threads(always: Non
     assert set(threading.enumerate()) <= before
 
 
-@released(makes_arrays=False)
+@nogil(makes_arrays=False)
 def _waits_for(flag: npt.NDArray[np.int64], turns: npt.NDArray[np.int64]) -> None:
     while flag[0] == 0 and turns[0] < 10**10:  # half a minute
         turns[0] += 1

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.experiment.naming import PARTS, find
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import SYNONYMS
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import SYNONYMS
+from kernelswarm.simulations.experiment.registry import PARTS, find
 from tests.helpers.command_line import SMALL, Command, commands
 
 MODULES = {

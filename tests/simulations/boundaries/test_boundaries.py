@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import METHODS, PARTS, find
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import DEEPEST, NotTOML, parse
+from kernelswarm.simulations.experiment.registry import METHODS, PARTS, find
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read

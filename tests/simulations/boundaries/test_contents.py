@@ -18,11 +18,11 @@ import pytest
 import tomli_w
 
 from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.toml_tables import parse
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground import checksums
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.toml_tables import parse
 from kernelswarm.simulations.machine.archives import read_arrays
 from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.verdict import failure

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm import Experiment, InputError, listed_parts_only, load_model, resume, run
-from kernelswarm.simulations.experiment.naming import PARTS, find
+from kernelswarm.simulations.experiment.registry import PARTS, find
 from tests.helpers.command_line import SMALL, Command, commands
 
 OWN = """\

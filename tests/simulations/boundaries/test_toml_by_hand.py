@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import ABOVE
-from kernelswarm.simulations.ground.errors import InputError
 from tests.helpers.command_line import commands
 
 TEXT = """\

@@ -15,10 +15,10 @@ import pytest
 from rich.console import Console
 
 from kernelswarm.simulations.command import progress
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.records.checkpoints import Checkpoints
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, read
@@ -332,7 +332,7 @@ def test_check_shows_network_data_and_cost_and_runs_nothing(call: Command) -> No
     [
         ("isolated", 0, 0),
         ("{name='consensus',form='symmetric',step='explicit'}", 6, 18),
-        ("{name='consensus',form='symmetric'}", 6, 30),  # with the loads of both ends at each point
+        ("{name='consensus',form='symmetric'}", 6, 30),  # with the row sums of both ends at each point
         ("{name='proximity',form='symmetric'}", 6, 36),
         ("centralized", 3, 6),
     ],

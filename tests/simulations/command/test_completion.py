@@ -16,12 +16,12 @@ from kernelswarm.simulations.command import completion, listing
 from kernelswarm.simulations.command.cli import app
 from kernelswarm.simulations.command.examples import EXAMPLES as UNDER_HELP
 from kernelswarm.simulations.command.papers import PAPERS
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.changes import changed, parse_value
 from kernelswarm.simulations.experiment.examples import EXAMPLES
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.naming import PARTS
 from kernelswarm.simulations.experiment.parts import catalogue
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.experiment.registry import PARTS
 from tests.helpers.command_line import Command, commands
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kernelswarm import compare, simulate
 from kernelswarm.simulations.command import notebook_bar
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 from tests.helpers.small_comparisons import experiment
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.experiment.naming import find
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import SYNONYMS, underscored
+from kernelswarm.simulations.core.terms import TERMS
 from kernelswarm.simulations.experiment.parts import PARTS
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.terms import TERMS
-from kernelswarm.simulations.ground.wording import SYNONYMS, underscored
+from kernelswarm.simulations.experiment.registry import find
 from tests.helpers.command_line import Command, commands
 
 

@@ -16,9 +16,9 @@ import pytest
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.comparison import comparison_folder
 from kernelswarm.simulations.comparison.compare import compare, read
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import plots
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.running import run as running
 from tests.helpers.small_comparisons import PROTOCOLS, TABLE, counts, experiment, killed

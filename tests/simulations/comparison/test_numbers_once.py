@@ -17,7 +17,7 @@ from kernelswarm.simulations.figures import cells, pairs, plots
 from kernelswarm.simulations.records.outcome import METRICS, Comparison, Run, gather
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.series import repeated
-from kernelswarm.simulations.report import courses, words
+from kernelswarm.simulations.report import learning_curves, summary_text
 from kernelswarm.simulations.report import tables as page_tables
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -82,11 +82,14 @@ def test_an_error_that_is_the_risk_has_no_figure_of_its_own(squared: Comparison,
     drawn = {path.name for path in plots.draw_comparison(squared, tmp_path)}
     assert {"risk.png", "global_risk.png"} <= drawn and not {"error.png", "global_error.png"} & drawn
     assert "error" not in cells.measured(squared) and list(pairs.to_references(squared)) == ["risk", "global_risk"]
-    assert [panel["column"] for panel in courses.of_comparison(squared)["panels"]][:2] == ["risk", "global_risk"]
+    assert [panel["column"] for panel in learning_curves.of_comparison(squared)["panels"]][:2] == [
+        "risk",
+        "global_risk",
+    ]
     for table in page_tables.of_comparison(squared):
         assert not any(column["label"] in ("error", "pooled error") for column in table["columns"])
     result = learned()
-    assert "error" not in [panel["column"] for panel in courses.of_run(result)["panels"]]
+    assert "error" not in [panel["column"] for panel in learning_curves.of_run(result)["panels"]]
     for table in page_tables.of_run(result):
         shown = [column["label"] for column in table["columns"]] + list(table["columns"][0]["cells"])
         assert "error" not in shown and "pooled error" not in shown
@@ -99,8 +102,13 @@ def test_both_are_shown_where_they_differ(squared: Comparison) -> None:
     last = squared.runs[-1]
     changed = replace(last, final={**last.final, "error": last.final["error"] * (1 + 1e-9)})
     assert replace(squared, runs=(*squared.runs[:-1], changed)).repeated == {"global_error"}
-    course = {**last.network, "error": np.asarray(last.network["error"]) + np.eye(4)[0][: len(last.network["error"])]}
-    assert replace(squared, runs=(*squared.runs[:-1], replace(last, network=course))).repeated == {"global_error"}
+    learning_curve = {
+        **last.network,
+        "error": np.asarray(last.network["error"]) + np.eye(4)[0][: len(last.network["error"])],
+    }
+    assert replace(squared, runs=(*squared.runs[:-1], replace(last, network=learning_curve))).repeated == {
+        "global_error"
+    }
 
 
 def test_what_was_not_measured_repeats_nothing() -> None:
@@ -136,9 +144,9 @@ def test_notes_under_a_table_quote_the_means_that_stand_in_it() -> None:
 def test_a_page_is_called_by_its_data_and_names_their_nodes(tmp_path: Path) -> None:
     result = learned()
     config = {**result.config, "stream": {"name": "file", "path": "measured/stations 2024.csv"}}
-    assert words.title(replace(result, config=config)) == "consensus · ring · stations 2024.csv · polk"
+    assert summary_text.title(replace(result, config=config)) == "consensus · ring · stations 2024.csv · polk"
     cell = Cell(("isolated",), config)
-    assert words.comparison_title(Comparison(("protocol.name",), (cell, cell), ())) == (
+    assert summary_text.comparison_title(Comparison(("protocol.name",), (cell, cell), ())) == (
         "Comparison of protocol on stations 2024.csv"
     )
     found = {table["name"]: table for table in page_tables.of_run(result)}

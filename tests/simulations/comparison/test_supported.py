@@ -43,15 +43,15 @@ def comparison(
     return Comparison(keys, cells, tuple(runs), folder)
 
 
-def course(level: float, turn: int = 0, seeds: int = 7) -> list[float]:
+def learning_curve(level: float, turn: int = 0, seeds: int = 7) -> list[float]:
     """Risks of one cell: its level, the seeds' hardness, and a little of its own, another for each ``turn``."""
     return [level + HARD[seed] + WIGGLE[(seed + turn) % 7] for seed in range(seeds)]
 
 
 def clear(seeds: int = 7) -> Comparison:
     """A clear order: proximity is better than consensus, which is better than isolated."""
-    levels = {("isolated",): course(9.0, 0, seeds), ("consensus",): course(8.0, 1, seeds)}
-    return comparison({**levels, ("proximity",): course(7.0, 2, seeds)})
+    levels = {("isolated",): learning_curve(9.0, 0, seeds), ("consensus",): learning_curve(8.0, 1, seeds)}
+    return comparison({**levels, ("proximity",): learning_curve(7.0, 2, seeds)})
 
 
 def bold(found: Comparison, heading: str) -> list[bool]:
@@ -84,9 +84,12 @@ def test_what_beats_all_others_is_bold_and_nothing_else() -> None:
 
 def test_a_lead_within_the_noise_is_neither_said_nor_bold() -> None:
     noisy = [
-        value + offset for value, offset in zip(course(7.05), (-1.0, 1.5, -0.7, 0.9, -0.6, 0.8, -0.2), strict=True)
+        value + offset
+        for value, offset in zip(learning_curve(7.05), (-1.0, 1.5, -0.7, 0.9, -0.6, 0.8, -0.2), strict=True)
     ]
-    found = comparison({("isolated",): course(9.0), ("consensus",): noisy, ("proximity",): course(7.0, 2)})
+    found = comparison(
+        {("isolated",): learning_curve(9.0), ("consensus",): noisy, ("proximity",): learning_curve(7.0, 2)}
+    )
     assert min((row.mean["risk"], row.labels) for row in found.rows())[1] == ("proximity",)
     _, said, *_ = supported(found)
     assert said.startswith("risk: proximity beats isolated by 2.0")
@@ -96,7 +99,7 @@ def test_a_lead_within_the_noise_is_neither_said_nor_bold() -> None:
 
 
 def test_the_isolated_nodes_may_be_best_but_no_change_against_themselves_is() -> None:
-    found = comparison({("isolated",): course(7.0), ("consensus",): course(8.0, 1)})
+    found = comparison({("isolated",): learning_curve(7.0), ("consensus",): learning_curve(8.0, 1)})
     assert bold(found, "risk") == [True, False]
     assert bold(found, "risk change") == [False, False]
 
@@ -125,12 +128,14 @@ def test_seeds_that_change_nothing_do_not_count() -> None:
 
 
 def test_rows_that_are_equal_are_called_so() -> None:
-    found = comparison({("isolated",): course(9.0), ("consensus",): course(7.0), ("proximity",): course(7.0)})
+    found = comparison(
+        {("isolated",): learning_curve(9.0), ("consensus",): learning_curve(7.0), ("proximity",): learning_curve(7.0)}
+    )
     _, said, *_ = supported(found)
     assert "consensus beats isolated by" in said
     assert "equal to proximity in every seed" in said
     assert bold(found, "risk") == [False, False, False]
-    found = comparison({("isolated",): course(9.0), ("consensus",): course(9.0)})
+    found = comparison({("isolated",): learning_curve(9.0), ("consensus",): learning_curve(9.0)})
     assert supported(found)[1:] == ["risk: isolated and consensus are equal in every seed"]
 
 
@@ -188,7 +193,7 @@ def test_figures_that_are_no_numbers_are_left_out() -> None:
 
 
 def test_one_row_is_held_against_nothing() -> None:
-    found = comparison({("isolated",): course(9.0)})
+    found = comparison({("isolated",): learning_curve(9.0)})
     assert supported(found) == []
     assert bold(found, "risk") == [False]
 
@@ -197,8 +202,8 @@ def networks(count: int, folder: Path | None = None) -> Comparison:
     """Consensus is better on all networks, where all rows are worse from network to network."""
     risks = {}
     for place in range(count):
-        risks["isolated", f"n{place}"] = course(9.0 + 10 * place)
-        risks["consensus", f"n{place}"] = course(8.0 + 10 * place, 1)
+        risks["isolated", f"n{place}"] = learning_curve(9.0 + 10 * place)
+        risks["consensus", f"n{place}"] = learning_curve(8.0 + 10 * place, 1)
     return comparison(risks, ("protocol.name", "topology"), folder=folder)
 
 
@@ -234,15 +239,24 @@ def test_pairs_are_written_with_all_digits() -> None:
 
 
 def test_names_with_commas_are_quoted() -> None:
-    found = comparison({("consensus, penalty = 0.1",): course(9.0), ("consensus, penalty = 0.2",): course(8.0, 1)})
+    found = comparison(
+        {("consensus, penalty = 0.1",): learning_curve(9.0), ("consensus, penalty = 0.2",): learning_curve(8.0, 1)}
+    )
     assert 'risk: "consensus, penalty = 0.2" beats "consensus, penalty = 0.1" by ' in supported(found)[1]
 
 
 def test_a_lead_in_all_seeds_that_is_too_small_asks_for_more_seeds() -> None:
     leads = (0.1, 0.5, 0.01, 0.2, 0.05, 0.3)
-    others = {(f"row {place}",): course(50.0, place, 6)[place:] + course(50.0, place, 6)[:place] for place in range(4)}
+    others = {
+        (f"row {place}",): learning_curve(50.0, place, 6)[place:] + learning_curve(50.0, place, 6)[:place]
+        for place in range(4)
+    }
     found = comparison(
-        {("isolated",): course(9.0, 0, 6), ("consensus",): list(np.subtract(course(9.0, 0, 6), leads)), **others}
+        {
+            ("isolated",): learning_curve(9.0, 0, 6),
+            ("consensus",): list(np.subtract(learning_curve(9.0, 0, 6), leads)),
+            **others,
+        }
     )
     *_, hint = supported(found)
     assert re.fullmatch(
@@ -263,7 +277,9 @@ def test_the_order_of_runs_changes_no_word() -> None:
 
 
 def test_sentences_keep_to_the_width() -> None:
-    found = comparison({(name,): course(9.0 - place, place) for place, name in enumerate(("isolated", *"abcdefgh"))})
+    found = comparison(
+        {(name,): learning_curve(9.0 - place, place) for place, name in enumerate(("isolated", *"abcdefgh"))}
+    )
     lines = tables.as_text(found, 60).splitlines()
     start = next(place for place, line in enumerate(lines) if line.startswith("risk: "))
     folded = [line for line in lines[start:] if line.startswith(("risk: ", "    "))]

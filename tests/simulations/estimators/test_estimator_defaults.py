@@ -19,10 +19,10 @@ from sklearn.svm import SVC, SVR
 
 from kernelswarm.agents.parts.bandwidths import SHARE, median_distance
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.estimators.estimators import PolkClassifier, PolkRegressor
 from kernelswarm.simulations.estimators.kernel_features import OnlineKernelFeatures
 from kernelswarm.simulations.estimators.second_order import KernelClassifier, KernelRegressor
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.model_loading import load
 
 Array = npt.NDArray[np.float64]

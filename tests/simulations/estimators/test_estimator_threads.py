@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from kernelswarm import PolkRegressor
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.parallel import cores
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.draws import RandomValues, draw, is_drawn, parse_draws, short
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import cells, parse_vary, read_compare
-from kernelswarm.simulations.ground.errors import InputError
 from tests.helpers.small_comparisons import TABLE
 
 STEP, PENALTY = "learner.step_size", "protocol.penalty"

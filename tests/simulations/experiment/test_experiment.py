@@ -15,11 +15,11 @@ from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.experiment.template import template
-from kernelswarm.simulations.ground.errors import InputError
 from tests.helpers.command_line import SMALL
 
 BASE: dict[str, Any] = tomllib.loads(SMALL)
@@ -202,7 +202,7 @@ def test_change_of_a_whole_part_keeps_nothing() -> None:
     assert experiment.with_changes({"protocol": "isolated"}).protocol == Isolated()
 
 
-def test_change_inside_a_bare_name_makes_it_a_table() -> None:
+def test_change_inside_a_part_given_by_name_makes_it_a_table() -> None:
     assert changed({"learner": {"name": "polk", "loss": "huber"}}, "learner.loss.threshold", 2.0) == {
         "learner": {"name": "polk", "loss": {"name": "huber", "threshold": 2.0}}
     }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from kernelswarm.agents.learners.fitting import words
+from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -76,7 +76,7 @@ def test_nodes_that_learn_different_targets_are_no_noise() -> None:
     one = sample(points, targets, Squared(), kernel=Gaussian(0.2))
     assert one.noise[1] > 0.5
     assert replace(one, owners=owners).noise[1] < 0.1
-    assert Auto().fitted(replace(one, owners=owners)).largest > 2.0 * Auto().fitted(one).largest
+    assert Auto().resolved(replace(one, owners=owners)).largest > 2.0 * Auto().resolved(one).largest
 
 
 def test_where_noise_cannot_be_told_from_a_rough_function_the_ridge_is_the_usual_one() -> None:
@@ -102,7 +102,7 @@ def test_rows_that_come_again_are_seen_once(tmp_path: Path) -> None:
 def test_steps_fall_with_the_noise_to_a_tenth_and_no_further() -> None:
     points, targets = smooth(500)
     noise = np.random.default_rng(1).normal(size=targets.shape)
-    steps = [Auto().fitted(sample(points, targets + level * noise, Squared())).largest for level in (0.0, 1.0, 100.0)]
+    steps = [Auto().resolved(sample(points, targets + level * noise, Squared())).largest for level in (0.0, 1.0, 100.0)]
     assert steps[0] > 0.18
     assert steps[1] == pytest.approx(0.2 * 0.15 * math.sqrt(0.43), rel=0.3)
     assert steps[2] == pytest.approx(0.02)
@@ -115,7 +115,7 @@ def test_the_ridge_of_second_order_steps_is_the_noise_ratio() -> None:
     ridges = []
     for level in (0.1, 1.0):
         seen = sample(points, targets + level * noise, Squared(), kernel=kernel)
-        ridges.append(Newton(kernel=kernel).fitted(seen).ridge)
+        ridges.append(Newton(kernel=kernel).resolved(seen).ridge)
         assert ridges[-1] == max(0.1, seen.noise[0])
     assert ridges[1] > 5.0 * ridges[0]
-    assert not words(Newton(kernel=kernel, loss=Logistic(), step_size=Constant(0.1), budget=Epsilon(0.1)))
+    assert not automatic_keys(Newton(kernel=kernel, loss=Logistic(), step_size=Constant(0.1), budget=Epsilon(0.1)))

@@ -21,10 +21,10 @@ from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import Huber
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
-from kernelswarm.simulations.experiment.naming import find, part_name
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import rule, shown
 from kernelswarm.simulations.experiment.parts import PARTS, build, catalogue, default_of, describe, fill, merge
-from kernelswarm.simulations.ground.errors import InputError
-from kernelswarm.simulations.ground.wording import rule, shown
+from kernelswarm.simulations.experiment.registry import find, part_name
 
 # Values for the keys that have no default.
 REQUIRED: dict[str, Any] = {
@@ -383,7 +383,7 @@ def test_merge_replaces_a_table_that_names_another_part() -> None:
     assert build("learner", merge(base, {"budget": {"epsilon": 0.5}})).budget == build("budget", {"epsilon": 0.5})
 
 
-def test_merge_gives_a_bare_name_its_keys() -> None:
+def test_merge_gives_a_part_given_by_name_its_keys() -> None:
     base = describe(build("learner", {"name": "polk", "loss": "huber"}))
     assert build("learner", merge(base, {"loss": {"threshold": 2.0}})).loss == Huber(2.0)
 
@@ -401,4 +401,4 @@ def test_a_refused_key_stands_where_its_table_does_and_travels_between_processes
     assert refused.at("protocol") == "protocol.gamma.scale = 0 must be positive"
     assert RefusedKey("value", "= 0 is too small").at("step_size", alone="value") == "step_size = 0 is too small"
     copied = pickle.loads(pickle.dumps(refused))
-    assert (copied.key, copied.told) == ("gamma.scale", "= 0 must be positive")
+    assert (copied.key, copied.message) == ("gamma.scale", "= 0 must be positive")

@@ -10,10 +10,10 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.rewriting import rewritten
 from kernelswarm.simulations.experiment.template import template
-from kernelswarm.simulations.ground.errors import InputError
 
 CHANGES = {
     "learner.step_size": {"name": "auto", "scale": 0.5},

@@ -13,9 +13,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy import stats
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import cells, comparison_figures, model_figures, pairs, plots, run_figures
 from kernelswarm.simulations.figures.sheet import STYLES, Drawing
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.outcome import RANKED, gather
 from kernelswarm.simulations.records.result import Result
 from tests.simulations.figures.test_plots import FIELD, SINE, believable, pictures
@@ -116,7 +116,7 @@ def test_print_is_large_enough_and_covers_nothing(
 ) -> None:
     plots.draw(sending("proximity"), tmp_path, "pdf", style)
     plots.draw_many(noisy("isolated", 2) + noisy("consensus", 2), tmp_path, "pdf", style)
-    monkeypatch.setattr(run_figures, "courses", lambda sheet, result: None)  # of which it has no others
+    monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which it has no others
     monkeypatch.setattr(model_figures, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(sending(parts=FIELD), tmp_path, "pdf", style)
     assert len(laid_out) > 15
@@ -237,7 +237,9 @@ def test_one_seed_has_no_differences() -> None:
 def test_many_cells_are_spread_over_pages(
     tmp_path: Path, sketched: list[Figure], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison_figures, "courses", lambda sheet, comparison: None)  # which have no line for a cell
+    monkeypatch.setattr(
+        comparison_figures, "learning_curves", lambda sheet, comparison: None
+    )  # which have no line for a cell
     sweep = [sending({"name": "consensus", "penalty": float(k)}) for k in range(30)]
     drawn = plots.draw_many(sweep, tmp_path, "pdf", "paper")
     finals = [figure for path, figure in zip(drawn, sketched, strict=False) if path.name.startswith("final")]

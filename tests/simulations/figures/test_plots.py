@@ -15,10 +15,10 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import cells, functions, model_figures, plots, regions, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records import series
 from kernelswarm.simulations.records.outcome import gather
 from kernelswarm.simulations.records.result import Result
@@ -228,7 +228,7 @@ def test_legends_and_titles_cover_no_data(
 ) -> None:
     plots.draw(believable("proximity"), tmp_path / "a")
     plots.draw_many([believable(name, seed=k) for name in ("isolated", "proximity") for k in (0, 1)], tmp_path / "b")
-    monkeypatch.setattr(run_figures, "courses", lambda sheet, result: None)  # of which they have no others
+    monkeypatch.setattr(run_figures, "learning_curves", lambda sheet, result: None)  # of which they have no others
     plots.draw(believable("consensus", SINE), tmp_path / "c")
     monkeypatch.setattr(model_figures, "PANELS", 5)  # which fill no row whole, and leave a node out
     plots.draw(believable("proximity", FIELD), tmp_path / "d")
@@ -268,13 +268,13 @@ def test_curves_of_one_protocol_keep_its_hue_and_differ() -> None:
 
 def test_bands_hold_the_mean_and_stay_among_the_courses() -> None:
     values = np.random.default_rng(3).lognormal(sigma=2.0, size=(40, 5))
-    courses = Series(np.arange(40.0), values)
-    low, high = courses.deviations()
-    assert np.all(low <= courses.mean) and np.all(courses.mean <= high)
+    learning_curves = Series(np.arange(40.0), values)
+    low, high = learning_curves.deviations()
+    assert np.all(low <= learning_curves.mean) and np.all(learning_curves.mean <= high)
     assert np.all(low >= values.min(axis=1)) and np.all(high <= values.max(axis=1))
     wide = np.std(values, axis=1, ddof=1)
     np.testing.assert_allclose(high, np.minimum(values.mean(axis=1) + wide, values.max(axis=1)))
-    one = Series(courses.samples, values[:, :1])
+    one = Series(learning_curves.samples, values[:, :1])
     np.testing.assert_array_equal(one.deviations()[0], one.deviations()[1])
 
 

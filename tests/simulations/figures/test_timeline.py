@@ -1,4 +1,4 @@
-"""The figure of a run's weather: who was awake, what became of messages, and when there is none."""
+"""The figure of a run's links and clock: who was awake, what became of messages, and when there is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BAD = {"loss": 0.3, "delay": {"name": "geometric", "mean": 2.0}, "max_age": 3}
 SLEEPY = {"name": "cyclic", "period": 4}
 
 
-def run(protocol: str, **weather: Any) -> Result:
+def run(protocol: str, **conditions: Any) -> Result:
     table = {
         "rounds": 42,
         "evaluate_every": 8,
@@ -30,7 +30,7 @@ def run(protocol: str, **weather: Any) -> Result:
         "learner": {**SINE["learner"], "batch_size": 2, "step_size": 0.1},
         "protocol": protocol,
         "evaluation": {"local_samples": 10, "global_samples": 10},
-        **weather,
+        **conditions,
     }
     return simulate(Experiment.from_dict(table))
 
@@ -45,9 +45,9 @@ def test_nodes_of_a_cyclic_clock_are_awake_in_one_round_of_a_period() -> None:
     assert set(np.unique(shares[:, -1])) <= {0.0, 0.5}  # two rounds, half a period
 
 
-def test_every_message_meets_a_fate_or_waits() -> None:
+def test_every_message_is_delivered_lost_or_waits() -> None:
     result = run("consensus", links=BAD)
-    found = timeline.fates(result)
+    found = timeline.deliveries(result)
     assert found is not None
     rounds, counts = found
     met = {name: float(np.sum(values * np.diff(rounds))) for name, values in counts.items()}
@@ -55,11 +55,11 @@ def test_every_message_meets_a_fate_or_waits() -> None:
         assert count == pytest.approx(result.network[name][-1])
     waiting = result.network["waiting"][-1]
     assert met["messages"] == pytest.approx(met["delivered"] + met["lost"] + met["late"] + waiting)
-    assert all(met[name] > 0 for name in timeline.FATES)
+    assert all(met[name] > 0 for name in timeline.DELIVERIES)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "weather", "panels"),
+    ("protocol", "conditions", "panels"),
     [
         ("consensus", {"links": BAD, "clock": SLEEPY}, ["node", "share of rounds awake", "messages a round"]),
         ("consensus", {"links": BAD}, ["messages a round"]),
@@ -68,10 +68,10 @@ def test_every_message_meets_a_fate_or_waits() -> None:
         ("consensus", {}, []),
     ],
 )
-def test_runs_with_weather_have_the_figure(
-    protocol: str, weather: dict[str, Any], panels: list[str], tmp_path: Path, sketched: list[Figure]
+def test_runs_on_unreliable_links_have_the_figure(
+    protocol: str, conditions: dict[str, Any], panels: list[str], tmp_path: Path, sketched: list[Figure]
 ) -> None:
-    drawn = [path.name for path in plots.draw(run(protocol, **weather), tmp_path)]
+    drawn = [path.name for path in plots.draw(run(protocol, **conditions), tmp_path)]
     assert ("timeline.png" in drawn) == bool(panels)
     if panels:
         figure = sketched[drawn.index("timeline.png")]

@@ -127,7 +127,7 @@ def test_long_compiling_is_said_also_where_there_is_no_terminal(
 
 def test_a_comparison_compiles_once_before_its_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsed: list[str] = []
-    monkeypatch.setattr(module, "rehearse", lambda plans, apart: rehearsed.append(type(plans[0].learner).__name__))
+    monkeypatch.setattr(module, "warm_cache", lambda plans, apart: rehearsed.append(type(plans[0].learner).__name__))
     vary = {"learner.name": ["polk", "ogd"], "protocol.name": ["isolated", "consensus"]}
     module.compare(Experiment.from_dict({**TABLE, "rounds": 2}), vary, jobs=1)
     assert rehearsed == []

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.definitions import packed
 from tests.helpers.checkout import ROOT
 
@@ -66,7 +66,7 @@ def test_what_cannot_travel_is_refused_in_words(tmp_path) -> None:
     run = typed_in(tmp_path, [2], locked="lock.acquire()")
     assert run.returncode == 1
     last = run.stderr.splitlines()[-1]
-    assert last.startswith("kernelswarm.simulations.ground.errors.InputError: sending Mine, defined in this program")
+    assert last.startswith("kernelswarm.simulations.core.errors.InputError: sending Mine, defined in this program")
     assert "cannot pickle" in last
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.simulations.ground.errors import Interrupted
+from kernelswarm.simulations.core.errors import Interrupted
 from kernelswarm.simulations.machine.interruption import Terminated, noted, terminating
 
 SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.lock import held
 
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.starting import head_start
-from kernelswarm.simulations.backends.starting.head_start import ENVIRONMENTS, ForkServer, actor_bytes
+from kernelswarm.simulations.backends.starting import ray_startup
+from kernelswarm.simulations.backends.starting.ray_startup import ENVIRONMENTS, ForkServer, actor_bytes
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.machine.memory import FORKED_BYTES, PROCESS_BYTES, RESERVE_BYTES, free, require_memory
 from kernelswarm.simulations.running.simulation import simulate
@@ -96,10 +96,10 @@ def test_actors_are_counted_as_what_they_will_start_as(alone, monkeypatch):
 def test_a_server_that_has_ended_or_that_ray_does_not_ask_counts_as_none(alone, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))  # the one that it serves
     with closing(ForkServer(tmp_path, "json")) as server:
-        monkeypatch.setattr(head_start, "launched_by", lambda script: nullcontext(""))
+        monkeypatch.setattr(ray_startup, "launched_by", lambda script: nullcontext(""))
         with server.used():
             assert actor_bytes(server) == PROCESS_BYTES
-        monkeypatch.setattr(head_start, "launched_by", lambda script: nullcontext("launcher.py"))
+        monkeypatch.setattr(ray_startup, "launched_by", lambda script: nullcontext("launcher.py"))
         with server.used():
             assert actor_bytes(server) == FORKED_BYTES
     assert actor_bytes(server) == PROCESS_BYTES

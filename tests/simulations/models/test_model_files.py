@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Huber, Logistic, Loss, MulticlassLogistic, Squared
+from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures.model_plot import plot_model
-from kernelswarm.simulations.ground.data_description import DataDescription
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.models.model import ROWS, Model
 from kernelswarm.simulations.models.model_files import save
 from kernelswarm.simulations.records.model_loading import load

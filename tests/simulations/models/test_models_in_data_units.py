@@ -33,7 +33,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
-from kernelswarm.simulations.ground.data_description import Variables
+from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.running.simulation import simulate
 

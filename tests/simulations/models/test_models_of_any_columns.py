@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kernelswarm import load_model, resume, run, save_model, simulate
-from kernelswarm.simulations.ground.coding import CodedColumn, Coding
+from kernelswarm.simulations.core.coding import CodedColumn, Coding
 from kernelswarm.simulations.models.model import Model
 from tests.helpers.frames import Frame
 

@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassHinge
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.models import model_files
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.models.temperature import MOST, ProgressiveValues, fitted, probabilities

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.observing.state import State
 from kernelswarm.simulations.observing.trackers import find, tracked
 from kernelswarm.simulations.running.simulation import simulate
@@ -18,17 +18,17 @@ from tests.helpers.command_line import SMALL, commands
 from tests.helpers.small_comparisons import experiment
 
 
-class Heard:
+class Received:
     """In the place of tensorboardX's writer."""
 
-    last: Heard
+    last: Received
 
     def __init__(self, folder: str, flush_secs: float) -> None:
         self.folder = folder
         self.scalars: dict[str, list[tuple[int, float]]] = {}
         self.texts: list[str] = []
         self.closed = False
-        Heard.last = self
+        Received.last = self
 
     def add_scalar(self, name: str, value: float, round: int) -> None:
         self.scalars.setdefault(name, []).append((round, value))
@@ -42,14 +42,14 @@ class Heard:
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", SimpleNamespace(SummaryWriter=Heard))  # type: ignore[misc]
+    monkeypatch.setitem(sys.modules, "tensorboardX", SimpleNamespace(SummaryWriter=Received))  # type: ignore[misc]
 
 
 def test_a_tracker_hears_every_finite_figure_and_changes_no_bit(library: None, tmp_path: Path) -> None:
     small = experiment(rounds=10, evaluate_every=5)
     with tracked("tensorboard", tmp_path / "here", small) as callback:
         result = simulate(small, callbacks=[callback])
-    heard = Heard.last
+    heard = Received.last
     assert result.summary["digest"] == simulate(small).summary["digest"]
     for name, column in result.network.items():
         wanted = [
@@ -70,7 +70,7 @@ def test_what_was_heard_is_written_when_a_run_breaks(library: None, tmp_path: Pa
 
     with pytest.raises(SimulationError), tracked("tensorboard", tmp_path, small) as callback:
         simulate(small, callbacks=[callback, broken])
-    assert [round for round, _ in Heard.last.scalars["risk"]] == [5] and Heard.last.closed
+    assert [round for round, _ in Received.last.scalars["risk"]] == [5] and Received.last.closed
 
 
 def test_unknown_trackers_and_missing_libraries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +99,8 @@ def test_the_command_writes_beside_the_run(
     Path("small.toml").write_text(SMALL)
     answer = commands(capsys)("run", "small.toml", "--out", "runs/one", "--no-figures", "--track", "tensorboard")
     assert answer.code == 0
-    assert Heard.last.folder == str(Path("runs/tensorboard/one"))
-    assert [round for round, _ in Heard.last.scalars["risk"]] == [2, 4]
+    assert Received.last.folder == str(Path("runs/tensorboard/one"))
+    assert [round for round, _ in Received.last.scalars["risk"]] == [2, 4]
     assert "tracked     runs/tensorboard/one" in answer.out
 
 

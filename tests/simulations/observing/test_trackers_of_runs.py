@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.observing import trackers
 from kernelswarm.simulations.observing.state import State
 from kernelswarm.simulations.observing.trackers import tracked

@@ -24,8 +24,8 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.observing.constant import best_constant, risk_of
 from kernelswarm.simulations.observing.training_rows import LATEST
 from kernelswarm.simulations.records import run_folder

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kernelswarm import read_run
+from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground import checksums
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.records.run_folder import FILES
 from kernelswarm.simulations.records.stored_table import StoredTable
 from kernelswarm.simulations.running.run import resume, run

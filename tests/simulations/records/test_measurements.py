@@ -15,8 +15,8 @@ import pyarrow
 import pytest
 
 from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.records import measurements
 from kernelswarm.simulations.records.measurements import FLUSH_ROWS, InMemory, OnDisk, stream
 from kernelswarm.simulations.records.result import Columns

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.core import checksums
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground import checksums
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.run_folder import FILES, check_place, default_folder, read, write

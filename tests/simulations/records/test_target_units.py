@@ -14,7 +14,7 @@ from kernelswarm.simulations.figures.style import column_label
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.target_units import amount, measured_in
-from kernelswarm.simulations.report import words
+from kernelswarm.simulations.report import summary_text
 from kernelswarm.simulations.running.simulation import simulate
 
 random = np.random.default_rng(0)
@@ -39,8 +39,8 @@ def test_a_run_says_its_unit_wherever_it_is_read() -> None:
     deviation = amount(result.facts["deviation_of_price"])
     said = f"risk and error are shares of the variance of price (standard deviation {deviation})"
     assert measured_in(result.facts, result.config) == said
-    assert said.capitalize() in " ".join(words.verdict(result))
-    assert amount(result.final["rmse"] or 0.0) in " ".join(words.verdict(result))
+    assert said.capitalize() in " ".join(summary_text.verdict(result))
+    assert amount(result.final["rmse"] or 0.0) in " ".join(summary_text.verdict(result))
     for column, label in {
         "risk": "risk (share of variance)",
         "global_error": "pooled error (share of variance)",
@@ -75,7 +75,12 @@ def compared(vary: dict[str, Any]) -> Comparison:
 
 def test_a_comparison_says_its_unit_in_every_format() -> None:
     found = compared({"protocol": ["isolated", "consensus"]})
-    texts = tables.as_text(found), tables.as_markdown(found), tables.as_latex(found), *words.comparison_notes(found)
+    texts = (
+        tables.as_text(found),
+        tables.as_markdown(found),
+        tables.as_latex(found),
+        *summary_text.comparison_notes(found),
+    )
     assert sum("shares of the variance of price (standard deviation 3" in text for text in texts) == 4
     assert not any("protocol = isolated: risk and error" in text for text in texts)  # all rows have it
     assert column_label("risk", dict(found.cells[0].config), found.facts) == "risk (share of variance)"

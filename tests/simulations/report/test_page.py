@@ -17,14 +17,14 @@ from matplotlib.colors import to_rgb
 
 from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
+from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.figures import plots, style
-from kernelswarm.simulations.ground.data_description import DataDescription
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.measurements import FOLDER, OnDisk
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.report import courses, learned, network, page
-from kernelswarm.simulations.report.words import comparison_title
+from kernelswarm.simulations.report import learned, learning_curves, network, page
+from kernelswarm.simulations.report.summary_text import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import Command, commands
 from tests.helpers.small_comparisons import PROTOCOLS, experiment
@@ -142,15 +142,15 @@ def test_the_tables_of_a_run_are_what_it_measured(folder: Path, result: Result) 
 
 def test_the_curves_of_a_run_are_its_network_and_the_quantiles_of_its_nodes(folder: Path, result: Result) -> None:
     curves = page_of(folder).data["curves"]
-    (course,) = curves["courses"]
-    assert course["round"] == result.network["round"].tolist() == [10, 20, 30, 40]
-    assert course["bytes_sent"] == result.network["bytes_sent"].tolist()
+    (learning_curve,) = curves["courses"]
+    assert learning_curve["round"] == result.network["round"].tolist() == [10, 20, 30, 40]
+    assert learning_curve["bytes_sent"] == result.network["bytes_sent"].tolist()
     panels = {panel["column"]: panel for panel in curves["panels"]}
     assert list(panels) == ["risk", "error", "disagreement", "model_order", "violation", "bytes_sent"]
     own, pooled = panels["risk"]["lines"]
     for line, column in ((own, "risk"), (pooled, "global_risk"), (panels["disagreement"]["lines"][0], "disagreement")):
         assert line["mean"] == [short(value, 6) for value in result.network[column]]
-    for place, number in enumerate(course["round"]):
+    for place, number in enumerate(learning_curve["round"]):
         values = result.nodes["risk"][result.nodes["round"] == number]
         assert own["low"][place] == short(float(np.quantile(values, 0.1)), 6)
         assert own["high"][place] == short(float(np.quantile(values, 0.9)), 6)
@@ -180,11 +180,11 @@ def test_the_network_of_a_run_has_every_node_and_edge_at_every_round(folder: Pat
 
 def test_edges_show_the_share_of_messages_that_was_delivered(result: Result) -> None:
     experiment_ = experiment(protocol={"name": "proximity"}, links={"loss": 0.4})
-    weather = simulate(experiment_)
-    shown, _ = network.of_run(weather)
+    lossy = simulate(experiment_)
+    shown, _ = network.of_run(lossy)
     columns = {column["name"]: column["values"] for column in shown["edge_columns"]}
     assert list(columns)[:3] == ["constraint", "dual", "share_delivered"]
-    rows = weather.edges
+    rows = lossy.edges
     last = rows["round"] == shown["rounds"][-1]
     for (i, j), share in zip(shown["edges"], columns["share_delivered"][-1], strict=True):
         both = last & (rows["source"] + rows["target"] == i + j) & (np.abs(rows["source"] - rows["target"]) == j - i)
@@ -230,7 +230,7 @@ def test_what_would_be_too_much_is_left_out_and_said(
     monkeypatch.setattr(network, "NUMBERS", 3 * each)
     monkeypatch.setattr(learned, "VALUES", 2 * learned.CURVE)
     monkeypatch.setattr(learned, "DICTIONARY", 2)
-    monkeypatch.setattr(courses, "ROWS", 3)
+    monkeypatch.setattr(learning_curves, "ROWS", 3)
     data = page_of(folder).data
     assert data["network"]["rounds"] == [10, 30, 40]
     assert [column["name"] for column in data["network"]["node_columns"]] == ["risk", "error", "model_order"]
@@ -343,18 +343,18 @@ def test_the_curves_of_a_comparison_are_means_over_seeds(compared: Comparison) -
 
 
 def test_a_protocol_has_the_colour_of_its_figures() -> None:
-    css = (Path(courses.__file__).parent / "page.css").read_text()
+    css = (Path(learning_curves.__file__).parent / "page.css").read_text()
     variables = dict(re.findall(r"--(\w+): (#\w+|var\(--text\))", css[: css.index("@media")]))
     palette = [variables[f"c{place}"] for place in range(9)]
     known = np.array([to_rgb(variables["text"] if color.startswith("var") else color) for color in palette])
     names = ["isolated", "consensus", "proximity", "centralized", "batch", "diffusion", "gossip", "stacking"]
-    looks = courses._looks(names)
+    looks = learning_curves._looks(names)
     assert len({color for color, _ in looks}) == len(names)
     for name, (color, _) in zip(names, looks, strict=True):
         if name != "stacking":  # the third of the others has a colour that figures have not
             apart = np.linalg.norm(known - np.array(to_rgb(style.protocol_color(name, names))), axis=1)
             assert apart.argmin() == color, name
-    assert courses._looks(["consensus", "consensus"]) == [(0, 0), (1, 1)]
+    assert learning_curves._looks(["consensus", "consensus"]) == [(0, 0), (1, 1)]
 
 
 @pytest.mark.usefixtures("sketched")

@@ -38,7 +38,7 @@ def multidist(polk, finer, rival):
     group = polk_multidist.Radius(1.0, "r", list(BAYES), list(BAYES), [9.0] * 5)
     for place, setting in enumerate(settings):
         errors = rival if setting.rival else (polk, finer, polk, polk)[place]
-        group.courses[setting.label] = polk_multidist.ErrorCourse(errors=list(BAYES + errors), orders=[16.0] * 5)
+        group.learning_curves[setting.label] = polk_multidist.ErrorCurve(errors=list(BAYES + errors), orders=[16.0] * 5)
     fit = polk_multidist.BatchFit(0.3, 0.1, 5.0)
     group.batches = {name: [fit._replace(error=error) for error in BAYES + polk] for name in polk_multidist.BATCHES}
     return {claim.quantity: claim for claim in polk_multidist._errors(group, settings)}
@@ -61,13 +61,13 @@ def test_polk_is_near_libsvm_and_its_rivals_and_a_larger_constant_err_more_where
 def test_an_error_below_four_percent_is_below_four_percent(early, holds):
     places = np.array([competitors.EARLY, 2000, 5000], dtype=float)
     labels = ["POLK, K = 0.04", "POLK, K = 0.0001", "BSGD, η = 1"]
-    courses = {
-        label: competitors.RivalCourse(
+    learning_curves = {
+        label: competitors.RivalCurve(
             errors=[np.array([early, 0.02, 0.02])] * 3, orders=[np.array([16.0, 16.0, 16.0])] * 3
         )
         for label in labels
     }
-    rows = {claim.quantity: claim for claim in competitors._claims(courses, places, [early - 0.001] * 3)}
+    rows = {claim.quantity: claim for claim in competitors._claims(learning_curves, places, [early - 0.001] * 3)}
     assert rows["error after 1,249 samples"].holds is holds  # however near the Bayes error that is
     assert rows["error after 1,249 samples beyond the Bayes error"].holds is None
 
@@ -125,8 +125,8 @@ def test_progressive_errors_are_compared_over_parts_of_the_stream():
         (noise * 0.8, False),
         (noise + np.inf, True),  # it diverged
     ):
-        courses = {
-            name: progressive.TunedCourse(errors, 1.0, "", 5) for name, errors in (("OK-FEB", noise), ("BPA", others))
+        learning_curves = {
+            name: progressive.TunedCurve(errors, 1.0, "", 5) for name, errors in (("OK-FEB", noise), ("BPA", others))
         }
-        rows = progressive.claims("data", methods, 8, courses, "more accurate")
+        rows = progressive.claims("data", methods, 8, learning_curves, "more accurate")
         assert [row.holds for row in rows] == [None, None, holds, holds]

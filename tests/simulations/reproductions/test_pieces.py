@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.reproductions.pieces import Shelf, computed, stamp
 

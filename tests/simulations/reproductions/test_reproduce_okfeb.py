@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import data_sets
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.subspaces import classification, motions, progressive, regression
@@ -91,11 +91,11 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
     np.testing.assert_array_equal(targets[:, 0], wealthy)
     found = classification.measured(Request(data=tmp_path, quick=True), tuning=40)
     assert list(found) == [method.label for method in classification.METHODS]
-    for course in found.values():
-        assert set(course.errors) <= {0.0, 1.0} and len(course.errors) == 160
+    for learning_curve in found.values():
+        assert set(learning_curve.errors) <= {0.0, 1.0} and len(learning_curve.errors) == 160
     assert found["OK-FEB"].settings == "Pegasos, bandwidth 3.16" and "step size" in found["POLK"].settings
     rows = progressive.claims("Adult", classification.METHODS, 60, found, "more accurate")
-    errors = {name: course.errors.mean() for name, course in found.items()}
+    errors = {name: learning_curve.errors.mean() for name, learning_curve in found.items()}
     assert [row.holds for row in rows[:-2]] == [None] * len(found)
     assert {row.holds for row in rows[-2:]} <= {True, False}
     assert min(errors.values()) < wealthy.mean()  # who learns nothing says that nobody earns much

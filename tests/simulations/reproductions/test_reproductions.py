@@ -238,7 +238,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
     "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
-    "weather": [
+    "unreliable-links": [
         (problems, "simulate", briefly),
         (problems, "EVALUATE_EVERY", 20),
         (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
@@ -279,8 +279,8 @@ def test_every_reproduction_runs_quickly_and_claims_something(name: str, quickly
 def test_smaller_ones_miss_no_method_and_no_graph(quickly: Callable[[str], Finding]) -> None:
     rows = [claim.quantity for claim in quickly("rivals").claims]
     assert {f"patches: {method}" for method in methods.METHODS} <= set(rows)
-    courses = quickly("rivals").reproduction.arrays
-    assert {array.shape for array in courses.values()} == {(3, 4)}
+    learning_curves = quickly("rivals").reproduction.arrays
+    assert {array.shape for array in learning_curves.values()} == {(3, 4)}
     drawn = {*SMALLER["survey-consensus"][0][2], *SMALLER["survey-proximity"][0][2]}
     assert drawn == set(networks.GRAPHS)
     for name in ("survey-consensus", "survey-proximity"):

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions import colk_lidar, colk_outliers
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.risk_methods import METHODS, Fit, learn, least, spread

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions import densities, spppot_gaussian, spppot_shots
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS

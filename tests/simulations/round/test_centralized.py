@@ -103,7 +103,7 @@ def test_an_actor_learns_with_the_same_bits() -> None:
 
 
 def test_a_failure_names_the_round_of_the_network() -> None:
-    from kernelswarm.simulations.ground.errors import SimulationError
+    from kernelswarm.simulations.core.errors import SimulationError
 
     table = experiment(protocol={"name": "centralized", "step": "explicit"}).with_changes(
         {

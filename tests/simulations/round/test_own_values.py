@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node.weathered import WeatheredAgent
+from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -62,7 +62,7 @@ Found = list[tuple[np.ndarray, np.ndarray]]
 def found(monkeypatch) -> Found:
     """Return the points, and the values there, at which nodes learn from their neighbours' own values."""
     found: Found = []
-    backward = WeatheredAgent._backward
+    backward = LossyAgent._backward
 
     def listen(agent, e, now):
         pairs = backward(agent, e, now)
@@ -70,7 +70,7 @@ def found(monkeypatch) -> Found:
             found.append((pairs.evaluation.points, pairs.theirs))
         return pairs
 
-    monkeypatch.setattr(WeatheredAgent, "_backward", listen)
+    monkeypatch.setattr(LossyAgent, "_backward", listen)
     return found
 
 
@@ -89,13 +89,13 @@ def test_every_message_that_arrives_couples_at_its_senders_points(name, found, m
     """
     tables, every = SPARSE[name]
     evaluated: dict[bytes, np.ndarray] = {}
-    evaluate = WeatheredAgent.evaluate
+    evaluate = LossyAgent.evaluate
 
     def remember(agent, points, theirs):
         evaluate(agent, points, theirs)
         evaluated[agent.own.points.tobytes()] = agent.own.values
 
-    monkeypatch.setattr(WeatheredAgent, "evaluate", remember)
+    monkeypatch.setattr(LossyAgent, "evaluate", remember)
     edges = live(described(**tables))
     assert (ROUNDS / every - 4) * edges <= len(found) <= (ROUNDS / every + 2) * edges
     for points, values in found:

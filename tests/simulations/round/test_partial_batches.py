@@ -126,10 +126,10 @@ def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step):
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # no samples, no gap
-            gaps = squared_loss_round(
+            constraint_values = squared_loss_round(
                 nodes, batches, strength, ETA, 0.02, form == "symmetric", step == "implicit", BATCH
             )
-        for (i, j), gap in gaps.items():
+        for (i, j), gap in constraint_values.items():
             eta = ETA * len(batches[i][0]) / BATCH
             if eta:
                 nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))

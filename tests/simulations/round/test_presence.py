@@ -10,8 +10,8 @@ import pytest
 
 from kernelswarm.agents.compiled import passes
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -70,7 +70,7 @@ def test_who_comes_back_without_memory_has_learned_only_since() -> None:
 
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
 def test_who_comes_back_keeps_neither_messages_nor_duals(protocol: str) -> None:
-    experiment = described({"name": protocol, "form": "one_sided"}, clock=FORGETFUL, links={"silence": "last"})
+    experiment = described({"name": protocol, "form": "one_sided"}, clock=FORGETFUL, links={"on_missing": "repeat"})
     engine, seen = engine_of(experiment, compiled=False), 0
     for now in range(ROUNDS):
         engine.run(1)
@@ -83,7 +83,7 @@ def test_who_comes_back_keeps_neither_messages_nor_duals(protocol: str) -> None:
                     packet.due >= agent.now - 1 for packets in agent.inbox.packets for packet in packets.values()
                 )
                 duals = agent.duals()
-                assert duals is None or (duals <= 0.3 * agent.tally.gaps.max(initial=1.0)).all()
+                assert duals is None or (duals <= 0.3 * agent.tally.constraint_values.max(initial=1.0)).all()
     assert seen > 5
 
 
@@ -103,7 +103,7 @@ def test_vectors_begin_anew_too() -> None:
 @pytest.mark.parametrize("protocol", ["diffusion", "gradient_tracking"])
 def test_vectors_begin_anew_with_the_same_bits_in_blocks_and_resumed(protocol: str) -> None:
     learner = {"name": "random_features", "features": 16, "step_size": DIMINISHING}
-    links = {"delay": {"name": "between", "longest": 2}, "silence": "last", "trigger": {"threshold": 0.01}}
+    links = {"delay": {"name": "between", "longest": 2}, "on_missing": "repeat", "trigger": {"threshold": 0.01}}
     experiment = described(protocol, learner=learner, clock=FORGETFUL, links=links)
     plans = open_network(experiment).plans
     engine = SerialEngine([plans])
@@ -156,7 +156,7 @@ def test_a_clock_names_nodes_of_the_network() -> None:
 def test_check_says_who_joins_and_who_forgets() -> None:
     def line(**clock: Any) -> str:
         sections = examine(described("consensus", clock=clock))
-        return next(dict(one.lines)["clock"] for one in sections if one.title == "weather")
+        return next(dict(one.lines)["clock"] for one in sections if one.title == "links and clock")
 
     assert line(**FORGETFUL) == "nodes there in 0.75 of the rounds; who comes back has forgotten what it learned"
     late = line(name="joining", within=0, nodes=[7], rounds=[20])

@@ -12,15 +12,15 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.running.network import open_network
 
-WEATHER = {"links": {"loss": 0.3, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.7}}
+LOSSY = {"links": {"loss": 0.3, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.7}}
 FEATURES = {"name": "random_features", "features": 5, "batch_size": 2}
 KINDS: dict[str, dict[str, Any]] = {
     "evaluations": {"protocol": "proximity"},
-    "evaluations in weather": {"protocol": "proximity", **WEATHER},
+    "evaluations on unreliable links": {"protocol": "proximity", **LOSSY},
     "vectors": {"protocol": "diffusion", "learner": FEATURES},
-    "vectors in weather": {"protocol": "diffusion", "learner": FEATURES, **WEATHER},
+    "vectors on unreliable links": {"protocol": "diffusion", "learner": FEATURES, **LOSSY},
     "copies": {"protocol": "stacking"},
-    "copies in weather": {"protocol": "stacking", **WEATHER},
+    "copies on unreliable links": {"protocol": "stacking", **LOSSY},
 }
 ROUNDS = 6
 
@@ -33,7 +33,8 @@ def engine_of(kind: str, compiled: bool) -> tuple[SerialEngine, Any]:
 
 def told(reports: list[Report]) -> list[tuple[Any, ...]]:
     return [
-        (entry.figures, entry.gaps, entry.violation, entry.tolerances, entry.duals, entry.traffic) for entry in reports
+        (entry.figures, entry.constraint_values, entry.violation, entry.tolerances, entry.duals, entry.traffic)
+        for entry in reports
     ]
 
 

@@ -89,10 +89,12 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
 
         means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
-        gaps = squared_loss_round(nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch)
+        constraint_values = squared_loss_round(
+            nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch
+        )
         if protocol != "consensus":
-            gaps = means if protocol == "absolute" else gaps
-            for (i, j), gap in gaps.items():
+            constraint_values = means if protocol == "absolute" else constraint_values
+            for (i, j), gap in constraint_values.items():
                 nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
 
     x = np.linspace(0.0, 1.0, 40)[:, None]
@@ -125,7 +127,7 @@ def test_coupling_vanishes_at_agreement():
     own = np.random.default_rng(0).normal(size=(3, 2))
     answers = np.stack([own, own])
     for rule, links in [(Consensus(7.0), np.full(2, 7.0)), (Isolated(), None)]:
-        np.testing.assert_array_equal(rule.couple(links, own, answers).gradients, np.zeros((2, 3, 2)))
+        np.testing.assert_array_equal(rule.coupling_gradient(links, own, answers).gradients, np.zeros((2, 3, 2)))
 
 
 @pytest.mark.parametrize(

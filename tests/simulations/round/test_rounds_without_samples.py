@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.protocols.clocks.presence import Joining
-from kernelswarm.protocols.weather.absences import Absences
-from kernelswarm.protocols.weather.weather import Conditions
+from kernelswarm.protocols.unreliable.absences import Absences
+from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -28,15 +28,15 @@ FEATURES = {"name": "random_features", "features": 16, "step_size": 0.3}
 POLK = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "budget": {"epsilon": 0.02}}
 STEP = np.repeat(np.arange(STEPS), NODES)
 NODE = np.tile(np.arange(NODES), STEPS)
-GAPS = np.random.default_rng(3).uniform(size=STEPS * NODES) < 0.4 * (NODE % 2)
+CONSTRAINT_VALUES = np.random.default_rng(3).uniform(size=STEPS * NODES) < 0.4 * (NODE % 2)
 """Nodes 1 and 3 lack some targets."""
 
 
-def table(gaps: Any = GAPS, apart: bool = True) -> dict[str, Any]:
+def table(constraint_values: Any = CONSTRAINT_VALUES, apart: bool = True) -> dict[str, Any]:
     """Return rows of nodes in step, whose only input tells the step, and rows to be measured on."""
     random = np.random.default_rng(0)
     x = STEP / STEPS
-    y = np.where(gaps, np.nan, np.sin(6.0 * x) + 0.1 * random.normal(size=len(x)))
+    y = np.where(constraint_values, np.nan, np.sin(6.0 * x) + 0.1 * random.normal(size=len(x)))
     own = {"x_test": x[:8, None], "y_test": np.sin(6.0 * x[:8]), "node_test": NODE[:8]} if apart else {}
     return {"x": x[:, None], "y": y, "node": NODE, **own}
 
@@ -80,18 +80,18 @@ def drawn(network: Network, place: int) -> list[int]:
 @pytest.mark.parametrize("protocol", ["isolated", "consensus", "proximity"])
 def test_a_node_learns_in_the_rounds_of_its_rows(protocol: str) -> None:
     result = simulate(described(table(), protocol))
-    there = ~GAPS.reshape(STEPS, NODES)
+    there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)
     for node in GRAPH:
         own = result.nodes["node"] == node
         np.testing.assert_array_equal(result.nodes["samples"][own], np.cumsum(there[:, node]))
-    assert result.facts["rows_without_sample"] == GAPS.sum() > 20
+    assert result.facts["rows_without_sample"] == CONSTRAINT_VALUES.sum() > 20
     assert "their nodes have no sample in these rounds (" in str(result.facts["gaps"])
 
 
 def test_no_row_is_learned_from_before_its_time() -> None:
     """Of a mini-batch, in the round in which its last row comes: later by less than a round."""
     result = simulate(described(table(), learner={**POLK, "batch_size": 3}))
-    there = ~GAPS.reshape(STEPS, NODES)
+    there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)
     for node in GRAPH:
         own = result.nodes["node"] == node
         samples, rounds = result.nodes["samples"][own], result.nodes["round"][own]
@@ -151,8 +151,8 @@ def test_the_same_bits_on_ray() -> None:
 
 
 def test_a_second_epoch_begins_where_the_first_one_ended() -> None:
-    gaps = (NODE == 1) & (STEP >= STEPS - 5)
-    result = simulate(described(table(gaps), "isolated", rows={"epochs": 2}, rounds=3 * STEPS))
+    constraint_values = (NODE == 1) & (STEP >= STEPS - 5)
+    result = simulate(described(table(constraint_values), "isolated", rows={"epochs": 2}, rounds=3 * STEPS))
     own = result.nodes["node"] == 1
     assert result.nodes["round"].max() == 2 * STEPS
     np.testing.assert_array_equal(
@@ -173,8 +173,8 @@ def test_nodes_set_rows_of_the_same_steps_apart() -> None:
 
 def test_a_node_with_two_rows_has_one_to_learn_from() -> None:
     for first in range(0, STEPS - 1, 7):
-        gaps = (NODE == 1) & ~np.isin(STEP, [first, first + 1])
-        network = open_network(described(table(gaps, apart=False)))
+        constraint_values = (NODE == 1) & ~np.isin(STEP, [first, first + 1])
+        network = open_network(described(table(constraint_values, apart=False)))
         assert network.source.lengths is not None
         assert network.source.lengths[1] == 1 and len(network.source.nodes[1].held_out(1).points) == 1
 
@@ -190,15 +190,15 @@ def test_filled_inputs_beside_missing_targets_keep_the_rounds() -> None:
     data = table()
     data["x"] = np.where((np.arange(len(NODE)) % 9 == 0)[:, None], np.nan, data["x"])
     result = simulate(described(data, rows={"missing": "last"}))
-    assert result.facts["rows_without_sample"] == GAPS.sum()
+    assert result.facts["rows_without_sample"] == CONSTRAINT_VALUES.sum()
     assert str(result.facts["gaps"]).endswith(
-        f"{GAPS.sum()} rows without a target: their nodes have no sample in these rounds"
+        f"{CONSTRAINT_VALUES.sum()} rows without a target: their nodes have no sample in these rounds"
     )
 
 
 def test_one_learner_of_all_samples_waits_for_none() -> None:
     result = simulate(described(table(), "centralized"))
-    there = ~GAPS.reshape(STEPS, NODES)
+    there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)
     np.testing.assert_array_equal(result.network["messages"], np.cumsum(there.sum(axis=1)))
 
 
@@ -207,7 +207,7 @@ def test_with_a_clock_rounds_count_from_where_nodes_wake() -> None:
     clock = {"name": "joining", "within": 0, "nodes": [1], "rounds": [5]}
     result = simulate(described(table(), "isolated", clock=clock, rounds=2 * STEPS))
     own = result.nodes["node"] == 1
-    there = ~GAPS.reshape(STEPS, NODES)[:, 1]
+    there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)[:, 1]
     samples = np.concatenate([np.zeros(5, int), np.cumsum(there)])
     np.testing.assert_array_equal(result.nodes["samples"][own], samples[: own.sum()])
 
@@ -219,8 +219,10 @@ def test_check_and_figures_know_of_them() -> None:
     assert "rows without sample" in said and "their nodes have no sample in these rounds" in said
     conditions = network.plans[0].conditions
     assert isinstance(conditions, Conditions) and isinstance(conditions.absences, Absences)
-    there = ~GAPS.reshape(STEPS, NODES)
+    there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)
     left = np.cumsum(there[::-1], axis=0)[::-1] > 0  # whoever has no sample left goes on answering
     assert conditions.absences.share(STEPS) == pytest.approx(1.0 - (~there & left).mean())
     result = simulate(experiment)
-    assert timeline.has_clock(result) and not timeline.has_clock(simulate(described(table(np.zeros_like(GAPS)))))
+    assert timeline.has_clock(result) and not timeline.has_clock(
+        simulate(described(table(np.zeros_like(CONSTRAINT_VALUES))))
+    )

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.protocols.copies.stacking import Stacking
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -70,9 +70,11 @@ def tolerances(result: Any) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
     return {label: found[node == label].reshape(-1, 2) for label in range(len(ROWS))}
 
 
-@pytest.mark.parametrize("way", ["compiled", "agent by agent", "in weather", "in weather, agent by agent"])
+@pytest.mark.parametrize(
+    "way", ["compiled", "agent by agent", "on unreliable links", "on unreliable links, agent by agent"]
+)
 def test_tolerances_are_those_of_rows_that_are_new(way: str) -> None:
-    keys: dict[str, Any] = {"links": NOTHING} if "weather" in way else {}
+    keys: dict[str, Any] = {"links": NOTHING} if "unreliable" in way else {}
     described = replace(experiment(**keys), backend=Halves(10, "agent" not in way))
     once = tolerances(simulate(replace(described, stream=Rows(epochs=1))))
     often = tolerances(simulate(described))
@@ -92,15 +94,15 @@ def test_a_node_knows_how_many_of_its_samples_differ() -> None:
     assert all(np.isinf(plan.neighborhood.distinct) for plan in open_network(Experiment.from_dict(drawn)).plans)
 
 
-@pytest.mark.parametrize("way", ["compiled", "agent by agent", "in weather"])
+@pytest.mark.parametrize("way", ["compiled", "agent by agent", "on unreliable links"])
 def test_stacking_weighs_its_copies_by_rows_that_are_new(way: str) -> None:
-    keys: dict[str, Any] = {"links": NOTHING} if way == "in weather" else {}
+    keys: dict[str, Any] = {"links": NOTHING} if way == "on unreliable links" else {}
     described = replace(experiment("stacking", **keys), backend=Halves(10, way == "compiled"))
     at_first, once, often = (known(replace(described, rounds=rounds)) for rounds in (3, 21, 50))
     for rows, start, one, other in zip(ROWS, at_first, once, often, strict=True):
         assert one.counts[0] == rows - rows % BATCH
-        assert not np.array_equal(start.shares, one.shares)
-        for name in ("counts", "products", "slopes", "losses", "shares"):
+        assert not np.array_equal(start.mixture_weights, one.mixture_weights)
+        for name in ("counts", "products", "slopes", "losses", "mixture_weights"):
             assert np.array_equal(getattr(one, name), getattr(other, name))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm import Experiment
-from kernelswarm.simulations.ground.seeding import generator
+from kernelswarm.simulations.core.seeding import generator
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.generated import synthetic

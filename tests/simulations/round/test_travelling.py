@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
-from kernelswarm.protocols.weather.weather import LOST, Weather
+from kernelswarm.protocols.unreliable.realization import LOST, Realization
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -67,11 +67,11 @@ def test_it_is_a_pass_over_the_samples_that_arrive() -> None:
     experiment = described({"loss": 0.4, "delay": 3})
     network = open_network(experiment)
     pool = network.plans[0].source
-    weather = Weather(pool.conditions, np.array(sorted(GRAPH)), links_of(sorted(GRAPH)))
+    realization = Realization(pool.conditions, np.array(sorted(GRAPH)), links_of(sorted(GRAPH)))
     sources = open_network(experiment).source.nodes
     drawn = [[source.draw(2) for source in sources] for _ in range(37)]
-    assert weather.look(36) == 36  # all these rounds are in sight
-    arrive = [drawn[now][i] for now in range(37) for i in range(4) if weather.fates[i, now] != LOST]
+    assert realization.look(36) == 36  # all these rounds are in sight
+    arrive = [drawn[now][i] for now in range(37) for i in range(4) if realization.deliveries[i, now] != LOST]
     assert 0.4 < len(arrive) / (4 * 37) < 0.8
     state = experiment.learner.init(1, 1)
     passes.learn(experiment.learner, state, *map(np.concatenate, zip(*arrive, strict=True)))
@@ -129,6 +129,6 @@ def test_check_says_what_comes() -> None:
     links = {"loss": 0.25, "quantization": {"bits": 8}}
     lines = {one.title: dict(one.lines) for one in examine(described(links, clock={"name": "cyclic", "period": 2}))}
     said = "0.25 of the messages to the one learner lost, 0 rounds late on average, 8 bytes each instead of 32"
-    assert lines["weather"] == {"links": said, "clock": "nodes awake in 0.5 of the rounds"}
+    assert lines["links and clock"] == {"links": said, "clock": "nodes awake in 0.5 of the rounds"}
     assert lines["experiment"]["execution"].startswith("agent by agent: samples that are lost or late")
     assert simulate(described(links)).network["bytes_sent"][-1] == 160 * 8

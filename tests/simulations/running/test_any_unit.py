@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.command.final_figures import as_text
-from kernelswarm.simulations.experiment.naming import PARTS
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.running.simulation import simulate

@@ -17,10 +17,10 @@ from kernelswarm import load_model
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import cells, plots, sheet
 from kernelswarm.simulations.figures.learned import rebuild
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.running import batch
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run

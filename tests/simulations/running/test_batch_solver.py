@@ -83,13 +83,13 @@ def test_squared_loss_takes_the_regularization_with_the_least_leave_one_out_loss
     grid = GRID * np.mean(np.diag(gram))
     risks = []
     for regularization in grid:
-        gaps = []
+        constraint_values = []
         for out in range(25):
             kept = np.delete(np.arange(25), out)
             # The sum over the others, with the same weight of the norm: n lambda stays that of all.
             ridge = gram[np.ix_(kept, kept)] + 25 * regularization / 2 * np.eye(24)
-            gaps.append(gram[out, kept] @ np.linalg.solve(ridge, targets[kept]) - targets[out])
-        risks.append(np.mean(np.square(gaps)))
+            constraint_values.append(gram[out, kept] @ np.linalg.solve(ridge, targets[kept]) - targets[out])
+        risks.append(np.mean(np.square(constraint_values)))
     found = solved(kernel, Squared(), points, targets)
     taken = int(np.argmin(np.abs(np.log(grid / found.regularization))))
     assert risks[taken] <= min(risks) * (1 + 1e-6)  # at the small end they differ by rounding

@@ -8,7 +8,7 @@ import pytest
 
 from kernelswarm.graphs.schedules.fixed_schedules import OnePeer
 from kernelswarm.graphs.schedules.random_schedules import Activation, Failures, Gossip
-from kernelswarm.protocols.weather.timetable import SPAN, Timetable
+from kernelswarm.protocols.unreliable.timetable import SPAN, Timetable
 from kernelswarm.simulations.running.changing import reach
 
 LABELS = np.array([0, 2, 3, 5, 8, 9, 11, 20])

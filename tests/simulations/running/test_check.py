@@ -13,8 +13,8 @@ from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.backends.ray_backend import Ray
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.measure import reports
 from kernelswarm.simulations.running.footprint import AGENT, Bounded, largest, needs, require

@@ -18,8 +18,8 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links.delays import Between, DistanceDelay
 from kernelswarm.protocols.links.links import Links, Quantization
 from kernelswarm.protocols.links.losses import EdgeLoss, Uniform
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
 from kernelswarm.simulations.running.network import open_network
@@ -72,18 +72,20 @@ def test_the_forecast_delay_is_the_mean_of_those_that_arrive():
 
 
 def test_check_speaks_of_links_and_clock_where_they_are_not_ideal():
-    def weather(**changes):
-        return dict(next((one.lines for one in examine(replace(DESCRIBED, **changes)) if one.title == "weather"), []))
+    def lines(**changes):
+        return dict(
+            next((one.lines for one in examine(replace(DESCRIBED, **changes)) if one.title == "links and clock"), [])
+        )
 
-    assert weather() == weather(links=Links(max_age=3, damping=1.0), clock=Synchronous()) == {}
+    assert lines() == lines(links=Links(max_age=3, damping=1.0), clock=Synchronous()) == {}
     lossy = Links(loss=Uniform(0.25), quantization=Quantization(8))
-    assert weather(links=lossy)["links"] == (
+    assert lines(links=lossy)["links"] == (
         "0.25 of the messages lost, 0 rounds late on average, 13 bytes each instead of 40"
     )
-    assert weather(clock=Bernoulli(0.2)) == {"clock": "nodes awake in 0.2 of the rounds"}
-    assert "nothing is sent" in weather(links=lossy, protocol=Isolated())["links"]
-    assert "messages to the one learner" in weather(links=lossy, protocol=Centralized())["links"]
-    assert "ignored" in weather(links=lossy, protocol=Batch())["links"]
+    assert lines(clock=Bernoulli(0.2)) == {"clock": "nodes awake in 0.2 of the rounds"}
+    assert "nothing is sent" in lines(links=lossy, protocol=Isolated())["links"]
+    assert "messages to the one learner" in lines(links=lossy, protocol=Centralized())["links"]
+    assert "ignored" in lines(links=lossy, protocol=Batch())["links"]
 
 
 def test_links_that_need_what_edges_lack_are_refused_before_anything_runs():

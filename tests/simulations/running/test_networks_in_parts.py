@@ -12,7 +12,7 @@ import pytest
 
 import kernelswarm as ks
 from kernelswarm.graphs.layout import positions
-from kernelswarm.simulations.experiment.naming import names
+from kernelswarm.simulations.experiment.registry import names
 from kernelswarm.simulations.running.check import as_text, examine
 from tests.helpers.halves import Halves
 

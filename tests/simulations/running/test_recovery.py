@@ -14,8 +14,8 @@ import pytest
 from kernelswarm.simulations.backends import ray_session
 from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import SimulationError
 from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.run import run

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run

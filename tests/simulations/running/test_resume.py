@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.command.cli import main
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.data_files import digests
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records.checkpoint import paths, round_of
 from kernelswarm.simulations.records.checkpoints import newest

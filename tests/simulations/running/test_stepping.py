@@ -29,7 +29,7 @@ KEYS: dict[str, Any] = {
 POINTS = np.linspace(0.0, 1.0, 5)[:, None]
 
 
-def gaps(state: State) -> dict[str, Any]:
+def constraint_values(state: State) -> dict[str, Any]:
     """How far neighbours are apart at some points: of the network, the nodes and the directed edges."""
     values = {node: state.model(node).predict(POINTS) for node in state.graph}
     pairs = zip(state.links["source"].tolist(), state.links["target"].tolist(), strict=True)
@@ -238,7 +238,7 @@ def test_columns_of_callbacks_land_in_the_tables(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
 
     def keep(state: State) -> dict[str, Any]:
-        seen.append(gaps(state))
+        seen.append(constraint_values(state))
         return seen[-1]
 
     result = simulate(**KEYS, callbacks=[keep, lambda state: None])
@@ -249,20 +249,20 @@ def test_columns_of_callbacks_land_in_the_tables(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.edges["gap"], np.concatenate([found["gap"] for found in seen]))
     for table, name in ((result.network, "apart"), (result.nodes, "height"), (result.edges, "gap")):
         assert set(table) == {*(plain.network, plain.nodes, plain.edges)[("apart", "height", "gap").index(name)], name}
-    folder = run(folder=tmp_path / "run", callbacks=[gaps], **KEYS).folder
+    folder = run(folder=tmp_path / "run", callbacks=[constraint_values], **KEYS).folder
     np.testing.assert_equal(tables(read_run(folder)), tables(result))
-    with Simulation(**KEYS, callbacks=[gaps]) as simulation:
+    with Simulation(**KEYS, callbacks=[constraint_values]) as simulation:
         states = list(simulation)
     assert [state.row["apart"] for state in states] == [found["apart"] for found in seen]
     np.testing.assert_array_equal(states[0].links["gap"], seen[0]["gap"])
 
 
 def test_a_run_with_callbacks_is_gone_on_with_by_the_same(tmp_path: Path) -> None:
-    whole = simulate(**{**KEYS, "rounds": 70}, callbacks=[gaps])
-    folder = run(folder=tmp_path / "run", callbacks=[gaps], checkpoint_every=10, **KEYS).folder
+    whole = simulate(**{**KEYS, "rounds": 70}, callbacks=[constraint_values])
+    folder = run(folder=tmp_path / "run", callbacks=[constraint_values], checkpoint_every=10, **KEYS).folder
     with pytest.raises(InputError, match=r"columns of callbacks \(apart, height, gap\): give the same callbacks again"):
         resume(folder, ["rounds=70"])
-    longer = resume(folder, ["rounds=70"], callbacks=[gaps]).result
+    longer = resume(folder, ["rounds=70"], callbacks=[constraint_values]).result
     assert longer.summary["digest"] == whole.summary["digest"]
     np.testing.assert_equal(tables(longer), tables(whole))
 
@@ -309,7 +309,7 @@ def test_columns_stay_the_same_and_have_one_source() -> None:
     with pytest.raises(
         InputError, match=r"callbacks is a function and must be a list of functions: give callbacks=\[f\]"
     ):
-        simulate(**KEYS, callbacks=gaps)  # type: ignore[arg-type]
+        simulate(**KEYS, callbacks=constraint_values)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"every = 2\.5 must be a whole number of rounds"):
         Simulation(**KEYS, every=2.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="callbacks holds a int, and each must be a function of a state"):

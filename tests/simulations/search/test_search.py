@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kernelswarm.simulations.command.search_table import as_text
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.search.search import Search, search
@@ -46,9 +46,9 @@ class Given:
     def judge(self, first: int) -> Given:
         return self
 
-    def hopeless(self, course: Mapping[int, float]) -> bool:
-        self.heard.append(max(course))
-        return course[max(course)] > self.limit
+    def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
+        self.heard.append(max(learning_curve))
+        return learning_curve[max(learning_curve)] > self.limit
 
     def end(self, place: int, trial: Trial) -> None:
         self.ended[place] = trial

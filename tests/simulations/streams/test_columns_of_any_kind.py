@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.simulations.core.coding import DAY
 from kernelswarm.simulations.experiment.data_template import write_for
-from kernelswarm.simulations.ground.coding import DAY
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file
 from kernelswarm.simulations.streams.rows.from_python import from_python

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import parquet
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.coding import Coding
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.data_template import write_for
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.coding import Coding
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.models.model import Model
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.simulation import simulate

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.experiment.data_template import write_for
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.coding import Missing
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.data_description import Variables
+from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.openml import OpenML

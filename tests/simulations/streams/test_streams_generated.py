@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kernelswarm.simulations.ground.seeding import Role, generator
+from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import CurveTruth
 from kernelswarm.simulations.streams.generated.drifting import Drifting

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.data_template import write_for
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file

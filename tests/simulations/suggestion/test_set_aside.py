@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.drifting import Drifting
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression

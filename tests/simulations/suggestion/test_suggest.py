@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError, SimulationError
 from kernelswarm.simulations.suggestion import suggest as module
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import CodedColumn
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import CodedColumn
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.encoding.numerals import parsed
 from kernelswarm.simulations.streams.rows.encoding.text import is_text
 from kernelswarm.simulations.streams.written.gap_codes import Suspected

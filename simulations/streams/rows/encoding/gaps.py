@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.ground.coding import Missing
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import Missing
+from kernelswarm.simulations.core.messages import shown
 
 WRITTEN = (
     *("", "?", "NA", "<NA>", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None"),

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import CodedColumn, Coding, Missing
-from kernelswarm.simulations.ground.wording import shown
+from kernelswarm.simulations.core.coding import CodedColumn, Coding, Missing
+from kernelswarm.simulations.core.messages import shown
 
 Array = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import CodedColumn, Kind, Written
+from kernelswarm.simulations.core.coding import CodedColumn, Kind, Written
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text

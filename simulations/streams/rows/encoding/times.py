@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.ground.coding import Kind, Written
+from kernelswarm.simulations.core.coding import Kind, Written
 
 if TYPE_CHECKING:
     import pyarrow

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.simulations.backends import arrival
+from kernelswarm.simulations.backends import bootstrap
 from kernelswarm.simulations.backends.shipping import pack
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from tests.helpers.checkout import ROOT
 
 BOTH = """
@@ -59,6 +59,6 @@ def test_a_run_on_ray_from_an_archive_has_the_serial_backends_bits(tmp_path: Pat
 
 
 def test_it_does_not_travel_from_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrival, "__file__", str(tmp_path / "package.zip" / "arrival.py"))
+    monkeypatch.setattr(bootstrap, "__file__", str(tmp_path / "package.zip" / "arrival.py"))
     with pytest.raises(InputError, match=r"^backend\.ship: kernelswarm is in an archive .*: unpack it, or install it"):
         pack(tmp_path)

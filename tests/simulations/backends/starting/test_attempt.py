@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.backends.ray_session import RaySession
-from kernelswarm.simulations.ground.errors import SimulationError
+from kernelswarm.simulations.core.errors import SimulationError
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ class NoServer:
     def __init__(self, *given: object) -> None:
         pass
 
-    def used(self, constants: object) -> NoServer:
+    def used(self) -> NoServer:
         return self
 
     def __enter__(self) -> None:

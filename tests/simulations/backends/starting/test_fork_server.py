@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernelswarm.simulations.backends.starting.head_start import SCRIPTS
+from kernelswarm.simulations.backends.starting.ray_startup import SCRIPTS
 from kernelswarm.simulations.backends.starting.worker_launcher import RAYS_OWN, SERVER, plain
 
 SOON = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.simulations.backends.starting.open_files import EACH, REST, require_files
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL
 

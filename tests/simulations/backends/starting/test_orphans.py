@@ -17,7 +17,7 @@ from kernelswarm.simulations.backends.ray_session import RaySession
 from kernelswarm.simulations.backends.ray_turns import Turns
 from kernelswarm.simulations.backends.semaphores import Notes
 from kernelswarm.simulations.backends.starting.orphans import MARK, end_processes_of, processes_of
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from tests.helpers.checkout import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in Linux's /proc")

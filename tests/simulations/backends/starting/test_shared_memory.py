@@ -27,8 +27,8 @@ from kernelswarm.simulations.backends.starting.shared_memory import (
     require_semaphores,
     semaphores_of,
 )
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture

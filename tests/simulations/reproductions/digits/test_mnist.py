@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.digits import polk_mnist, spppot_mnist
 
@@ -50,7 +50,7 @@ def test_a_run_looks_at_whole_passes_and_at_the_last_samples(folder: Path) -> No
     training, test = (polk_mnist.read("polk-mnist", folder, part) for part in ("train", "t10k"))
     learner = polk_mnist._rows()[0].learner
     order = np.tile(np.arange(300), 2)
-    found = polk_mnist.course(learner, training, order, test, 300)
+    found = polk_mnist.learning_curve(learner, training, order, test, 300)
     assert {300.0, 600.0} <= set(found.samples) and found.first_pass(300) == found.errors[found.samples == 300.0]
     values = np.where(found.samples > 570.0, 1.0, 5.0)
     assert found.last(values) == 1.0
@@ -58,13 +58,13 @@ def test_a_run_looks_at_whole_passes_and_at_the_last_samples(folder: Path) -> No
 
 @pytest.mark.parametrize(("theirs", "holds"), [(0.08, True), (0.02, False)])
 def test_a_rival_is_judged_after_the_same_pass(theirs: float, holds: bool) -> None:
-    def course(error: float, order: float) -> polk_mnist.MnistCourse:
+    def learning_curve(error: float, order: float) -> polk_mnist.MnistCurve:
         errors = np.full(2, error)
-        return polk_mnist.MnistCourse(np.array([100.0, 300.0]), errors, errors, np.full(2, order))
+        return polk_mnist.MnistCurve(np.array([100.0, 300.0]), errors, errors, np.full(2, order))
 
     rows = [row for row in polk_mnist._rows() if row.name in ("POLK, hinge, order 1086", "BSGD, hinge, merging")]
     own, rival = (
-        [course(error + draw, order) for draw in (0.0, 0.001, 0.002)]
+        [learning_curve(error + draw, order) for draw in (0.0, 0.001, 0.002)]
         for error, order in ((0.02, 1086.0), (theirs, 900.0))
     )
     claims = polk_mnist._claims(rows, {rows[0].name: own, rows[1].name: rival}, (0.015, 9), 100, 100)

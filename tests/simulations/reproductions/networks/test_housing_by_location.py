@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import kernelswarm
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.keywords import build_experiment
-from kernelswarm.simulations.ground.errors import InputError
 from kernelswarm.simulations.reproductions.networks import methods, rivals
 from kernelswarm.simulations.reproductions.networks.housing import housing_by_location
 from kernelswarm.simulations.reproductions.networks.methods import METHODS, run

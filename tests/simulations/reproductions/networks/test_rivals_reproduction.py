@@ -8,14 +8,14 @@ import pytest
 from kernelswarm.simulations.reproductions import report
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.networks import methods, rivals
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, Course, Method, Task, run
+from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, LearningCurve, Method, Task, run
 from kernelswarm.simulations.reproductions.networks.rivals import Run, Tuned, ranked
 from kernelswarm.simulations.reproductions.running import reproduce
 
 
 def tuned(errors: list[float], sent: float) -> Tuned:
-    courses = [Course(np.array([e]), np.zeros(1), np.array([sent]), e, 0.0) for e in errors]
-    return Tuned({}, "", courses)
+    learning_curves = [LearningCurve(np.array([e]), np.zeros(1), np.array([sent]), e, 0.0) for e in errors]
+    return Tuned({}, "", learning_curves)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -26,11 +26,11 @@ def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatc
     assert method.suits(task)
     settings = [method.settings[0], method.settings[-1]]
     assert settings[0] != settings[1]
-    courses = [run(task, method, table, 0, 60)[""] for _, table in settings]
-    errors = [course.last_error for course in courses]
+    learning_curves = [run(task, method, table, 0, 60)[""] for _, table in settings]
+    errors = [learning_curve.last_error for learning_curve in learning_curves]
     assert all(0.0 < error < 2.5 for error in errors)  # f = 0 errs by 2.5
     assert errors[0] != errors[1]  # the setting arrives where it is meant
-    assert (courses[0].bytes[-1] == 0.0) == method.words.startswith("isolated")
+    assert (learning_curves[0].bytes[-1] == 0.0) == method.words.startswith("isolated")
 
 
 def test_classes_are_learned_by_those_that_take_any_loss():
@@ -59,7 +59,7 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
 
     def noted(task, method, settings, seed, rounds):
         asked.append(seed)
-        return {"": Course(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)}
+        return {"": LearningCurve(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)}
 
     monkeypatch.setattr(rivals, "run", noted)
     found = rivals.reproduce(Request(quick=True, seed=3))
@@ -79,7 +79,8 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
     def noted(task, method, settings, seed, rounds):
         asked.append((task, seed))
         return {
-            error: Course(np.ones(1), np.ones(1), np.ones(1), end, seed) for error, end in ends[settings["is"]].items()
+            error: LearningCurve(np.ones(1), np.ones(1), np.ones(1), end, seed)
+            for error, end in ends[settings["is"]].items()
         }
 
     monkeypatch.setattr(rivals, "run", noted)
@@ -91,7 +92,7 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
     assert chosen == {("s", "it"): {"a": 0, "b": 1}}
     found = rivals._measured({"s": task}, chosen, [4, 5], 10, request)
     assert {error: tuned.words for error, tuned in found.items()} == {("sa", "it"): "first", ("sb", "it"): "second"}
-    assert [course.last_disagreement for course in found["sb", "it"].courses] == [4, 5]
+    assert [learning_curve.last_disagreement for learning_curve in found["sb", "it"].learning_curves] == [4, 5]
     assert asked == [(task.validation, 1004)] * 3 + [(task, 4), (task, 5)] * 2
     assert told == pytest.approx([k / 6 for k in range(3)] + [0.5 + k / 8 for k in range(4)])  # before each of them
 

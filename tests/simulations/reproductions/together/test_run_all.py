@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
-from kernelswarm.simulations.ground.errors import InputError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.catalogue import catalogue, files, given_in
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 from kernelswarm.simulations.reproductions.together import run_all

@@ -1,0 +1,271 @@
+"""What kernels, losses, budgets and learners hand over to compiled rounds: functions with these signatures, and their
+numbers.
+
+A learner's state lies in a vector of numbers and one of integers, ``storage`` and ``counts``, that it lays out itself.
+The first three integers are read by whoever runs the steps: the points for which there is room, what the learner asks
+for before its next step, and the order of its function.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from kernelswarm.protocols.first_class import (
+    COUNTS_OUT,
+    MATRIX,
+    MATRIX_OUT,
+    NUMBERS,
+    TOOLS,
+    VECTOR_OUT,
+    Compiled,
+    Integers,
+    at,
+)
+
+Array = npt.NDArray[np.float64]
+
+KERNEL = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
+"""``cross(numbers, points (n, p), centers (m, p), values (n, m or more))`` fills the first m columns."""
+
+DIAGONAL = types.void(NUMBERS, MATRIX, VECTOR_OUT)
+"""``diagonal(numbers, points (n, p), values (n,))`` fills kappa(x, x)."""
+
+LOSS_VALUES = types.void(NUMBERS, MATRIX, MATRIX, VECTOR_OUT)
+"""``values(numbers, predictions (n, C), targets (n, q), values (n,))``."""
+
+LOSS_DERIVATIVES = types.void(NUMBERS, MATRIX, MATRIX, MATRIX_OUT)
+"""``derivatives(numbers, predictions (n, C), targets (n, q), slopes (n, C))``."""
+
+BOUND = types.float64(NUMBERS, types.float64, types.float64, types.int64)
+"""``bound(numbers, step_size, state, batch_size) -> eps``."""
+
+NEXT_BUDGET = types.float64(NUMBERS, types.float64, types.int64)
+"""``next(numbers, state, order) -> state``."""
+
+SLOPES = types.void(NUMBERS, NUMBERS, types.float64, VECTOR_OUT)
+"""``slopes(numbers, losses (n,), center, slopes (n,))`` of a dispersion."""
+
+DESCEND = types.float64(NUMBERS, NUMBERS, types.float64, types.float64)
+"""``descend(numbers, losses (n,), center, step_size) -> center`` of a dispersion."""
+
+MIRROR = types.void(NUMBERS, MATRIX, MATRIX_OUT)
+"""``values(numbers, duals (n, C), values (n, C))`` of a mirror map; both arrays may be the same one."""
+
+SUBSPACE_STEP = types.float64(NUMBERS, types.int64, types.float64)
+"""``at(numbers, sample, length) -> mu``."""
+
+CENSOR = types.float64(NUMBERS, NUMBERS)
+"""``bound(numbers, fits (at most the window,)) -> threshold``."""
+
+EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT, MATRIX_OUT)
+"""``evaluate(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C))`` fills the last two."""
+
+INNER = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, MATRIX, MATRIX, MATRIX, MATRIX_OUT)
+"""``inner(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C), gram (n, n))`` fills the last."""
+
+GRADIENT = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS, MATRIX_OUT)
+"""``gradient(tools, numbers, storage, counts, scratch, points (n, p), rows (n, R), values (n, C), targets (n, q), sizes
+(k,), gradient (n, C))`` fills the last and leaves the state as it is."""
+
+STEP = types.float64(
+    TOOLS,
+    NUMBERS,
+    VECTOR_OUT,
+    COUNTS_OUT,
+    VECTOR_OUT,
+    MATRIX,
+    MATRIX_OUT,
+    MATRIX_OUT,
+    NUMBERS,
+    NUMBERS,
+    types.boolean,
+    NUMBERS,
+    MATRIX,
+    MATRIX,
+)
+"""``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
+(N,), implicit, sizes (k,), values (n, C), targets (n, q)) -> compression error``; rows and gradients may be written to.
+
+The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
+other schedules the learner has, at this step."""
+
+REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
+"""``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with
+room for ``capacity`` points, where that is as long as it takes; returns how long. The counts say the new room then."""
+
+PLACE = types.void(NUMBERS, VECTOR_OUT, NUMBERS)
+"""``place(numbers, storage, weights (L C,))`` puts a state where its function has these weights."""
+
+kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
+loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
+bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
+slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
+subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
+evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
+repack_at, place_at = at(REPACK), at(PLACE)
+
+ROOM, WANTS, ORDER = 0, 1, 2
+"""Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
+function."""
+
+NOTHING, LOOK, SINGLE_STEPS = range(3)
+"""What it may want: nothing, its ``maintain``, or steps that are not compiled."""
+
+ALWAYS = 2**62
+"""The room of a state that does not grow."""
+
+
+class CompiledKernel(NamedTuple):
+    """A kernel for compiled steps."""
+
+    cross: Compiled  # KERNEL
+    numbers: Array
+    unit: bool = False
+    """Whether kappa(x, x) = 1 for all x."""
+    diagonal: Compiled | None = None  # DIAGONAL
+    """kappa(x, x) where it is not 1; without it the kernel's method is asked."""
+
+
+class CompiledLoss(NamedTuple):
+    """A loss for compiled rounds."""
+
+    values: Compiled  # LOSS_VALUES
+    derivatives: Compiled  # LOSS_DERIVATIVES
+    numbers: Array
+    curvatures: Compiled | None = None  # LOSS_VALUES
+    """Each sample's curvature, for second-order steps; None where it is the same for all."""
+    offers: Compiled | None = None  # LOSS_VALUES
+    """1 for each sample that second-order steps offer to the dictionary, 0 for the others; None where all are."""
+
+
+class CompiledBudget(NamedTuple):
+    """A budget for compiled steps."""
+
+    bound: Compiled  # BOUND
+    next: Compiled  # NEXT_BUDGET
+    numbers: Array
+
+
+class CompiledDispersion(NamedTuple):
+    """A dispersion for compiled steps."""
+
+    slopes: Compiled  # SLOPES
+    numbers: Array
+    descend: Compiled | None = None  # DESCEND; None where the center is the mean
+    step_sizes: Callable[[int, int], Array] | None = None
+    """Returns the step sizes of ``descend`` from a step on, for so many."""
+
+
+class CompiledMirrorMap(NamedTuple):
+    """A mirror map for compiled steps."""
+
+    values: Compiled  # MIRROR
+    numbers: Array
+
+
+class CompiledSubspaceStep(NamedTuple):
+    """The step of a subspace's update for compiled steps."""
+
+    at: Compiled  # SUBSPACE_STEP
+    numbers: Array
+
+
+class CompiledCensoring(NamedTuple):
+    """A threshold on the fits of samples for compiled steps."""
+
+    bound: Compiled  # CENSOR
+    numbers: Array
+
+
+class CompiledLearner(Protocol):
+    """A learner for compiled rounds, with the layout of its states.
+
+    ``capacity`` is the number of dictionary points for which there is room, and means nothing to a learner whose states
+    do not grow.
+    """
+
+    @property
+    def evaluate(self) -> Compiled:
+        """The function with the signature EVALUATE."""
+
+    @property
+    def inner(self) -> Compiled:
+        """The function with the signature INNER."""
+
+    @property
+    def gradient(self) -> Compiled | None:
+        """The function with the signature GRADIENT; None where the loss's derivatives are the gradient."""
+
+    @property
+    def step(self) -> Compiled:
+        """The function with the signature STEP."""
+
+    @property
+    def tools(self) -> Sequence[int]:
+        """Addresses of functions that these call."""
+
+    def numbers(self, state: Any) -> Array:
+        """Return the learner's own numbers, (n,), the same for all of its states."""
+
+    def columns(self, state: Any, capacity: int) -> int:
+        """Return R, the columns of what ``evaluate`` keeps for the step."""
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers that a step on so many points works with, and the gradient of that step."""
+
+    def steps(self, state: Any) -> int:
+        """Return the number of steps that a state has taken."""
+
+    def step_sizes(self, first: int, steps: int) -> Array:
+        """Return eta of some steps from ``first`` on, and behind it the learner's other schedules: (steps, k)."""
+
+    def order(self, state: Any) -> int:
+        """Return the dictionary points of a state; 0 where states do not grow."""
+
+    def reserve(self, state: Any, points: int) -> int:
+        """Make room for so many more points; returns the capacity."""
+
+    def storage(self, state: Any) -> Array:
+        """Return the state's numbers where they are, in a vector that it goes on living in."""
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector, of ``length(capacity)``."""
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        """Return the state's integers, for steps on so many points."""
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        """Bring a state up to date after compiled steps in its storage."""
+
+    def maintain(self, state: Any) -> None:
+        """Do what the state wants, after :meth:`sync`."""
+
+
+@runtime_checkable
+class RepackedLearner(CompiledLearner, Protocol):
+    """A learner whose states have room for their own points, and get that for the points of a step while they take it.
+
+    The kernel rows that its ``evaluate`` keeps have as many columns as the function has points.
+    """
+
+    @property
+    def repack(self) -> Compiled:
+        """The function with the signature REPACK."""
+
+    def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in a vector that holds it already, laid out for a capacity."""
+
+
+@runtime_checkable
+class CompiledFeatureLearner(CompiledLearner, Protocol):
+    """A learner whose state is, or follows from, the weights of fixed features, (L, C)."""
+
+    @property
+    def place(self) -> Compiled:
+        """The function with the signature PLACE."""

@@ -1,0 +1,360 @@
+"""Agents on links and by clocks that are not ideal, held in arrays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.arrays import (
+    Flight,
+    coupling_of,
+    kinds_of,
+    links_of,
+    matrix_of,
+    outside_of,
+    sums_of,
+)
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.lossy_arrays import ABSENT, RETURNED, Workspace
+from kernelswarm.agents.compiled.lossy_filling import (
+    Letter,
+    air_of,
+    counts_of,
+    keep_evaluated,
+    kept_of,
+    packets_of,
+    realization_of,
+    sealed,
+    terms_of,
+)
+from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
+from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
+from kernelswarm.agents.learners.forms import learner_forms
+from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.pairs import LastSent
+from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.plain.rules import rule_form
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+ROOM_AT_FIRST = 16
+"""Points of the dictionary for which there is room beside those of a step; doubled as often as it is used up."""
+
+
+def whole(agents: Sequence[LossyAgent]) -> bool:
+    """Tell whether every batch that agents have drawn, heard or said is whole."""
+    for agent in agents:
+        size = agent.learner.batch_size
+        kept = [points for points, _ in agent.drawn.values()]
+        kept += [last_sent.points for last_sent in agent.last_sent if last_sent is not None]
+        kept += [points for points in agent.inbox.latest if points is not None]
+        for packets in agent.inbox.packets:
+            for packet in packets.values():
+                kept += [packet.points, *([] if packet.answer is None else [packet.answer])]
+        if any(len(points) != size for points in kept):
+            return False
+    return True
+
+
+class LossyPopulation(Population):
+    """Agents in arrays that hear one another late, in part, or not at all, and that may sleep.
+
+    Parameters
+    ----------
+    agents : sequence of LossyAgent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches everywhere.
+    messages : mapping of int to Outgoing
+        What these agents and the outside nodes that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents: Sequence[LossyAgent] = agents
+        first = agents[0]
+        self._size = size = first.learner.batch_size
+        self._outside = outside_of(agents)
+        labels = [agent.node for agent in agents] + self._outside
+        self.places = {label: place for place, label in enumerate(labels)}
+        self._now = first.now
+        self._completed = first.round
+        rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
+        self.links = links_of(agents, self.places, form)
+        self._rule_form = form
+        self._coupling = coupling_of(rule, form, self.links)
+        self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
+        self._forms = learner_forms([agent.learner for agent in agents])
+        self._kinds = kinds_of(agents, self._forms)
+        self._repacks = np.zeros(len(agents), dtype=np.bool_)
+        sets = 2 if self.symmetric else 1
+        self._taken = size * (1 + sets * np.diff(self.links.start))
+        self._most = int(self._taken.max())
+        self._capacity = self._wanted_capacity(0)
+        self._make_states()
+        self._sums = sums_of(agents, len(self.links.other))
+        self._stepped = 0
+        self._terms = terms_of(agents, self.links, labels)
+        self._realization = realization_of(agents, self.links, labels)
+        self._letter = Letter(
+            size,
+            first.state.function.inputs,
+            first.outputs,
+            self.symmetric,
+            self.symmetric and self._coupling.implicit,
+            self.sends_duals and self._coupling.duals >= 0,
+        )
+        self._air = air_of(agents, self.links, self.places, self._letter, messages)
+        self._kept = kept_of(agents, self.links, self._columns())
+        self._counts = counts_of(agents, self.links)
+        width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
+        self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
+        self._step_sizes = np.zeros((len(agents), 1, 1))
+        self._work = self._workspace()
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        air = self._air
+        slot = (self._now - 1) % len(air.points)
+        return Flight(
+            air.points[slot],
+            air.own[slot],
+            air.answers[slot],
+            air.own_row_sums[slot],
+            air.answer_row_sums[slot],
+            air.duals[slot, : len(self.links.other)],
+            air.duals[slot],
+            air.previous[slot],
+            air.answered[slot],
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived; raises as Population."""
+        left, self.completed = rounds, 0
+        while left:
+            place = self._realization.look(self._now - PRIMING)
+            count = min(left, self._realization.awake.shape[1] - place)
+            with AtTurn(self, self._states.turn):
+                reason, completed, node, curvature = run_lossy_rounds(
+                    self._states,
+                    self._kinds,
+                    self.links,
+                    self._air,
+                    self._kept,
+                    self._sums,
+                    self._counts,
+                    self._coupling,
+                    self._terms,
+                    self._scratch,
+                    self._work,
+                    *self._ahead,
+                    self._step_sizes,
+                    self._realization.awake,
+                    self._realization.deliveries,
+                    self._realization.active,
+                    self._realization.first,
+                    self._now,
+                    count,
+                    DIVERGED,
+                )
+            self._now += completed
+            self.completed += completed
+            left -= completed
+            if reason == PAUSED:
+                used_up = (self._counts.cursor == self._ahead[0].shape[1]).any()
+                if used_up and not self._draw(left):
+                    break
+                if not self._maintain():
+                    break
+            elif reason == RETURNED:
+                self._begin_anew()
+            elif reason != DONE:
+                self.sync()
+                agent = self.agents[node]
+                if reason == LARGE_VALUES:
+                    agent.check_values(self._kept.values[node])
+                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+        return rounds - left
+
+    def sync(self) -> None:
+        """Bring the agents up to date."""
+        self._sync_states()
+        links, sums, counts = self.links, self._sums, self._counts
+        for i, agent in enumerate(self.agents):
+            tally, steps = agent.tally, int(counts.completed[i]) - agent.round
+            agent.now = self._now
+            agent.round += steps
+            agent.samples += steps * self._size
+            agent.largest_target = float(sums.largest_target[i])
+            tally.rounds += steps
+            tally.samples += steps * self._size
+            tally.loss = float(sums.loss[i])
+            tally.compression_error = float(sums.compression_error[i])
+            tally.scalars_sent, tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            edges = slice(int(links.start[i]), int(links.start[i + 1]))
+            tally.traffic = counts.traffic[edges].copy()
+            if agent.neighbors:
+                tally.constraint_rounds = counts.constraint_rounds[edges].copy()
+                tally.constraint_values, tally.violation = (
+                    sums.constraint_values[edges].copy(),
+                    sums.violation[edges].copy(),
+                )
+                assert self._rule_form is not None
+                rows = self._coupling.rows
+                matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
+                agent.links = self._rule_form.unpack(agent.links, matrix)
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        super().restart_sums()
+        self._counts.constraint_rounds[:] = 0
+
+    def scatter(self) -> list[tuple[Array, Array]]:
+        """Give the agents, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        links, kept, memory = self.links, self._kept, self._kept.points.shape[1]
+        points, targets = self._ahead
+        width, columns = points.shape[3], targets.shape[3]
+        left: list[tuple[Array, Array]] = []
+        for i, agent in enumerate(self.agents):
+            edges = range(int(links.start[i]), int(links.start[i + 1]))
+            learning, following = int(kept.learning[i]), int(kept.following[i])
+            oldest = max(0, following - agent.inbox.memory)
+            agent.drawn = {
+                at: (sealed(kept.points[i, at % memory]), sealed(kept.targets[i, at % memory]))
+                for at in sorted(kept.drawn_at[i].tolist())
+                if at >= oldest
+            }
+            agent.predicted = {at: sealed(kept.predicted[i, at % memory]) for at in agent.drawn if at != following}
+            agent.sent_at = learning, following
+            agent.evaluate(sealed(kept.own_points[i]), [kept.received_points[e].copy() for e in edges])
+            agent.targets, agent.following = sealed(kept.own_targets[i]), agent.drawn[following]
+            agent.received_at = kept.received_at[edges.start : edges.stop].copy()
+            agent.used = kept.used[edges.start : edges.stop].copy()
+            agent.quiet = kept.quiet[edges.start : edges.stop].copy()
+            agent.last_sent = [
+                LastSent(kept.last_sent_points[e].copy(), kept.last_sent_values[e].copy())
+                if kept.last_sent[e]
+                else None
+                for e in edges
+            ]
+            reach, bits = agent.inbox.reach, self._terms.bits
+            agent.inbox.packets = [packets_of(self._air, links, e, self._letter, self._now, reach, bits) for e in edges]
+            agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
+            if self.symmetric:
+                agent.inbox.latest = [sealed(self._air.latest[links.other[e]]) for e in edges]
+            cursor = int(self._counts.cursor[i])
+            left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
+        return left
+
+    def _wanted_capacity(self, capacity: int) -> int:
+        return self._most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - self._most))
+
+    def _begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, as single agents do."""
+        kept, now = self._kept, self._now
+        awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
+        for i in np.flatnonzero(awake & (kept.following != now - 1) & (kept.begun != now)).tolist():
+            agent, form = self.agents[i], self._forms[i]
+            edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
+            agent.begin_anew()
+            capacity, begins = self._capacities()[i], self._states.begins
+            own = self._states.storage.reshape(-1)[begins[i] : begins[i] + self._states.lengths[i]]
+            own[:] = 0.0
+            form.move(agent.state, own, capacity)
+            known = form.counts(agent.state, capacity, self._taken[i])
+            self._states.counts[i, : len(known)] = known
+            if self._rule_form is not None and agent.neighbors:
+                rows = self._coupling.rows
+                matrix = self.links.state[rows * edges.start : rows * edges.stop]
+                if self._rule_form.forget is not None:
+                    self._rule_form.forget(matrix.reshape(rows, -1))
+                matrix[:] = matrix_of(self._rule_form, agent).reshape(-1)
+            cursor = int(self._counts.cursor[i])
+            left = self._ahead[0].shape[1] + 1 - cursor
+            if self._ahead[0].shape[1]:
+                sizes = form.step_sizes(form.steps(agent.state), left)
+                self._step_sizes[i, cursor:, : sizes.shape[1]] = sizes
+            self._counts.learned[i] = 0
+            due = self._air.due[:, edges]
+            due[due < now] = ABSENT
+            agent.evaluate(sealed(kept.own_points[i]), [points.copy() for points in kept.received_points[edges]])
+            keep_evaluated(agent, i, edges.start, kept)
+            learning = int(kept.learning[i])
+            remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
+            kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
+            kept.drawn_at[i, ~remembered] = ABSENT
+            kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = False, False, now
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        self._sync_states()
+        points, targets = self._ahead
+        width, columns = points.shape[3], targets.shape[3]
+        for agent, x, y, cursor in zip(self.agents, points, targets, self._counts.cursor.tolist(), strict=True):
+            put_back(agent, x[cursor:].reshape(-1, width), y[cursor:].reshape(-1, columns))
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
+        self._ahead = points[:, :0], targets[:, :0]
+        if drawn:
+            self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
+        self._counts.cursor[:] = 0
+        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, self._ahead[0].shape[1] + 1)
+        self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
+        return bool(drawn)
+
+    def _make_room(self) -> None:
+        self._make_states()
+        self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
+        self._work = self._workspace()
+
+    def _answer(self) -> None:
+        """Do nothing: rows are kept where they are widened."""
+
+    def _columns(self) -> int:
+        return max(
+            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
+        )
+
+    def _workspace(self) -> Workspace:
+        kept, size, most = self._kept, self._size, self._most
+        (inputs, outputs), columns = (kept.points.shape[3], kept.values.shape[2]), kept.rows.shape[1]
+        widest = int(np.diff(self.links.start).max(initial=0))
+        return Workspace(
+            points=np.zeros((most, inputs)),
+            rows=np.zeros((most, columns)),
+            values=np.zeros((most, outputs)),
+            gradients=np.zeros((most, outputs)),
+            row_sums=np.zeros(most),
+            rates=np.zeros(most),
+            stiffness=np.zeros(most),
+            answers=np.zeros((widest, size, outputs)),
+            pull=np.zeros((widest, size, outputs)),
+            far=np.zeros((widest, size, outputs)),
+            stiff=np.zeros((widest, size)),
+            bounds=np.zeros((widest, size)),
+            ends=np.zeros((widest, size)),
+            constraint_values=np.zeros(widest),
+            excess_loss=np.zeros(widest),
+            pulling=np.zeros((size, outputs)),
+            summed=np.zeros(size),
+            losses=np.zeros(size),
+            sizes=np.zeros(self._step_sizes.shape[2]),
+            answers_from=np.full(widest, ABSENT),
+            values_from=np.full(widest, ABSENT),
+            is_late=np.zeros(widest, dtype=np.bool_),
+            last_sent_rows=np.zeros((size, columns)),
+            last_sent_values=np.zeros((size, outputs)),
+        )
+
+    def _sync_states(self) -> None:
+        learned = self._counts.learned.tolist()
+        self._counts.learned[:] = 0
+        for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, learned, strict=True):
+            form.sync(agent.state, counts, steps)
+        self._look()
+
+
+def widened(rows: Array, columns: int) -> Array:
+    """Copy rows into rows with so many columns, or as many as they have."""
+    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
+    wider[:, : rows.shape[1]] = rows
+    return wider

@@ -1,0 +1,181 @@
+"""Nodes that send vectors on links and by clocks that are not ideal, held in arrays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.arrays import Flight
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.lossy_arrays import ABSENT, RETURNED, VectorExchange
+from kernelswarm.agents.compiled.lossy_filling import (
+    Letter,
+    air_of,
+    counts_of,
+    packets_of,
+    realization_of,
+    sealed,
+    terms_of,
+)
+from kernelswarm.agents.compiled.lossy_vector_rounds import run_lossy_vector_rounds
+from kernelswarm.agents.compiled.rounds import DONE, PAUSED
+from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
+from kernelswarm.agents.node.inbox import SILENT
+from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.protocols.parameters.compiled import packed
+
+Array = npt.NDArray[np.float64]
+
+
+class LossyVectorPopulation(VectorPopulation):
+    """Nodes in arrays that hear vectors late, in part, or not at all, and that may sleep.
+
+    Parameters
+    ----------
+    agents : sequence of LossyVectorNode
+        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+    messages : mapping of int to Outgoing
+        What these nodes and the outside ones that they hear from sent last, by label.
+    """
+
+    def __init__(self, agents: Sequence[LossyVectorNode], messages: Mapping[int, Outgoing]) -> None:
+        super().__init__(agents, messages)
+        self.agents: Sequence[LossyVectorNode] = agents
+        first, labels = agents[0], [agent.node for agent in agents] + self._outside
+        self._now = first.now
+        self._terms = terms_of(agents, self.links, labels)
+        self._realization = realization_of(agents, self.links, labels)
+        self._letter = Letter(1, self._width, 0)
+        self._air = air_of(agents, self.links, self.places, self._letter, messages)
+        self._counts = counts_of(agents, self.links)
+        self._vectors.last_sent[: len(agents)] = [agent.last_sent for agent in agents]
+        self._exchange = VectorExchange(
+            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
+            begun=np.full(len(agents), ABSENT),
+            quiet=np.array([agent.quiet for agent in agents], dtype=np.bool_),
+            used=np.concatenate([agent.used for agent in agents]),
+            asks=np.concatenate([agent.asks for agent in agents]),
+            asked=np.concatenate([agent.asked for agent in agents]),
+        )
+
+    def flight(self) -> Flight:
+        """Return what was sent last, with room for what is heard next."""
+        air, slot = self._air, (self._now - 1) % len(self._air.points)
+        none = np.zeros((0, 1, self.agents[0].outputs))
+        row_sums = none[:, :, 0]
+        return Flight(
+            air.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS, air.previous[slot], air.answered[slot]
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""
+        left, self.completed = rounds, 0
+        while left:
+            place = self._realization.look(self._now - PRIMING)
+            count = min(left, self._realization.awake.shape[1] - place)
+            with AtTurn(self, self._states.turn):
+                reason, completed, node = run_lossy_vector_rounds(
+                    self._states,
+                    self._kinds,
+                    self.links,
+                    self._air,
+                    self._exchange,
+                    self._vectors,
+                    self._sums,
+                    self._counts,
+                    self._phases,
+                    self._terms,
+                    self._samples,
+                    self._work,
+                    self.agents[0].message_bytes,
+                    self._realization.awake,
+                    self._realization.deliveries,
+                    self._realization.active,
+                    self._realization.first,
+                    self._now,
+                    count,
+                    DIVERGED,
+                )
+            self._now += completed
+            self.completed += completed
+            left -= completed
+            if reason == PAUSED:
+                if not self._draw(left):
+                    break
+            elif reason == RETURNED:
+                self._begin_anew()
+            elif reason != DONE:
+                self.sync()
+                self.agents[node].check_values(self._vectors.values[node])
+        return rounds - left
+
+    def sync(self) -> None:
+        """Bring the nodes up to date."""
+        counts = self._counts
+        for i, agent in enumerate(self.agents):
+            self._sync(i, int(counts.learned[i]))
+            agent.now = self._now
+            agent.tally.scalars_sent, agent.tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
+        counts.learned[:] = 0
+
+    def scatter(self) -> list[tuple[Array, Array]]:
+        """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        left, air, exchange, links = super().scatter(), self._air, self._exchange, self.links
+        slot = (self._now - 1) % len(air.points)
+        for i, agent in enumerate(self.agents):
+            edges = range(int(links.start[i]), int(links.start[i + 1]))
+            agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
+            agent.used = exchange.used[edges.start : edges.stop].copy()
+            agent.last_sent = self._vectors.last_sent[i].copy()
+            if air.previous[slot, i] != SILENT:  # it has just been sent
+                last_sent = air.points[slot, i].copy()
+                agent.inbox.distort_own(last_sent, self._now - 1)
+                agent.last_sent = last_sent[0]
+            reach, bits = agent.inbox.reach, self._terms.bits
+            agent.inbox.packets = [packets_of(air, links, e, self._letter, self._now, reach, bits) for e in edges]
+            agent.inbox.last = air.last[edges.start : edges.stop].copy()
+        return left
+
+    def _reached(self) -> list[int]:
+        """Return which of its samples each node learns from next."""
+        reached: list[int] = self._counts.cursor.tolist()
+        return reached
+
+    def _begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, as single nodes do."""
+        exchange, now, samples, vectors = self._exchange, self._now, self._samples, self._vectors
+        awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
+        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+            agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
+            self._sync(i, int(self._counts.learned[i]))
+            self._counts.learned[i] = 0
+            agent.evaluate(sealed(samples.points[at, i]), ())
+            agent.targets = sealed(samples.targets[at, i])
+            agent.begin_anew(now)
+            form.move(agent.state, self._states.storage[i], 0)
+            self._known(i)[:], vectors.last_sent[i] = packed(agent.links), agent.last_sent
+            assert agent.own is not None
+            size = len(agent.own.values)
+            vectors.values[i], vectors.rows[size * i : size * (i + 1)] = agent.own.values, agent.own.rows
+            sizes = form.step_sizes(0, len(samples.step_sizes) - at)
+            samples.step_sizes[at:, i, : sizes.shape[1]] = sizes
+            due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
+            due[due < now] = ABSENT
+            exchange.quiet[i], exchange.begun[i] = False, now
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        self.sync()
+        points, targets, _ = self._samples
+        width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
+        for i, (agent, at) in enumerate(zip(self.agents, cursor, strict=True)):
+            put_back(agent, points[at + 2 :, i].reshape(-1, width), targets[at + 2 :, i].reshape(-1, columns))
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
+        now = np.array(cursor) + np.arange(2)[:, np.newaxis]
+        nodes = np.arange(len(cursor))
+        self._take_on(points[now, nodes], targets[now, nodes], drawn, 0)
+        self._counts.cursor[:] = 0
+        return bool(drawn)

@@ -1,0 +1,167 @@
+"""The round of :class:`~kernelswarm.agents.node.lossy_vectors.LossyVectorNode`, for all nodes of a block.
+
+Messages travel as those of points and values do (:mod:`~kernelswarm.agents.compiled.receiving`), and nodes learn as on
+ideal links (:mod:`~kernelswarm.agents.compiled.vector_rounds`): here is what lies between.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.agents.compiled.arrays import Kinds, Links, States
+from kernelswarm.agents.compiled.lossy_arrays import RETURNED, Air, Counts, Terms, VectorExchange
+from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
+from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
+from kernelswarm.agents.compiled.vector_rounds import (
+    Phases,
+    Samples,
+    Vectors,
+    VectorSums,
+    Work,
+    begin_round,
+    end_round,
+)
+from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT
+from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.protocols.compiling import force_inline, nogil
+from kernelswarm.protocols.parameters.mixing import squared_distance
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+LONG_LOOPS = True
+Booleans = npt.NDArray[np.bool_]
+
+
+@nogil(makes_arrays=False)
+def run_lossy_vector_rounds(
+    states: States,
+    kinds: Kinds,
+    links: Links,
+    air: Air,
+    exchange: VectorExchange,
+    vectors: Vectors,
+    sums: VectorSums,
+    counts: Counts,
+    phases: Phases,
+    terms: Terms,
+    samples: Samples,
+    work: Work,
+    message: float,  # bytes
+    awake: Booleans,  # (V, rounds of the realization)
+    deliveries: Integers,  # (E, rounds of the realization)
+    active: Booleans,  # (E, rounds of the realization)
+    realization: int,  # the first of these rounds
+    first: int,  # round of the network
+    count: int,
+    diverged: float,
+) -> tuple[int, int, int]:
+    """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    nodes, slots, width = len(kinds.of), air.points.shape[0], vectors.last_sent.shape[1]
+    for now in range(first, first + count):
+        place = now - PRIMING - realization
+        for i in range(nodes):
+            if awake[i, place]:
+                if terms.forgets and exchange.sent_at[i] != now - 1 and exchange.begun[i] != now:
+                    return RETURNED, now - first, i
+                if counts.cursor[i] == samples.points.shape[0] - 2:
+                    return PAUSED, now - first, 0
+        receive(links, air, counts, False, terms, awake, place, now)
+        for i in range(nodes):
+            if air.previous[(now - 1) % slots, i] != SILENT:  # what the links have made of it is known to all
+                for k in range(width):
+                    vectors.last_sent[i, k] = air.points[(now - 1) % slots, i, 0, k]
+        for i in range(nodes):
+            if not awake[i, place]:
+                send_nothing(i, links, air, now)
+                continue
+            states.turn[0], states.turn[1] = now - first, i
+            gather(i, links, air, exchange, vectors, terms, work, now)
+            degree = links.start[i + 1] - links.start[i]
+            at = counts.cursor[i]
+            if not end_round(i, at, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
+                return LARGE_VALUES, now - first, i
+            begin_round(i, at + 1, states, kinds, vectors, phases, samples, work)
+            counts.cursor[i] += 1
+            counts.learned[i] += 1
+            send_vector(i, links, air, exchange, vectors, counts, phases, terms, message, active, place, now)
+        for e in range(deliveries.shape[0]):
+            air.deliveries[now % slots, e] = deliveries[e, place]
+    return DONE, count, 0
+
+
+@force_inline
+def gather(
+    i: int, links: Links, air: Air, exchange: VectorExchange, vectors: Vectors, terms: Terms, work: Work, now: int
+) -> None:
+    """Find the newest vector of each of node i's neighbours that has arrived, and how much it counts."""
+    slots, places, width = air.points.shape[0], air.points.shape[1], vectors.last_sent.shape[1]
+    begin = links.start[i]
+    for d in range(links.start[i + 1] - begin):
+        e, newest = begin + d, NO_ANSWER
+        if exchange.asks[e]:
+            slot = now % slots
+            for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
+                slot = before(slot, slots)
+                if has_arrived(air, e, sent, slot, now, terms.reach):
+                    newest = sent
+                    break
+        received = line(work.received, d * width, width)
+        if newest == NO_ANSWER or (newest == exchange.used[e] and not terms.repeats):
+            work.counts[d] = 0.0
+            for k in range(width):
+                received[k] = vectors.last_sent[i, k]
+            continue
+        exchange.used[e] = newest
+        work.counts[d] = 1.0 / (1.0 + terms.damping * (now - 1 - newest))
+        vector = line(air.points, ((newest % slots) * places + links.other[e]) * width, width)
+        for k in range(width):
+            received[k] = vector[k]
+
+
+@force_inline
+def send_vector(
+    i: int,
+    links: Links,
+    air: Air,
+    exchange: VectorExchange,
+    vectors: Vectors,
+    counts: Counts,
+    phases: Phases,
+    terms: Terms,
+    message: float,
+    active: Booleans,
+    place: int,
+    now: int,
+) -> None:
+    """Have node i send its vector, where that has moved far enough, and count it."""
+    slot, width, begin = now % air.points.shape[0], vectors.last_sent.shape[1], vectors.begins[i] + phases.sent
+    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
+    exchange.quiet[i] = False
+    if threshold > 0.0:
+        vector, last_sent = line(vectors.known, begin, width), line(vectors.last_sent, i * width, width)
+        exchange.quiet[i] = math.sqrt(squared_distance(vector, last_sent)) <= threshold
+    exchange.sent_at[i] = now
+    if exchange.quiet[i]:
+        send_nothing(i, links, air, now)
+        return
+    air.previous[slot, i] = NO_ANSWER
+    for k in range(width):
+        air.points[slot, i, 0, k] = vectors.known[begin + k]
+    for e in range(links.start[i], links.start[i + 1]):
+        sends = active[e, place] and exchange.asked[e]
+        air.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
+        if sends:
+            counts.traffic[e, SENT] += 1
+            counts.scalars[i] += width
+            counts.bytes[i] += message
+
+
+@force_inline
+def send_nothing(i: int, links: Links, air: Air, now: int) -> None:
+    """Have node i say nothing."""
+    slot = now % air.points.shape[0]
+    air.previous[slot, i] = SILENT
+    for e in range(links.start[i], links.start[i + 1]):
+        air.answered[slot, links.reverse[e]] = SILENT

@@ -1,0 +1,132 @@
+"""From a learner whose configuration holds words to the one that training data make of it.
+
+Some keys may hold a word in place of a number, such as ``bandwidth = "median"``. A part that allows this has
+
+- ``automatic_keys``, the keys that hold a word as yet, and
+- ``resolved_learner(sample)``, which returns the same part with numbers.
+
+A part of a learner with a word still in it refuses to compute. Protocols, which live without data too, have a number
+for that case.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.parts.sample import Sample
+
+Array = npt.NDArray[np.float64]
+Owners = npt.NDArray[np.intp]
+Part = TypeVar("Part")
+
+
+def automatic_keys(part: Any, path: str = "") -> list[str]:
+    """Return the dotted keys of a part, and of the parts in it, that hold a word which data turn into a number.
+
+    Examples
+    --------
+    >>> from kernelswarm.agents.parts.kernels import Gaussian
+    >>> from kernelswarm.agents.learners.polk import Polk
+    >>> from kernelswarm.agents.parts.schedules import Constant
+    >>> automatic_keys(Polk(kernel=Gaussian("median"), step_size=Constant(0.1)))
+    ['kernel.bandwidth', 'budget.slope']
+    """
+    if not is_dataclass(part) or isinstance(part, type):
+        return []
+    own: tuple[str, ...] = getattr(part, "automatic", ())
+    found = [path if path.endswith(key) else f"{path}.{key}".lstrip(".") for key in own]
+    for field in fields(part):
+        found += automatic_keys(getattr(part, field.name), f"{path}.{field.name}".lstrip("."))
+    return found
+
+
+@runtime_checkable
+class Surrogated(Protocol):
+    """A learner whose coefficients are not the derivatives of its loss."""
+
+    @property
+    def surrogate(self) -> Loss:
+        """The loss whose derivatives are of the size of the coefficients."""
+        ...
+
+
+def resolved_learner(
+    learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None
+) -> Learner:
+    """Return a learner with numbers in place of the words in its configuration.
+
+    Parameters
+    ----------
+    learner : Learner
+        A frozen dataclass; returned as it is where it holds no word.
+    points, targets : Array
+        A sample of the data that it will be trained on, (n, p) and (n, q) with n >= 1; see `Sample`.
+    outputs : int
+        C.
+    owners : Array, optional
+        The node of each sample, (n,), where there are several.
+    """
+    if not automatic_keys(learner):
+        return learner
+    kernel: Any = getattr(learner, "kernel", None)
+    sample = sample_for(learner, points, targets, outputs, owners)
+    if automatic_keys(kernel):  # first: the others ask for its Gram matrices
+        learner = replace(learner, kernel=kernel.resolved(sample))  # type: ignore[type-var]
+    own: Any = learner
+    if getattr(own, "automatic", ()):
+        learner = own.resolved(sample)
+    gram, diagonal = _gram(learner, points, outputs)
+    sample = replace(sample, gram=gram, diagonal=diagonal)
+    changes = {}
+    for field in fields(learner):  # type: ignore[arg-type]
+        part = getattr(learner, field.name)
+        if getattr(part, "automatic", ()):
+            changes[field.name] = part.resolved(sample)
+    return replace(learner, **changes)  # type: ignore[type-var]
+
+
+def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Sample:
+    """Return a sample as the learner's kernel asks for it, which is fitted before its Gram matrices are known.
+
+    A learner whose function is not to predict the targets, or not with one kernel, has ``on_trial = False``.
+    """
+    loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
+    on_trial = getattr(learner, "on_trial", True)
+    return Sample(points, targets, loss, outputs, learner.batch_size, _unknown, owners, on_trial=on_trial)
+
+
+def resolved_part(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:
+    """Return a part beside the learner, such as a protocol, in numbers; as :func:`resolved_learner`."""
+    if not automatic_keys(part):
+        return part
+    suited: Any = part
+    changed: Part = suited.resolved(Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown))
+    return changed
+
+
+def _unknown(points: Array) -> Array:
+    raise ValueError("a kernel is fitted before its Gram matrices are known")
+
+
+def _gram(
+    learner: Any, points: Array, outputs: int
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array] | None]:
+    """Return the inner products of what a learner moves along, and their diagonal where that is to be had alone."""
+    kernel: Any = getattr(learner, "kernel", None)
+    if kernel is not None and learner.gain is not None:  # also what features tend to, which may be many, or yet to come
+        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
+    state = learner.init(points.shape[1], outputs)
+
+    def inner(chosen: Array) -> Array:
+        found: Array = learner.inner(state, learner.evaluate(state, np.ascontiguousarray(chosen)))
+        return found
+
+    # 0 where features are yet to come, and not a number of second-order steps whose step size is.
+    if kernel is not None and not inner(points[:1])[0, 0] > 0.0:
+        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
+    return inner, None

@@ -1,0 +1,144 @@
+"""A node with several copies of its learner on links, and by a clock, that are not ideal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.stacked import StackedAgent
+from kernelswarm.protocols.clocks.presence import forgets
+from kernelswarm.protocols.contract import Neighborhood, Rule
+from kernelswarm.protocols.links.links import IDEAL
+from kernelswarm.protocols.unreliable.realization import Conditions
+
+Array = npt.NDArray[np.float64]
+
+BYTES = 8.0
+"""Of a share, which is sent as it is."""
+
+
+class LossyStackedAgent(StackedAgent):
+    """A node on links that lose, delay and round messages, by a clock, in a network that may change.
+
+    It is the :class:`StackedAgent` as long as every message arrives in time. All copies meet the same link conditions,
+    each as it would alone, since they travel in one message. Of each neighbour's opinion on the copies the node keeps
+    the newest that has arrived, however old; where it does not ask a neighbour, that has none. A node that is not awake
+    does nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs
+        As of :class:`StackedAgent`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        self._conditions, self._forgets = conditions, forgets(conditions.clock)
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asks, self._asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self._asking = replace(neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[asks].tolist()))
+        as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
+        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors, 0)
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
+        self.sent_at = NO_ANSWER
+        """The round in which it was awake last."""
+        self.begin_anew()
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        talking = [cast(LossyAgent, copy) for copy in self.ensemble if copy.neighbors]
+        for copy in talking[1:]:
+            copy.without_points = True
+
+    def begin_anew(self) -> None:
+        """Count all copies alike, and know no neighbour's opinion."""
+        self.links = self.rule.begin(self._asking)
+        self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
+        """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, and return what this node sends."""
+        now, traffic = self.now, self.tally.traffic
+        assert traffic is not None
+        self.now += 1
+        awake = self.inbox.awake(now - PRIMING)
+        if awake and self._forgets and self.sent_at != now - 1:
+            self._forget(now)
+        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
+            self.inbox.take(e, message.ensemble[-1], slot, now, traffic[e])
+        self.inbox.deliver(now, awake, traffic)
+        learns = awake and self.own is not None
+        if learns:
+            for e in range(len(self.neighbors)):
+                newest = self.inbox.newest(e, now)
+                if newest is not None:
+                    self.received[e] = newest.points[0]
+            self._update_mixture_weights(self.received[self._asks])
+            self.round += 1
+        if awake:
+            self.hand(*self.source.draw(self.learner.batch_size))
+            self.sent_at = now
+        scalars, size = self.sent(), self._bytes()
+        self._advance_ensemble(incoming)
+        self.gather()
+        if learns:
+            active = self.inbox.active(now - PRIMING)
+            numbers = len(self.ensemble) * int(np.count_nonzero(active & self._asked))
+            self.add_up(1, self.sent() - scalars + numbers)
+            self.tally.bytes_sent += self._bytes() - size + BYTES * numbers
+            traffic[:, SENT] += active
+        return self.outgoing()
+
+    def outgoing(self) -> Outgoing:
+        """Return what all copies send, and what neighbours hear of their shares, if the node is awake."""
+        sent = super().outgoing()
+        stamps = np.full(1 + len(self.neighbors), float(SILENT))
+        if self.sent_at == self.now - 1:
+            stamps[0] = NO_ANSWER
+            stamps[1:] = np.where(self.inbox.active(self.sent_at - PRIMING), NO_ANSWER, SILENT)
+        sent.ensemble[-1].stamps = stamps
+        return sent
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the snapshots of all copies, and what the node has heard of its neighbours'."""
+        assert self.tally.traffic is not None
+        return {
+            **super().further_arrays(),
+            "weather.now": np.array([self.now, self.sent_at]),
+            "weather.heard": self.received.copy(),
+            "weather.traffic": self.tally.traffic.copy(),
+            **self.inbox.arrays(),
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        super().take_further(arrays)
+        self.now, self.sent_at = arrays["weather.now"].tolist()
+        self.received, self.tally.traffic = arrays["weather.heard"].copy(), arrays["weather.traffic"].copy()
+        self.inbox.take_over(arrays)
+
+    def _forget(self, now: int) -> None:
+        """Begin anew, and have the copies do so, before they are compared at the samples of this round."""
+        self.begin_anew()
+        self.inbox.forget(now)
+        for copy in self.ensemble:
+            cast(LossyAgent, copy).come_back(now, True)
+        self.state = self.ensemble[0].state
+        self.gather()
+
+    def _bytes(self) -> float:
+        """Return the bytes that the copies have sent, the points once."""
+        return sum(copy.tally.bytes_sent for copy in self.ensemble)
+
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
+        """Return a copy under one protocol."""
+        parts = (slots, self.learner, member, self._handed, inputs, self.outputs)
+        return LossyAgent(neighborhood, *parts, conditions=self._conditions)

@@ -1,0 +1,170 @@
+"""A node that exchanges vectors on links, and by a clock, that are not ideal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.protocols.clocks.presence import forgets
+from kernelswarm.protocols.contract import Neighborhood, requirement_of
+from kernelswarm.protocols.links.links import bytes_of
+from kernelswarm.protocols.parameters.mixing import squares
+from kernelswarm.protocols.unreliable.realization import Conditions
+
+Array = npt.NDArray[np.float64]
+
+
+class LossyVectorNode(VectorNode):
+    """A node on links and by a clock that are not ideal.
+
+    It is the :class:`VectorNode` as long as every vector arrives in time. Of each neighbour it takes the newest vector
+    that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``on_missing
+    = "repeat"``, that vector once more. A trigger keeps the node from sending while its vector is no farther than the
+    threshold from the one that it sent last. A node that is not awake does nothing.
+
+    Parameters
+    ----------
+    neighborhood, slots, learner, rule, source, inputs, outputs
+        As of :class:`VectorNode`.
+    conditions : Conditions
+        Links and clock.
+    """
+
+    def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
+        super().__init__(neighborhood, *parts)
+        degree = len(self.neighbors)
+        self.conditions = conditions
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
+        self.sent_at = NO_ANSWER
+        """The round in which its present vector was ready to be sent."""
+        self.used = np.full(degree, NO_ANSWER)
+        """The rounds of the last vectors that it has heard."""
+        self.last_sent: Array = self._sent()[0]
+        """The vector that its neighbours know."""
+        self.quiet = False
+        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
+        self._links_between, self._trigger = conditions.links, conditions.links.trigger
+        self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+
+    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Live through one round with what the neighbours sent, and return what this node sends."""
+        now = self.now
+        self.now += 1
+        traffic = self.tally.traffic
+        assert traffic is not None
+        awake = self.inbox.awake(now - PRIMING)
+        if awake and self._forgets and self.sent_at != now - 1:
+            self.begin_anew(now)
+        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
+            self.inbox.take(e, message, slot, now, traffic[e])
+        self.inbox.deliver(now, awake, traffic)
+        if not awake:
+            return self.outgoing()
+        if self.targets is not None:
+            self._receive(*self._received(now))
+        self._begin()
+        self.sent_at = now
+        self._listen_to_itself(now)
+        sent = self.outgoing()
+        self._count(sent)
+        return sent
+
+    def outgoing(self) -> Outgoing:
+        """Return the vector, for the edges on which it is sent."""
+        sent = super().outgoing()
+        stamps = np.full(1 + len(self.neighbors), float(SILENT))
+        if self.sent_at == self.now - 1 and not self.quiet:
+            active = self.inbox.active(self.sent_at - PRIMING) & self.asked
+            stamps[0] = NO_ANSWER
+            stamps[1:][active] = NO_ANSWER
+        sent.stamps = stamps
+        return sent
+
+    @property
+    def message_bytes(self) -> float:
+        """The bytes of a message."""
+        return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
+
+    def begin_anew(self, now: int) -> None:
+        """Begin as before the first round: on the samples drawn and not learned from, with no vector from before."""
+        self.state = self.learner.init(self._inputs, self.outputs)
+        self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
+        self.begun = self.round
+        self.inbox.forget(now)
+        assert self.own is not None
+        self.evaluate(self.own.points, ())
+        self.links = self.rule.adapt(self.links, self._samples())
+        self._sync()
+        self.last_sent, self.quiet = self._sent()[0], False
+
+    def remedy(self) -> str:
+        """Name what does not last on unreliable links before keys to lower, which would not mend it."""
+        realization = not (self.conditions.links.ideal and self.conditions.clock.ideal)
+        return (requirement_of(self.rule) if realization else None) or super().remedy()
+
+    def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what the node has heard and said."""
+        assert self.tally.traffic is not None
+        return {
+            "weather.now": np.array([self.now, self.sent_at]),
+            "weather.begun": np.array(self.begun),
+            "weather.used": self.used.copy(),
+            "weather.quiet": np.array(self.quiet),
+            "weather.said": self.last_sent.copy(),
+            "weather.traffic": self.tally.traffic.copy(),
+            **self.inbox.arrays(),
+        }
+
+    def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what :meth:`further_arrays` returned."""
+        self.now, self.sent_at = arrays["weather.now"].tolist()
+        self.used, self.last_sent = arrays["weather.used"].copy(), arrays["weather.said"].copy()
+        self.begun = int(arrays["weather.begun"])
+        self.quiet = bool(arrays["weather.quiet"])
+        self.tally.traffic = arrays["weather.traffic"].copy()
+        self.inbox.take_over(arrays)
+
+    def _received(self, now: int) -> tuple[list[Array], Array]:
+        """Return the newest vector of each neighbour, and how much it counts."""
+        vectors, counts = [self.last_sent] * len(self.neighbors), np.zeros(len(self.neighbors))
+        for e in np.flatnonzero(self.asks).tolist():
+            sent, packet = next(self.inbox.usable(e, now), (NO_ANSWER, None))
+            if packet is None or (sent == self.used[e] and self._links_between.on_missing == "skip"):
+                continue
+            self.used[e] = sent
+            vectors[e], counts[e] = packet.points[0], self._links_between.damped(now - 1 - sent)
+        return vectors, counts
+
+    def _listen_to_itself(self, now: int) -> None:
+        """Find whether there is anything new to say, and what neighbours will know then."""
+        vector = self._sent()
+        threshold = self._trigger.at(max(0, now - PRIMING))
+        watched = threshold > 0.0 and now >= PRIMING
+        self.quiet = watched and math.sqrt(squares(vector, self.last_sent)[0]) <= threshold
+        if not self.quiet:
+            self.inbox.distort_own(vector, now)
+            self.last_sent = vector[0]
+
+    def _known(self) -> Array:
+        """Return the vector that the neighbours know: the last that was sent, as the links round it."""
+        return self.last_sent
+
+    def _count(self, sent: Outgoing) -> None:
+        """Count what was sent."""
+        tally = self.tally
+        if self.now <= PRIMING:
+            return
+        assert tally.traffic is not None and sent.stamps is not None
+        sending = sent.stamps[1:] != SILENT
+        tally.traffic[sending, SENT] += 1
+        tally.scalars_sent += self.width * int(sending.sum())
+        tally.bytes_sent += self.message_bytes * int(sending.sum())

@@ -1,0 +1,111 @@
+"""The part of the round that nodes with copies have beside their copies', in compiled code over arrays.
+
+Nothing is computed otherwise than in :class:`~kernelswarm.agents.node.stacked.StackedAgent`. What copies learn does not
+depend on what they count, so that this follows when all of them have lived through some rounds. Nodes and edges are
+counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
+from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.compiled.arrays import Kinds, Links
+from kernelswarm.agents.compiled.rounds import LOSS_DERIVATIVES, LOSS_VALUES
+from kernelswarm.protocols.compiling import nogil
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.ensemble.compiled import learn_at, mixture_weights_at, receive_at, send_at
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS = range(4)
+"""The functions of a protocol with copies, by their addresses."""
+
+
+class Ensemble(NamedTuple):
+    """What nodes know of their K copies."""
+
+    functions: Integers  # (4,) addresses
+    numbers: Array  # the protocol's
+    states: Array  # (V, most)
+    lengths: Integers  # (V,)
+    logs: Array  # (V + outside, K) what each node said last
+    regression: Integers  # (V,) whether numbers are learned, and not classes
+    loss: Array  # (V,) sums since the last report
+    largest_target: Array  # (V,) of the whole run
+    samples: Array  # (V,) of the whole run
+    distinct: Array  # (V,) so many of the samples differ
+    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
+
+
+@nogil(makes_arrays=True)
+def update_mixture_weights(
+    ensemble: Ensemble,
+    kinds: Kinds,
+    links: Links,
+    predicted: Array,  # (K, V, rounds, b, C)
+    targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
+    mixture: Array,  # (b, C) where it is left when it is too large
+    first: int,  # among these rounds
+    count: int,
+    diverged: float,
+) -> tuple[int, int]:
+    """Weigh copies through ``count`` rounds; returns the rounds completed, and the node whose mixture is too large."""
+    members, nodes, rounds, size, outputs = predicted.shape
+    answer, width, most = size * outputs, targets.shape[3], ensemble.states.shape[1]
+    functions, numbers, logs = ensemble.functions, ensemble.numbers, ensemble.logs
+    values, gradients, losses = np.empty((members, size, outputs)), np.empty((size, outputs)), np.empty(size)
+    mixture_weights, lost = np.empty(members), np.empty(members)
+    widest = 0
+    for i in range(nodes):
+        widest = max(widest, links.start[i + 1] - links.start[i])
+    received = np.empty((widest, members))
+    for t in range(first, first + count):
+        ensemble.turn[0] = t - first
+        for i in range(nodes):
+            ensemble.turn[1] = i
+            begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+            kind, state = kinds.of[i], line(ensemble.states, i * most, ensemble.lengths[i])
+            loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+            wanted = table(targets, (i * rounds + t) * size * width, size, width)
+            for e in range(degree):
+                for k in range(members):
+                    received[e, k] = logs[links.other[begin + e], k]
+            receive_at(functions[RECEIVE])(numbers, state, table(received, 0, degree, members))
+            mixture_weights_at(functions[MIXTURE_WEIGHTS])(numbers, state, mixture_weights)
+            values_of = loss_values_at(kinds.functions[kind, LOSS_VALUES])
+            for k in range(members):
+                own = table(predicted, ((k * nodes + i) * rounds + t) * answer, size, outputs)
+                copy_matrix(own, table(values, k * answer, size, outputs))
+                values_of(loss_numbers, own, wanted, losses)
+                lost[k] = total(losses)
+                for n in range(size):
+                    for c in range(outputs):
+                        part = mixture_weights[k] * own[n, c]
+                        mixture[n, c] = mixture[n, c] + part if k else part
+            largest = ensemble.largest_target[i]
+            for n in range(size):
+                for c in range(width):
+                    largest = max(largest, abs(wanted[n, c]))
+            ensemble.largest_target[i] = largest
+            for n in range(size):
+                for c in range(outputs):
+                    if not abs(mixture[n, c]) <= diverged * (1.0 + largest):
+                        return t - first, i
+            values_of(loss_numbers, mixture, wanted, losses)
+            ensemble.loss[i] += total(losses)
+            ensemble.samples[i] += size
+            if ensemble.samples[i] > ensemble.distinct[i]:
+                continue
+            loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, gradients)
+            learn_at(functions[LEARN])(
+                numbers, state, values, lost, mixture, gradients, kinds.curvature[kind], ensemble.regression[i]
+            )
+        for i in range(nodes):  # when all have heard what was said before
+            state = line(ensemble.states, i * most, ensemble.lengths[i])
+            send_at(functions[SEND])(numbers, state, line(logs, i * members, members))
+    return count, -1

@@ -1,0 +1,167 @@
+"""Stacking: a node learns under several protocols side by side, and answers with the mixture that predicts best."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step
+from kernelswarm.protocols.data_size import DataSize
+from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, SEND, CompiledStackedRule
+from kernelswarm.protocols.ensemble.mixture_weights import learn, mixed, receive, send
+from kernelswarm.protocols.first_class import sole
+from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.parameters.compiled import packed, unpacked
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+NO_NUMBERS = np.zeros(0)
+
+PENALTIES = (1.0, 10.0, 1000.0)
+"""The copies' penalties, as multiples of the usual one: the last pulls as far as the network bears."""
+
+
+class StackingState(NamedTuple):
+    """What a node knows of its K copies.
+
+    Attributes
+    ----------
+    products, slopes : Array
+        P (K, K) and h (K,): the weighted losses of the shares q are ``q' P q / 2 - h' q``, up to a constant.
+    losses : Array
+        The weighted losses of each copy alone, (K,).
+    counts : Array
+        The samples, the sum of their weights, and the rounds that had any, (3,).
+    mixture_weights : Array
+        q by the node's own samples, (K,), positive, with the sum 1.
+    received : Array
+        The logarithms of the neighbours' own shares, (deg, K).
+    """
+
+    products: Array
+    slopes: Array
+    losses: Array
+    counts: Array
+    mixture_weights: Array
+    received: Array
+
+
+@dataclass(frozen=True)
+class Stacking:
+    """Copies of the learner learn side by side, each under a protocol of its own, and the node answers with a mixture.
+
+    The copies are isolated, under consensus with 1, 10 and 1,000 times the usual penalty, and under proximity with
+    adaptive tolerances. Each talks to the same copy of the neighbours. The node's function is ``sum_k q_k f_k``, with
+    the shares of stacking (Wolpert 1992, Breiman 1996), found online: they minimise over the simplex
+
+        sum_s w_s l(sum_k q_k f_ks(x_s), y_s) / v + sum_k q_k log q_k
+
+    where ``f_ks`` is copy k before it learns from sample s, and v the mean of the losses that the best copy has, twice,
+    which makes that a Gaussian likelihood; v = 1 where classes are learned. A loss that is not quadratic counts by its
+    expansion to the second order at the mixture. A sample of round t weighs ``w_s`` in proportion to t, with the mean
+    1: the copies change while they learn. One Newton step a round follows the minimum.
+
+    Nodes send the logarithms of these shares. The mixture's are the node's own after the round times the geometric mean
+    of the neighbours' as they were heard, of the round before, scaled to the sum 1.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        The usual penalty, positive, as of ``consensus``; data turn "auto" into a number.
+    dual_step : float or "auto"
+        As of ``proximity``.
+    """
+
+    penalty: float | Literal["auto"] = "auto"
+    dual_step: float | Literal["auto"] = "auto"
+
+    form: ClassVar[Form] = "symmetric"
+    step: ClassVar[Step] = "implicit"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = True
+    compares_losses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
+            raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
+        Proximity(dual_step=self.dual_step)  # refuses what it refuses
+
+    @cached_property
+    def members(self) -> tuple[Rule, ...]:
+        """The copies' protocols; the last has the tolerances and dual variables that are recorded."""
+        usual = Consensus(self.penalty).strength
+        consensus = [Consensus(factor * usual) for factor in PENALTIES]
+        return cast(tuple[Rule, ...], (Isolated(), *consensus, Proximity(dual_step=self.dual_step)))
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return tuple(key for key in ("penalty", "dual_step") if getattr(self, key) == "auto")
+
+    def resolved(self, sample: DataSize) -> "Stacking":
+        """Return the protocol with the numbers that suit a sample of the data."""
+        found = self
+        if self.penalty == "auto":
+            found = replace(found, penalty=Consensus().resolved(sample).penalty)
+        if self.dual_step == "auto":
+            found = replace(found, dual_step=Proximity().resolved(sample).dual_step)
+        return found
+
+    def begin(self, neighborhood: Neighborhood) -> StackingState:
+        """Return what a node knows before the first round: all copies count alike."""
+        count = len(self.members)
+        alike = np.full(count, 1.0 / count)
+        received = np.tile(np.log(alike), (len(neighborhood.neighbors), 1))
+        return StackingState(np.zeros((count, count)), np.zeros(count), np.zeros(count), np.zeros(3), alike, received)
+
+    def mixture_weights(self, state: StackingState) -> Array:
+        """Return how much each copy counts in the node's function, (K,): by its samples and its neighbours'."""
+        mixture_weights: Array = np.empty(len(state.mixture_weights))
+        sole(mixed, MIXTURE_WEIGHTS)(NO_NUMBERS, packed(state), mixture_weights)
+        return mixture_weights
+
+    def send(self, state: StackingState) -> Array:
+        """Return what the neighbours hear: the logarithms of the node's own shares, (K,)."""
+        logs: Array = np.empty(len(state.mixture_weights))
+        sole(send, SEND)(NO_NUMBERS, packed(state), logs)
+        return logs
+
+    def receive(self, state: StackingState, sent: Array) -> StackingState:
+        """Return what the node knows after it has heard its neighbours' :meth:`send`, (deg, K)."""
+        return state._replace(received=sent.copy())
+
+    def learn(self, state: StackingState, seen: Predictions) -> StackingState:
+        """Return what the node knows after the samples of a round; without any, the same."""
+        vector = packed(state)
+        sole(learn, LEARN)(
+            NO_NUMBERS,
+            vector,
+            np.ascontiguousarray(seen.values),
+            seen.losses,
+            np.ascontiguousarray(seen.mixture),
+            np.ascontiguousarray(seen.gradients),
+            seen.curvature,
+            int(seen.numbers),
+        )
+        following: StackingState = unpacked(state, vector)
+        return following
+
+    def duals(self, links: StackingState) -> None:
+        """Return no dual variables: those of a copy are its own."""
+
+    def record(self, links: StackingState, degree: int) -> LinkRecord:
+        """Return NaN for every edge: tolerances and dual variables are the copies' own."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+    @property
+    def compiled(self) -> CompiledStackedRule:
+        """The same arithmetic, in compiled rounds."""
+        return CompiledStackedRule(learn, receive, send, mixed, NO_NUMBERS)

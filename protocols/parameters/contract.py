@@ -1,0 +1,130 @@
+"""The contract of protocols whose nodes send vectors of a fixed size: weights of features that all nodes share.
+
+In a round a node draws its samples, may change what it knows, sends one vector to all its neighbours, hears theirs, and
+then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
+"""
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule
+
+Array = npt.NDArray[np.float64]
+
+
+class Samples(Protocol):
+    """The samples of a node's round, as a rule sees them."""
+
+    features: Array
+    """phi(x_k), (n, L); n is b, or less where the data ends."""
+    targets: Array
+    """y_k, (n, q)."""
+    batch_size: int
+    """b."""
+    eta: float
+    """The learner's step size."""
+
+    @property
+    def lambdas(self) -> Array:
+        """The learner's regularization of each feature, (L,): lambda, and 0 of an intercept."""
+        ...
+
+    def descend(self, weights: Array) -> Array:
+        """Return the weights (L, C) after a step of the learner on the samples: implicit where the rule's step is."""
+        ...
+
+    def gradient(self, weights: Array) -> Array:
+        """Return ``(weights - descend(weights)) / eta``, (L, C).
+
+        That is the gradient of the mean loss and the regularization; of an implicit step, where it leads to.
+        """
+        ...
+
+
+class Received(NamedTuple):
+    """What a node hears in a round.
+
+    Attributes
+    ----------
+    last_sent : Array
+        The vector that its neighbours know of it, (n,): the one that it sent last.
+    vectors : Array
+        Theirs, (deg, n).
+    counts : Array
+        How much each counts, (deg,): 1, less where links damp what is old, 0 where nothing has arrived.
+    """
+
+    last_sent: Array
+    vectors: Array
+    counts: Array
+
+
+@runtime_checkable
+class ParameterRule(Exchange, Protocol):
+    """A protocol of vectors, as one node runs it."""
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether the rule solves least squares, and no other loss than the squared one will do."""
+        ...
+
+    @property
+    def mixes(self) -> bool:
+        """Whether the weights are those of several kernels that it mixes, (E, L, C) here and wherever they are meant.
+
+        Samples then have the features of one kernel behind those of the other, (n, E L), and no steps of a learner.
+        """
+        ...
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Any:
+        """Return what a node knows before the first round, from its weights (L, C).
+
+        Raises
+        ------
+        ValueError
+            The rule cannot work in such a neighbourhood.
+        """
+        ...
+
+    def adapt(self, state: Any, samples: Samples) -> Any:
+        """Return what a node knows when it has seen its samples, before it sends."""
+        ...
+
+    def send(self, state: Any) -> Array:
+        """Return the vector that is sent to all neighbours, (n,), of the same length in all rounds."""
+        ...
+
+    def receive(self, state: Any, received: Received, samples: Samples) -> Any:
+        """Return what a node knows at the end of the round."""
+        ...
+
+    def weights(self, state: Any) -> Array:
+        """Return the weights of the node's function, (L, C)."""
+        ...
+
+
+class Vectors:
+    """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
+
+    form: ClassVar[AnyForm] = "parameters"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+    quadratic: ClassVar[bool] = False
+    mixes: ClassVar[bool] = False
+
+    def duals(self, state: Any) -> None:
+        """Return no dual variables: those of some of these protocols are the node's, and no edge's."""
+
+    def record(self, state: Any, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+
+
+AnyRule = Rule | ParameterRule | StackedRule
+"""A protocol of any family."""

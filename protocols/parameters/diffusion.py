@@ -1,0 +1,222 @@
+"""Diffusion: every node steps on its own samples, and averages with its neighbours."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights, to_second
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.mixing import Combination, average, average_in, combination, squares
+from kernelswarm.protocols.parameters.penalties import Stepping
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+Weights = Literal[Combination, "heard", "adaptive"]
+
+Order = Literal["adapt_then_combine", "combine_then_adapt"]
+
+TINY = 1e-300
+"""The smallest squared distance that counts: a neighbour that agrees to the last bit counts no more than all."""
+
+
+class Diffused(NamedTuple):
+    """What a node of a diffusion knows."""
+
+    weights: Array  # (L, C) of its function
+    other: Array  # (L, C) psi_i where steps come first; where averages do, that from which its last step began
+    combination: Array  # (deg,) a_ij
+    variances: Array  # (1 + deg,) adaptive combination only: how far its own and its neighbours' steps lead, squared
+
+
+@dataclass(frozen=True)
+class Diffusion(Stepping):
+    """Every node steps on its own samples and averages with its neighbours (Bouboulis et al., IEEE TSP 2018).
+
+    Adapt then combine: ``psi_i = theta_i - eta grad_i(theta_i)``, then ``theta_i = sum_j a_ij psi_j``, where a_ij and
+    the node's own a_ii add up to one. Combine then adapt: ``psi_i = sum_j a_ij theta_j``, then ``theta_i = psi_i - eta
+    grad_i(psi_i)``.
+
+    Parameters
+    ----------
+    combination : {"metropolis", "uniform", "relative_degree", "heard", "adaptive"}
+        a_ij from the degrees; ``heard``, ``1 / (1 + h_i)`` with the h_i neighbours that are heard in the round: where
+        the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah, 2006); or,
+        ``adaptive``, from how far each neighbour's step led from where the node's began: as
+        ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
+        where averages come first ``||theta_j - psi_i||^2``. It leaves out those that learn something else.
+    order : {"adapt_then_combine", "combine_then_adapt"}
+        Which of both comes first.
+    rate : float
+        nu of the adaptive combination, above 0, at most 1.
+    step : {"implicit", "explicit"}
+        Whether a quadratic loss is taken at the new function or, as published, at the old one.
+    as_published : bool
+        The paper's explicit step and Metropolis weights in one key.
+    """
+
+    combination: Weights = field(default="metropolis", metadata={"as_published": "metropolis"})
+    order: Order = "adapt_then_combine"
+    rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.rate <= 1.0:
+            raise RefusedKey("rate", f"= {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
+        if self.as_published:
+            object.__setattr__(self, "combination", "metropolis")
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
+        """Return the weights, and how much each neighbour counts."""
+        name = self.combination
+        if name == "heard":  # as long as all are
+            name = "uniform"
+        elif name == "adaptive":
+            name = "metropolis"
+        degree = len(neighborhood.neighbors)
+        return Diffused(weights, weights, combination(name, neighborhood), np.full(1 + degree, np.nan))
+
+    def adapt(self, state: Diffused, samples: Samples) -> Diffused:
+        """Step on the samples, if that comes first."""
+        if self.order == "combine_then_adapt":
+            return state
+        return state._replace(other=samples.descend(state.weights))
+
+    def send(self, state: Diffused) -> Array:
+        """Return psi_i, or theta_i where the combination comes first: where the last step led."""
+        return self._stepped(state)[0].reshape(-1)
+
+    def receive(self, state: Diffused, received: Received, samples: Samples) -> Diffused:
+        """Average, and step if that comes last."""
+        weights, variances = state.combination, state.variances
+        stepped, before = (each.reshape(-1) for each in self._stepped(state))
+        if self.combination == "adaptive":
+            weights, variances = weights.copy(), variances.copy()
+            vectors, counts = received.vectors, received.counts
+            _reweigh(self.rate, stepped.reshape(1, -1), before, vectors, counts, variances, weights)
+        elif self.combination == "heard":
+            weights = np.full(len(weights), 1.0 / (1.0 + total(received.counts)))
+        mean = average(stepped, received.vectors, weights, received.counts).reshape(state.weights.shape)
+        after = samples.descend(mean) if self.order == "combine_then_adapt" else mean
+        return Diffused(after, mean, weights, variances)
+
+    def _stepped(self, state: Diffused) -> tuple[Array, Array]:
+        """Return where the node's last step led, and where it began."""
+        return state[:2] if self.order == "combine_then_adapt" else state[1::-1]
+
+    def weights(self, state: Diffused) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        adaptive = self.combination == "adaptive"
+        numbers = np.array([self.rate, float(self.combination == "heard")])
+        if self.order == "combine_then_adapt":
+            return CompiledParameterRule(
+                CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", numbers
+            )
+        adapt = CompiledPhase(to_second, from_weights)
+        return CompiledParameterRule(CompiledPhase(_mix_anew if adaptive else _mix), "other", numbers, adapt)
+
+
+@cached_njit
+def _reweigh(
+    rate: float, own: ReadOnly, before: ReadOnly, vectors: ReadOnly, counts: ReadOnly, variances: Array, weights: Array
+) -> None:
+    """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,).
+
+    An edge that is not heard keeps its own; a mean begins with the first distance above 0.
+    """
+    found = np.concatenate((squares(own, before), squares(vectors, before)))
+    inverse = np.zeros(len(variances))
+    for j in range(len(variances)):
+        if j == 0 or counts[j - 1] != 0.0:
+            known = variances[j] > 0.0
+            variances[j] = (1.0 - rate) * variances[j] + rate * found[j] if known else found[j]
+        if not math.isnan(variances[j]):
+            inverse[j] = 1.0 / max(variances[j], TINY)
+    whole = total(inverse)
+    for j in range(len(weights)):
+        weights[j] = inverse[1 + j] / whole
+
+
+# The vector of a node's state: its weights (L C,), the other ones (L C,), a_ij (deg,) and its variances (1 + deg,).
+
+
+@cached_njit
+def _combine(
+    adaptive: bool, sent: int, numbers: Array, state: Array, vectors: Array, counts: Array, mean: Array
+) -> None:
+    """Average what was sent, which begins at a place in the state, by weights that are found first or stay."""
+    size, degree = len(mean), len(vectors)
+    own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
+    if adaptive:
+        before, variances = state[size - sent : 2 * size - sent], state[2 * size + degree : 2 * size + 2 * degree + 1]
+        _reweigh(numbers[0], own.reshape(1, size), before, vectors, counts, variances, combined)
+    elif numbers[1] == 1.0:
+        share = 1.0 / (1.0 + total(counts))
+        for j in range(degree):
+            combined[j] = share
+    average_in(own, vectors, combined, counts, mean)
+
+
+@cached_njit
+def _keep(place: int, state: Array, weights: Array) -> None:
+    """Copy weights into the state."""
+    for k in range(len(weights)):
+        state[place + k] = weights[k]
+
+
+@cached_njit
+def _mix(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Average where steps led, and keep that."""
+    _combine(False, len(weights), numbers, state, vectors, counts, weights)
+    _keep(0, state, weights)
+    _keep(len(weights), state, weights)
+
+
+@cached_njit
+def _mix_anew(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Find the weights of the average first."""
+    _combine(True, len(weights), numbers, state, vectors, counts, weights)
+    _keep(0, state, weights)
+    _keep(len(weights), state, weights)
+
+
+@cached_njit
+def _begin(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Average, and keep from where the step begins."""
+    _combine(False, 0, numbers, state, vectors, counts, weights)
+    _keep(len(weights), state, weights)
+
+
+@cached_njit
+def _begin_anew(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Find the weights of the average first."""
+    _combine(True, 0, numbers, state, vectors, counts, weights)
+    _keep(len(weights), state, weights)
+
+
+@cached_njit
+def _arrive(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Keep where the step led."""
+    _keep(0, state, weights)

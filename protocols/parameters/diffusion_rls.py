@@ -1,0 +1,146 @@
+"""Diffusion recursive least squares: neighbours average the sums from which least squares is solved."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
+from kernelswarm.protocols.parameters.mixing import average, combination
+from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Summed(NamedTuple):
+    """What a node knows of all samples of the network."""
+
+    weights: Array  # (L, C)
+    sums: Array  # (M,) averages over the network of those over samples
+    combination: Array  # (deg,) a_ij
+
+
+@dataclass(frozen=True)
+class DiffusionRls(Vectors):
+    """Neighbours average the sums of least squares, so that each node comes to solve it on all samples of the network.
+
+    With the sums ``P_i = Z_i' Z_i`` and ``s_i = Z_i' y_i`` of the round's samples, and Metropolis weights a_ij,
+
+        D_i <- sum_j a_ij (D_j + P_j)
+        e_i <- sum_j a_ij (e_j + s_j)
+        theta_i = inv(D_i + (ridge + n_i lambda / 2) I) e_i
+
+    where n_i counts samples as D_i does. That is the mean of the posterior of a Gaussian process with these features
+    and noise of the variance ``ridge``. The method is diffusion recursive least squares (Cattivelli, Lopes and Sayed,
+    IEEE TSP 2008), with its sums in place of their inverse. A message has L (L + 1) / 2 + L C + 1 numbers.
+
+    Parameters
+    ----------
+    ridge : float
+        The variance of the targets' noise in units of the prior's, above 0: how many samples the prior f = 0 is worth.
+    forgetting : float
+        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+    """
+
+    ridge: float = 0.1
+    forgetting: float = 1.0
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.ridge < float("inf"):
+            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
+        if not 0.0 < self.forgetting <= 1.0:
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
+        """Return the weights, and no samples."""
+        return Summed(weights, empty(*weights.shape), combination("metropolis", neighborhood))
+
+    def adapt(self, state: Summed, samples: Samples) -> Summed:
+        """Take the samples into the sums."""
+        sums = state.sums.copy()
+        add(sums, samples.features, samples.targets, self.forgetting)
+        return state._replace(sums=sums)
+
+    def send(self, state: Summed) -> Array:
+        """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
+        return state.sums
+
+    def receive(self, state: Summed, received: Received, samples: Samples) -> Summed:
+        """Average the sums, and solve."""
+        sums = average(state.sums, received.vectors, state.combination, received.counts)
+        weights = np.empty(state.weights.shape)
+        conclude(sums, self.ridge, samples.lambdas, weights.reshape(-1))
+        return state._replace(weights=weights, sums=sums)
+
+    def weights(self, state: Summed) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledParameterRule(receive, "sums", np.array([self.ridge, self.forgetting]), adapt)
+
+
+@cached_njit
+def _see(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), and a_ij (deg,)."""
+    outputs, count = targets.shape[1], len(lambdas)
+    begin = count * outputs
+    add(state[begin : begin + count * (count + 1) // 2 + count * outputs + 1], features, targets, numbers[1])
+
+
+@cached_njit
+def _receive(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Average the sums, and solve."""
+    size, degree = len(lambdas) * targets.shape[1], len(vectors)
+    sums = state[size : len(state) - degree]
+    mean = average(sums, vectors, state[len(state) - degree :], counts)
+    for k in range(len(sums)):
+        sums[k] = mean[k]
+    conclude(sums, numbers[0], lambdas, state[:size])
+
+
+@cached_njit
+def conclude(sums: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array) -> None:
+    """Solve for the weights (L C,) from the sums, with a ridge and half of the learner's lambda for each sample."""
+    features = len(lambdas)
+    products, samples = features * (features + 1) // 2, max(sums[-1], 0.0)
+    whole = np.empty(features)
+    for k in range(features):
+        whole[k] = ridge + 0.5 * samples * lambdas[k]
+    for k in range(len(weights)):
+        weights[k] = sums[products + k]
+    solve(sums, 1.0, whole, weights)

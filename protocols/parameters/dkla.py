@@ -1,0 +1,153 @@
+"""DKLA: least squares on random features by the alternating direction method of multipliers, and COKE."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.mixing import differences
+from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Split(NamedTuple):
+    """What a node of DKLA knows."""
+
+    weights: Array  # (L, C)
+    dual: Array  # (L, C) gamma_i
+    sums: Array  # (M,) of all its samples
+    penalty: float  # rho
+
+
+@dataclass(frozen=True)
+class Dkla(Penalized):
+    """Each node solves least squares on all its samples, held to its neighbours by ADMM (Xu et al., JMLR 2021, alg. 1).
+
+    With the means over the node's n samples so far, Z its features and y its targets, and the learner's lambda,
+
+        theta_i <- inv(2/n Z'Z + lambda I + 2 rho deg_i I) (2/n Z'y + rho sum_j (theta_i + theta_j) - gamma_i)
+        gamma_i <- gamma_i + rho sum_j (theta_i - theta_j)
+
+    The paper has all samples from the start, as here once the data is used up: ``stream.epochs`` adds iterations. COKE
+    is this protocol where ``[links]`` has ``trigger = { threshold = v, decay = mu }`` and
+    ``on_missing = "repeat"``: both ends then take the weights that were sent last.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        rho, not negative; "auto" is 0.1.
+    forgetting : float
+        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+    """
+
+    forgetting: float = 1.0
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.forgetting <= 1.0:
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
+        """Return the weights, no dual and no samples."""
+        return Split(weights, np.zeros_like(weights), empty(*weights.shape), self.strength)
+
+    def adapt(self, state: Split, samples: Samples) -> Split:
+        """Take the samples into the sums."""
+        sums = state.sums.copy()
+        add(sums, samples.features, samples.targets, self.forgetting)
+        return state._replace(sums=sums)
+
+    def send(self, state: Split) -> Array:
+        """Return theta_i."""
+        return state.weights.reshape(-1)
+
+    def receive(self, state: Split, received: Received, samples: Samples) -> Split:
+        """Take the dual's step of the round before, whose weights these are, and then solve for the new ones."""
+        dual, weights = state.dual.copy(), np.empty(state.weights.shape)
+        multiply(*received, state.sums, state.penalty, samples.lambdas, dual.reshape(-1), weights.reshape(-1))
+        return state._replace(weights=weights, dual=dual)
+
+    def weights(self, state: Split) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledParameterRule(receive, "weights", np.array([self.forgetting]), adapt)
+
+
+@cached_njit
+def _see(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples into the sums; the state is the weights (L C,), the dual (L C,), the sums and rho."""
+    add(state[2 * len(lambdas) * targets.shape[1] : -1], features, targets, numbers[0])
+
+
+@cached_njit
+def _receive(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take both steps."""
+    size = len(lambdas) * targets.shape[1]
+    dual, sums = state[size : 2 * size], state[2 * size : -1]
+    multiply(last_sent, vectors, counts, sums, state[-1], lambdas, dual, state[:size])
+
+
+@cached_njit
+def multiply(
+    last_sent: ReadOnly,
+    vectors: ReadOnly,
+    counts: ReadOnly,
+    sums: ReadOnly,
+    rho: float,
+    lambdas: ReadOnly,
+    dual: Array,
+    weights: Array,
+) -> None:
+    """Take the dual's step, (L C,), and solve for the weights (L C,); the first three are those that were heard."""
+    features = len(lambdas)
+    apart, near = differences(last_sent, vectors, counts), 2.0 * rho * total(counts)
+    share, products = 2.0 / max(sums[-1], 1.0), features * (features + 1) // 2
+    for k in range(len(weights)):
+        pull = rho * apart[k]
+        dual[k] += pull
+        # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
+        weights[k] = share * sums[products + k] + (near * last_sent[k] - pull) - dual[k]
+    ridge = np.empty(features)
+    for k in range(features):
+        ridge[k] = near + lambdas[k]
+    solve(sums, share, ridge, weights)

@@ -1,0 +1,287 @@
+"""DOMKL: random features of several kernels, each held together by ADMM, mixed by what the neighbourhood has lost."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
+from kernelswarm.protocols.parameters.mixing import differences
+from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.solving.least_squares import solve
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Mixed(NamedTuple):
+    """What a node of DOMKL knows."""
+
+    weights: Array  # (E, L, C) q_e theta_e
+    sums: Array  # (E L C + E,) theta_e of all members, and behind them their log weights
+    dual: Array  # (E, L, C) gamma_e, the sums of its edges' dual variables
+    losses: Array  # (E,) of the members, each before it took the sample in
+    samples: float  # of which the losses are
+    penalty: float  # rho
+
+
+@dataclass(frozen=True)
+class Domkl(Penalized):
+    """Several kernels' random features, each held to the neighbours' by online ADMM, mixed by Hedge over neighbours.
+
+    DOMKL (Hong and Chae, IEEE TNNLS 2021). With the features Z_e (b, L) of the samples in kernel e and the learner's
+    eta and lambda, every member minimises its loss on the round's samples, near where it was and near its neighbours:
+
+        theta_e <- inv(2/b Z_e'Z_e + (1 / eta + 2 rho deg_i) I)
+                       (2/b Z_e'y + (1 / eta - lambda) theta_e + rho sum_j (theta_e + theta_ej) - gamma_e)
+        gamma_e <- gamma_e + rho sum_j (theta_e - theta_ej)
+        q_e     ~  exp(sum of log w_e over the node and its neighbours)      log w_e = -rate L_e
+
+    where L_e sums what the member lost on each sample before it was learned. The function is ``sum_e q_e theta_e'
+    z_e(x)``, that of the learner `raker`, whose members step so where the penalty is 0. rho is half the paper's, and
+    1 / eta its eta_l. A message has E (L C + 1) numbers.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        rho, not negative; "auto" is 0.1.
+    rate : float or "auto"
+        The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the
+        mean loss of the node's best member.
+    forgetting : float
+        What each sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike. The
+        paper's is 1.
+    """
+
+    rate: float | Literal["auto"] = "auto"
+    forgetting: float = 0.999
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+    mixes: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rate != "auto" and not 0.0 < self.rate < float("inf"):
+            raise RefusedKey("rate", f'= {self.rate!r} must be positive, or "auto"')
+        if not 0.0 < self.forgetting <= 1.0:
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
+        """Return members that count alike, no dual, and nothing lost."""
+        count = len(weights)
+        nothing = np.zeros(count)
+        sums = np.concatenate([count * weights.reshape(-1), nothing])
+        return Mixed(weights, sums, np.zeros_like(weights), nothing, 0.0, self.strength)
+
+    def adapt(self, state: Mixed, samples: Samples) -> Mixed:
+        """Count what the members lose on the samples."""
+        sums, losses = state.sums.copy(), state.losses.copy()
+        seen = lose(sums, losses, state.samples, samples.features, samples.targets, self.forgetting, self._speed)
+        return state._replace(sums=sums, losses=losses, samples=seen)
+
+    def send(self, state: Mixed) -> Array:
+        """Return theta_e of all members, and behind them their log weights, (E L C + E,)."""
+        return state.sums
+
+    def receive(self, state: Mixed, received: Received, samples: Samples) -> Mixed:
+        """Take the dual's step of the round before, whose weights these are; then solve, and weigh the members."""
+        sums, dual, weights = state.sums.copy(), state.dual.copy(), np.empty(state.weights.shape)
+        multiply(
+            *received,
+            sums,
+            dual.reshape(-1),
+            state.penalty,
+            samples.eta,
+            samples.lambdas,
+            samples.features,
+            samples.targets,
+            samples.batch_size,
+        )
+        mix(sums, received.vectors, received.counts, weights.reshape(-1))
+        return state._replace(weights=weights, sums=sums, dual=dual)
+
+    def weights(self, state: Mixed) -> Array:
+        """Return q_e theta_e, (E, L, C)."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        return CompiledParameterRule(receive, "sums", np.array([self.forgetting, self._speed]), adapt)
+
+    @property
+    def _speed(self) -> float:
+        return LIKELIHOOD if self.rate == "auto" else float(self.rate)
+
+
+@cached_njit
+def _see(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Count what the members lose; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
+    size = len(lambdas) * targets.shape[1]
+    members = (len(state) - 3 * size - 2) // 2
+    sums, losses = state[size : 2 * size + members], state[3 * size + members : -2]
+    state[-2] = lose(sums, losses, state[-2], features, targets, numbers[0], numbers[1])
+
+
+@cached_njit
+def _receive(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take both steps, and weigh the members."""
+    size = len(lambdas) * targets.shape[1]
+    members = (len(state) - 3 * size - 2) // 2
+    sums, dual = state[size : 2 * size + members], state[2 * size + members : 3 * size + members]
+    multiply(last_sent, vectors, counts, sums, dual, state[-1], eta, lambdas, features, targets, len(features))
+    mix(sums, vectors, counts, state[:size])
+
+
+@cached_njit
+def lose(
+    sums: Array,
+    losses: Array,
+    samples: float,
+    features: ReadOnly,
+    targets: ReadOnly,
+    forgetting: float,
+    rate: float,
+) -> float:
+    """Add what the members lose on samples to what is left of their losses (E,), and tell their log weights.
+
+    Parameters
+    ----------
+    sums : Array
+        The members (E, L, C), and behind them what is filled in, (E,).
+    losses : Array
+        (E,), changed.
+    samples : float
+        Of which the losses are.
+    features, targets : Array
+        (n, E L) and (n, C).
+    forgetting, rate : float
+        Of the protocol.
+
+    Returns
+    -------
+    float
+        The samples of which the losses are now.
+    """
+    seen, outputs = targets.shape
+    if seen == 0:
+        return samples
+    count, left = len(losses), forgetting**seen
+    width = features.shape[1] // count
+    for e in range(count):
+        lost = 0.0
+        for n in range(seen):
+            for c in range(outputs):
+                error = targets[n, c]
+                for k in range(e * width, (e + 1) * width):
+                    error -= features[n, k] * sums[k * outputs + c]
+                lost += error * error
+        losses[e] = left * losses[e] + lost
+    samples = left * samples + seen
+    known = log_weights(losses, samples, rate)
+    for e in range(count):
+        sums[len(sums) - count + e] = known[e]
+    return samples
+
+
+@cached_njit
+def multiply(
+    last_sent: ReadOnly,
+    vectors: ReadOnly,
+    counts: ReadOnly,
+    sums: Array,
+    dual: Array,
+    rho: float,
+    eta: float,
+    lambdas: ReadOnly,
+    features: ReadOnly,
+    targets: ReadOnly,
+    batch_size: int,
+) -> None:
+    """Take the dual's step, (E L C,), and solve for the members (E, L, C), with which ``sums`` begins.
+
+    With few samples that is a small system for each: ``theta = v + Z' inv(b/2 ridge I + Z Z') (y - Z v)``, where v is
+    the right-hand side without the samples, over the ridge.
+    """
+    size, (seen, outputs) = len(dual), targets.shape
+    apart, near = differences(last_sent, vectors, counts), 2.0 * rho * total(counts)
+    ridge = 1.0 / eta + near
+    for i in range(len(lambdas)):
+        inertia = 1.0 / eta - lambdas[i]
+        for k in range(i * outputs, (i + 1) * outputs):
+            pull = rho * apart[k]
+            dual[k] += pull
+            # rho sum_j (said + theta_j) = 2 rho deg said - rho sum_j (said - theta_j)
+            sums[k] = (inertia * sums[k] + near * last_sent[k] - pull - dual[k]) / ridge
+    if seen == 0:
+        return
+    count = len(sums) - size
+    width = features.shape[1] // count
+    gram, errors = np.empty(seen * (seen + 1) // 2), np.empty(seen * outputs)
+    small = np.full(seen, 0.5 * batch_size * ridge)
+    for e in range(count):
+        first, last, place = e * width, (e + 1) * width, 0
+        for n in range(seen):
+            for m in range(n, seen):
+                product = 0.0
+                for k in range(first, last):
+                    product += features[n, k] * features[m, k]
+                gram[place] = product
+                place += 1
+            for c in range(outputs):
+                error = targets[n, c]
+                for k in range(first, last):
+                    error -= features[n, k] * sums[k * outputs + c]
+                errors[n * outputs + c] = error
+        solve(gram, 1.0, small, errors)
+        for n in range(seen):
+            for k in range(first, last):
+                for c in range(outputs):
+                    sums[k * outputs + c] += features[n, k] * errors[n * outputs + c]
+
+
+@cached_njit
+def mix(sums: ReadOnly, vectors: ReadOnly, counts: ReadOnly, weights: Array) -> None:
+    """Fill in the members' weights times how much each counts, q_e theta_e (E L C,), by the neighbourhood's log
+    weights."""
+    size = len(weights)
+    count = len(sums) - size
+    known = sums[size:].copy()
+    for j in range(len(vectors)):
+        for e in range(count):
+            known[e] += counts[j] * vectors[j, size + e]
+    shares = shares_of(known)
+    for e in range(count):
+        for k in range(e * (size // count), (e + 1) * (size // count)):
+            weights[k] = shares[e] * sums[k]

@@ -1,0 +1,181 @@
+"""DRFGP: a Gaussian process on random features, of which neighbours average what each round's samples tell."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
+from kernelswarm.protocols.parameters.diffusion_rls import conclude
+from kernelswarm.protocols.parameters.mixing import average, combination
+from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Informed(NamedTuple):
+    """What a node of DRFGP knows."""
+
+    weights: Array  # (L, C)
+    moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
+    settled: Array  # (M,) those of all rounds before
+    combination: Array  # (deg,) a_ij
+
+
+@dataclass(frozen=True)
+class Drfgp(Vectors):
+    """A Gaussian process on random features: each round's information is averaged some times, and then added up.
+
+    DRFGP in the information form (Llorente, Waxman and Djuric, Decentralized online ensembles of Gaussian processes,
+    2025). With the features Z_i of the round's samples, noise of the variance s^2, V nodes, Metropolis weights a_ij and
+    K ``exchanges``,
+
+        P_i = Z_i' Z_i      s_i = Z_i' y_i      each averaged K times:  P_i <- sum_j a_ij P_j
+        D_i <- D_i + V P_i / s^2      e_i <- e_i + V s_i / s^2      theta_i = inv(D_i) e_i
+
+    from the prior D_i = I, to which the learner's lambda is added as in `diffusion_rls`: there D_i itself is averaged,
+    so that samples go on spreading, and ``ridge`` is s^2 / V in both. The exchanges of a round are spread over K
+    rounds: a message holds the sums of the last K of them, each averaged once more, and sums that are not yet through
+    count as they are. It has K (L (L + 1) / 2 + L C + 1) numbers.
+
+    Parameters
+    ----------
+    exchanges : int
+        K, at least 1: a node learns from those that are at most so many edges away.
+    ridge : float
+        The variance of the targets' noise in units of the prior's, over the number of nodes; above 0.
+    forgetting : float
+        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+    """
+
+    exchanges: int = 1
+    ridge: float = 0.1
+    forgetting: float = 1.0
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.exchanges < 1:
+            raise RefusedKey("exchanges", f"= {self.exchanges!r} must be at least 1: more reach nodes farther away")
+        if not 0.0 < self.ridge < float("inf"):
+            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
+        if not 0.0 < self.forgetting <= 1.0:
+            raise RefusedKey(
+                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Informed:
+        """Return the weights, and no samples."""
+        nothing = empty(*weights.shape)
+        moving = np.zeros((self.exchanges, len(nothing)))
+        return Informed(weights, moving, nothing, combination("metropolis", neighborhood))
+
+    def adapt(self, state: Informed, samples: Samples) -> Informed:
+        """Take the sums of the samples along with those that are on their way."""
+        moving = state.moving.copy()
+        moving[0] = 0.0
+        add(moving[0], samples.features, samples.targets, 1.0)
+        return state._replace(moving=moving)
+
+    def send(self, state: Informed) -> Array:
+        """Return the sums of the last K rounds, (K M,)."""
+        return state.moving.reshape(-1)
+
+    def receive(self, state: Informed, received: Received, samples: Samples) -> Informed:
+        """Average each round's sums once more, settle those that are through, and solve."""
+        moving, settled, weights = state.moving.copy(), state.settled.copy(), np.empty(state.weights.shape)
+        move(moving.reshape(-1), received.vectors, state.combination, received.counts, self.forgetting, settled)
+        gather(moving.reshape(-1), self.forgetting, settled, self.ridge, samples.lambdas, weights.reshape(-1))
+        return state._replace(weights=weights, moving=moving, settled=settled)
+
+    def weights(self, state: Informed) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        numbers = np.array([self.exchanges, self.ridge, self.forgetting], dtype=np.float64)
+        return CompiledParameterRule(receive, "moving", numbers, adapt)
+
+
+@cached_njit
+def _see(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Take the samples along; the state is the weights (L C,), the moving sums (K M,), the settled ones, and a_ij."""
+    count, outputs = len(lambdas), targets.shape[1]
+    begin = count * outputs
+    newest = state[begin : begin + count * (count + 1) // 2 + count * outputs + 1]
+    for k in range(len(newest)):
+        newest[k] = 0.0
+    add(newest, features, targets, 1.0)
+
+
+@cached_njit
+def _receive(
+    numbers: Array,
+    state: Array,
+    last_sent: Array,
+    vectors: Array,
+    counts: Array,
+    eta: float,
+    lambdas: Array,
+    features: Array,
+    targets: Array,
+) -> None:
+    """Average the sums, settle those that are through, and solve."""
+    size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]
+    moving, settled = state[size : size + width], state[size + width : len(state) - degree]
+    move(moving, vectors, state[len(state) - degree :], counts, numbers[2], settled)
+    gather(moving, numbers[2], settled, numbers[1], lambdas, state[:size])
+
+
+@cached_njit
+def move(
+    moving: Array, vectors: ReadOnly, combination: Array, counts: ReadOnly, forgetting: float, settled: Array
+) -> None:
+    """Average the sums of the last K rounds (K M,) once more, and add the oldest to those that are settled (M,).
+
+    The newest are 0 then: no samples of the round to come are known.
+    """
+    size = len(settled)
+    mean = average(moving, vectors, combination, counts)
+    oldest = len(mean) - size
+    left = forgetting if mean[size - 1] > 0.0 else 1.0  # where the data has ended nothing is forgotten
+    share = forgetting ** (oldest // size)
+    for k in range(size):
+        settled[k] = left * settled[k] + share * mean[oldest + k]
+        moving[k] = 0.0
+    for k in range(oldest):
+        moving[size + k] = mean[k]
+
+
+@cached_njit
+def gather(
+    moving: ReadOnly, forgetting: float, settled: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array
+) -> None:
+    """Solve for the weights (L C,) from the sums that are settled and those that are on their way."""
+    size, share = len(settled), 1.0
+    sums = settled.copy()
+    for begin in range(size, len(moving), size):
+        for k in range(size):
+            sums[k] += share * moving[begin + k]
+        share *= forgetting
+    conclude(sums, ridge, lambdas, weights)

@@ -1,0 +1,223 @@
+"""Gradient tracking: neighbours average their weights and track the mean step of the whole network."""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.mixing import average, average_in, combination
+from kernelswarm.protocols.parameters.penalties import Stepping
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Tracked(NamedTuple):
+    """What a node knows that sends its tracker."""
+
+    weights: Array  # (L, C)
+    tracker: Array  # (L, C) its estimate of the mean gradient of all nodes
+    gradient: Array  # (L, C) its own gradient, of its last samples
+    following: Array  # (2, L, C) what it sends: the weights after its step, and the tracker
+    combination: Array  # (deg,) a_ij
+
+
+class Totalled(NamedTuple):
+    """What a node knows that sends the sum of its steps."""
+
+    weights: Array  # (L, C)
+    inflow: Array  # (L, C) what its neighbours' sums have brought beyond its own: sum_j a_ij (s_j - s_i)
+    following: Array  # (2, L, C) what it sends: the weights after its step, and the sum s_i of its steps
+    received: Array  # (deg, L, C) the newest sums s_j that it has heard
+    combination: Array  # (deg,) a_ij
+
+
+@dataclass(frozen=True)
+class GradientTracking(Stepping):
+    """Neighbours average weights and gradient trackers (Di Lorenzo and Scutari, IEEE TSIPN 2016; Pu and Nedic, 2021).
+
+    With Metropolis weights a_ij, ``theta_i <- sum_j a_ij (theta_j - eta d_j)`` and ``d_i <- sum_j a_ij d_j + grad_i -
+    grad_i'``, where grad_i is the gradient at the new weights on the new samples, and grad_i' that of the round before.
+    The mean of all d_i is that of all grad_i, so that nodes with data of their own are not pulled back to their own.
+
+    A tracker that is lost on its way would be missing from that mean for good. Nodes therefore send the sum s_i of all
+    their steps ``p_i = eta d_i`` in its place, and a node takes the newest that it has heard of each neighbour:
+
+        p_i = eta grad_i + sum_j a_ij (s_j - s_i),    s_i <- s_i + p_i.
+
+    On ideal links, with one constant step size, these are the same weights. What is lost, late or rounded is made up
+    for by the next sum that arrives: the p_i, and what is on its way, a_ij (s_i - the s_i that j has heard), always add
+    up to all ``eta grad_i`` (running sums as of Hadjicostis, Vaidya and Dominguez-Garcia, IEEE TAC 2016, and of
+    ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
+
+    Parameters
+    ----------
+    step : {"implicit", "explicit"}
+        Whether the gradients of a quadratic loss are those that implicit steps lead to, or, as published, those at the
+        weights.
+    sends : {"sums", "trackers"}
+        The sums s_i, or, as published, the trackers d_i, which diverge where messages are lost, late or rounded.
+    as_published : bool
+        The papers' explicit step and trackers in one key.
+    """
+
+    sends: Literal["sums", "trackers"] = field(default="sums", metadata={"as_published": "trackers"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.as_published:
+            object.__setattr__(self, "sends", "trackers")
+
+    @property
+    def requires(self) -> str | None:
+        """What to set where messages are lost, late or rounded."""
+        if self.sends == "sums":
+            return None
+        return 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Tracked | Totalled:
+        """Return the weights, and a tracker or sums of nothing."""
+        nothing, combined = np.zeros_like(weights), combination("metropolis", neighborhood)
+        following = np.stack([weights, nothing])
+        if self.sends == "trackers":
+            return Tracked(weights, nothing, nothing, following, combined)
+        return Totalled(weights, nothing, following, np.zeros((len(combined), *weights.shape)), combined)
+
+    def adapt(self, state: Tracked | Totalled, samples: Samples) -> Tracked | Totalled:
+        """Take the gradient on the samples into the tracker, and step along it."""
+        if isinstance(state, Totalled):
+            step = (state.weights - samples.descend(state.weights)) + state.inflow
+            return state._replace(following=np.stack([state.weights - step, state.following[1] + step]))
+        gradient = samples.gradient(state.weights)
+        tracker = state.tracker + (gradient - state.gradient)
+        following = np.stack([state.weights - samples.eta * tracker, tracker])
+        return state._replace(tracker=tracker, gradient=gradient, following=following)
+
+    def send(self, state: Tracked | Totalled) -> Array:
+        """Return the weights after the step, and behind them the tracker or the sum, (2 L C,)."""
+        return state.following.reshape(-1)
+
+    def receive(self, state: Tracked | Totalled, received: Received, samples: Samples) -> Tracked | Totalled:
+        """Average the weights, and the trackers, or take in what the sums bring."""
+        own, shape = state.following.reshape(-1), state.weights.shape
+        if isinstance(state, Totalled):
+            weights, inflow, sums = (
+                np.empty(state.weights.size),
+                np.empty(state.weights.size),
+                state.received.reshape(-1),
+            )
+            sums = sums.copy()
+            take_in(own, received.vectors, state.combination, received.counts, sums, weights, inflow)
+            return state._replace(
+                weights=weights.reshape(shape),
+                inflow=inflow.reshape(shape),
+                received=sums.reshape(state.received.shape),
+            )
+        weights, tracker = average(own, received.vectors, state.combination, received.counts).reshape(2, *shape)
+        return state._replace(weights=weights.copy(), tracker=tracker.copy())
+
+    def weights(self, state: Tracked | Totalled) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        if self.sends == "trackers":
+            return CompiledParameterRule(
+                CompiledPhase(_mix), "following", np.zeros(0), CompiledPhase(_track, from_weights)
+            )
+        return CompiledParameterRule(
+            CompiledPhase(_receive), "following", np.zeros(0), CompiledPhase(_add, from_weights)
+        )
+
+
+@cached_njit
+def take_in(
+    own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly, sums: Array, mean: Array, inflow: Array
+) -> None:
+    """Average weights with those that have arrived, and keep the sums behind them.
+
+    Parameters
+    ----------
+    own : Array
+        The node's weights after its step, and its sum, (2 n,).
+    vectors : Array
+        Its neighbours', (deg, 2 n).
+    weights, counts : Array
+        a_ij, and how much each counts in the average; 0 where nothing has arrived, (deg,).
+    sums : Array
+        The newest sums that it has heard, (deg n,), brought up to date.
+    mean, inflow : Array
+        Filled with the new weights, and with ``sum_j a_ij (s_j - s_i)``, (n,).
+    """
+    size = len(mean)
+    for k in range(size):
+        mean[k] = own[k]
+        inflow[k] = 0.0
+    for j in range(len(vectors)):
+        weight = weights[j] * counts[j]
+        for k in range(size):
+            if counts[j] != 0.0:
+                mean[k] += weight * (vectors[j, k] - own[k])
+                sums[j * size + k] = vectors[j, size + k]
+            inflow[k] += weights[j] * (sums[j * size + k] - own[size + k])
+
+
+# The vector of a node's state that sends sums: weights, inflow, and what it sends, 4 L C numbers; deg L C that it has
+# heard; then a_ij.
+
+
+@cached_njit
+def _add(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Step along the gradient and what the neighbours' sums bring, and add the step to the sum."""
+    size = len(weights)
+    for k in range(size):
+        step = (state[k] - weights[k]) + state[size + k]
+        state[2 * size + k] = state[k] - step
+        state[3 * size + k] += step
+
+
+@cached_njit
+def _receive(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Average the weights, and take in what the sums bring."""
+    size, degree = len(weights), len(vectors)
+    own, sums = state[2 * size : 4 * size], state[4 * size : (4 + degree) * size]
+    combined = state[(4 + degree) * size : (4 + degree) * size + degree]
+    take_in(own, vectors, combined, counts, sums, state[:size], state[size : 2 * size])
+
+
+# Of one that sends trackers: weights, tracker, gradient, and what it sends, 5 L C numbers; then a_ij.
+
+
+@cached_njit
+def _track(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Take the gradient into the tracker, and step along it."""
+    size = len(weights)
+    for k in range(size):
+        gradient = (state[k] - weights[k]) / eta
+        state[size + k] += gradient - state[2 * size + k]
+        state[2 * size + k] = gradient
+        state[3 * size + k] = state[k] - eta * state[size + k]
+        state[4 * size + k] = state[size + k]
+
+
+@cached_njit
+def _mix(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Average both."""
+    size = len(weights)
+    own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(vectors)]
+    average_in(own, vectors, combined, counts, state[: 2 * size])

@@ -1,0 +1,171 @@
+"""MOCHA: every node has weights of its own, held to its neighbours' by relations that are learned from the weights."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights, to_second
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.solving.lapack import decompose
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Related(NamedTuple):
+    """What a node of multitask learning with learned relations knows."""
+
+    weights: Array  # (L, C)
+    adapted: Array  # (L, C) what it sends
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Mocha(Penalized):
+    """Nodes learn what suits each, and from all weights how their tasks are related (Smith et al., NIPS 2017: MOCHA).
+
+    Of the weights ``psi_i, psi_j, ...`` of a node and its neighbours after a step of each, the columns of D are what
+    they differ in from their mean m. Their relations Omega are those that MOCHA learns (Zhang and Yeung, UAI 2010), and
+    the node takes the proximal step of the penalty ``c/2 tr(D inv(Omega) D')``, which no penalty makes diverge:
+
+        Omega = sqrt(D'D) / tr sqrt(D'D)        theta_i = m + [D Omega inv(Omega + eta c I)]_i
+
+    Directions in which the neighbourhood's weights differ together stay, those in which they differ by little go. The
+    paper's server relates all nodes; here every node relates its neighbourhood. The paper's penalty is of the weights
+    themselves, and makes all functions smaller: that of their differences from the mean leaves what all have in common.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature, 0.1 for the squared
+        loss.
+    """
+
+    step: ClassVar[Step] = "implicit"
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Related:
+        """Return the weights as they begin."""
+        return Related(weights, weights, self.strength)
+
+    def adapt(self, state: Related, samples: Samples) -> Related:
+        """Step on the samples."""
+        return state._replace(adapted=samples.descend(state.weights))
+
+    def send(self, state: Related) -> Array:
+        """Return psi_i."""
+        return state.adapted.reshape(-1)
+
+    def receive(self, state: Related, received: Received, samples: Samples) -> Related:
+        """Find the relations, and take the penalty's step."""
+        weights = np.empty(state.weights.shape)
+        relate(
+            state.adapted.reshape(-1),
+            received.vectors,
+            received.counts,
+            float(samples.eta * state.penalty),
+            weights.reshape(-1),
+        )
+        return state._replace(weights=weights)
+
+    def weights(self, state: Related) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        return CompiledParameterRule(
+            CompiledPhase(_hold), "adapted", np.zeros(0), CompiledPhase(to_second, from_weights)
+        )
+
+
+@cached_njit
+def _hold(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Take the penalty's step; the state is the weights, what is sent (L C,), and the penalty."""
+    size = len(weights)
+    relate(state[size : 2 * size], vectors, counts, eta * state[2 * size], state[:size])
+
+
+@cached_njit
+def relate(own: ReadOnly, vectors: ReadOnly, counts: ReadOnly, pull: float, weights: Array) -> None:
+    """Fill in ``m + [D Omega inv(Omega + pull I)]_0``, (n,), of a node's weights and its neighbours'.
+
+    Parameters
+    ----------
+    own, vectors : Array
+        psi of the node, (n,), and of the neighbours, (deg, n).
+    counts : Array
+        How much each neighbour counts, (deg,): that share of its difference from the node; 0 leaves it out.
+    pull : float
+        eta c.
+    weights : Array
+        (n,), filled in.
+    """
+    size, members = len(own), 1
+    apart = np.empty((1 + len(vectors), size))  # D', in the end
+    for k in range(size):
+        apart[0, k] = weights[k] = own[k]
+    for j in range(len(vectors)):
+        if counts[j] > 0.0:
+            for k in range(size):
+                apart[members, k] = own[k] + counts[j] * (vectors[j, k] - own[k])
+                weights[k] += apart[members, k]
+            members += 1
+    gram = np.empty((members, members))
+    for k in range(size):
+        weights[k] /= members
+    for i in range(members):
+        for k in range(size):
+            apart[i, k] -= weights[k]
+        for j in range(i + 1):
+            gram[i, j] = gram[j, i] = _product(apart, i, j)
+    kept = np.empty(members)
+    keep(gram, pull, kept)
+    for i in range(members):
+        for k in range(size):
+            weights[k] += kept[i] * apart[i, k]
+
+
+@cached_njit
+def keep(gram: Array, pull: float, kept: Array) -> None:
+    """Fill in the first column of ``Omega inv(Omega + pull I)``, (m,), from the Gram matrix D'D; 1, 0, ... for D = 0.
+
+    The Gram matrix, (m, m), is written to.
+    """
+    size = len(gram)
+    squares, whole = np.empty(size), 0.0
+    decompose(gram, squares)
+    for i in range(size):
+        squares[i] = math.sqrt(max(squares[i], 0.0))
+        whole += squares[i]
+        kept[i] = 0.0
+    if whole == 0.0 or pull == 0.0:
+        kept[0] = 1.0
+        return
+    for k in range(size):
+        share = squares[k] / (squares[k] + pull * whole) * gram[k, 0]
+        for i in range(size):
+            kept[i] += share * gram[k, i]
+
+
+@cached_njit
+def _product(rows: Array, i: int, j: int) -> float:
+    """Compute the inner product of two rows, in four sums that do not wait for each other."""
+    whole = rows.shape[1] - rows.shape[1] % 4
+    first = second = third = fourth = 0.0
+    for k in range(0, whole, 4):
+        first += rows[i, k] * rows[j, k]
+        second += rows[i, k + 1] * rows[j, k + 1]
+        third += rows[i, k + 2] * rows[j, k + 2]
+        fourth += rows[i, k + 3] * rows[j, k + 3]
+    for k in range(whole, rows.shape[1]):
+        first += rows[i, k] * rows[j, k]
+    return (first + second) + (third + fourth)

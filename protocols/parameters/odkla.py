@@ -1,0 +1,92 @@
+"""ODKLA: the alternating direction method of multipliers on random features, linearised and online."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights
+from kernelswarm.protocols.parameters.contract import Received, Samples
+from kernelswarm.protocols.parameters.mixing import differences
+from kernelswarm.protocols.parameters.penalties import PenalizedStepping
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+
+class Linearized(NamedTuple):
+    """What a node of the linearised method knows."""
+
+    weights: Array  # (L, C)
+    dual: Array  # (L, C) the sum of its edges' dual variables
+    penalty: float  # rho
+
+
+@dataclass(frozen=True)
+class Odkla(PenalizedStepping):
+    """Linearised ADMM, one gradient a round (ODKLA: Xu, Wang, Chen and Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
+
+    ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``, then
+    ``g_i <- g_i + rho sum_j (theta_i - theta_j)`` with the new weights. QC-ODKLA, quantised and censored, is this
+    protocol where ``[links]`` has ``quantization``, a ``trigger`` and ``on_missing = "repeat"``.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        rho, not negative; "auto" is a twentieth of the loss's curvature, 0.1 for the squared loss.
+    step : {"implicit", "explicit"}
+        Whether the gradient of a quadratic loss is that which an implicit step leads to, or, as published, that at the
+        weights.
+    as_published : bool
+        The papers' explicit step in one key.
+    """
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
+        """Return the weights, and no dual."""
+        return Linearized(weights, np.zeros_like(weights), self.strength)
+
+    def adapt(self, state: Linearized, samples: Samples) -> Linearized:
+        """Change nothing: the step needs the neighbours' weights."""
+        return state
+
+    def send(self, state: Linearized) -> Array:
+        """Return theta_i."""
+        return state.weights.reshape(-1)
+
+    def receive(self, state: Linearized, received: Received, samples: Samples) -> Linearized:
+        """Take the dual's step of the round before, whose weights these are, and then the weights'."""
+        rho, shape = state.penalty, state.weights.shape
+        apart = rho * differences(received.last_sent, received.vectors, received.counts).reshape(shape)
+        dual = state.dual + apart
+        curvature = 2.0 * rho * total(received.counts) + 1.0 / samples.eta
+        gradient = samples.gradient(state.weights)
+        return state._replace(weights=state.weights - (gradient + dual + apart) / curvature, dual=dual)
+
+    def weights(self, state: Linearized) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        return CompiledParameterRule(CompiledPhase(_multiply, from_weights), "weights", np.zeros(0))
+
+
+@cached_njit
+def _multiply(
+    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
+) -> None:
+    """Take both steps; the state is the weights (L C,), the dual (L C,) and rho."""
+    size = len(weights)
+    rho = state[2 * size]
+    apart = differences(last_sent, vectors, counts)
+    curvature = 2.0 * rho * total(counts) + 1.0 / eta
+    for k in range(size):
+        apart[k] *= rho
+        state[size + k] += apart[k]
+        gradient = (state[k] - weights[k]) / eta
+        state[k] -= (gradient + state[size + k] + apart[k]) / curvature

@@ -1,0 +1,82 @@
+"""What protocols of vectors have in common that hold neighbours' weights together by a penalty, or that take steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+from kernelswarm.protocols.contract import Step
+from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.parameters.contract import Vectors
+from kernelswarm.refused_key import RefusedKey
+
+USUAL = 0.1
+"""The penalty beside a loss with a second derivative of 2, such as the squared one."""
+
+
+@dataclass(frozen=True)
+class Penalized(Vectors):
+    """A protocol with a penalty.
+
+    Parameters
+    ----------
+    penalty : float or "auto"
+        How hard neighbours' weights are held together, not negative. "auto" is a twentieth of the loss's curvature
+        where it is quadratic, 0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over
+        the targets' standard deviation; 0.1 for classes, and where no data are looked at.
+    """
+
+    penalty: float | Literal["auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):
+            raise RefusedKey(
+                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
+            )
+
+    @property
+    def strength(self) -> float:
+        """The penalty as a number."""
+        return USUAL if self.penalty == "auto" else self.penalty
+
+    @property
+    def strengths(self) -> Mapping[str, float]:
+        """The key that makes the coupling stronger, with its value."""
+        return {"penalty": self.strength}
+
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The keys that hold a word which data turn into a number."""
+        return ("penalty",) if self.penalty == "auto" else ()
+
+    def resolved(self, sample: DataSize) -> Self:
+        """Return the protocol with the penalty that suits a sample of the data."""
+        return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature))
+
+
+@dataclass(frozen=True)
+class Stepping(Vectors):
+    """A protocol whose nodes step along gradients.
+
+    Parameters
+    ----------
+    step : {"implicit", "explicit"}
+        Whether a quadratic loss is taken at the new function or, as published, at the old one.
+    as_published : bool
+        The papers' explicit step in one key; it goes before ``step``.
+    """
+
+    step: Step = field(default="implicit", metadata={"as_published": "explicit"})
+    as_published: bool = False
+
+    def __post_init__(self) -> None:
+        if self.as_published:
+            object.__setattr__(self, "step", "explicit")
+
+
+@dataclass(frozen=True)
+class PenalizedStepping(Stepping, Penalized):
+    """Both."""
+
+    def __post_init__(self) -> None:
+        Penalized.__post_init__(self)
+        Stepping.__post_init__(self)

@@ -1,0 +1,55 @@
+"""A learner that never learns: it stands in for one whose step takes long to compile, while the round is compiled."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.baselines.ogd import Ogd
+from kernelswarm.agents.learners.kernel_steps import CompiledExpansion
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@numba.njit  # not kept on the disk: it is compiled as soon as it would be loaded
+def stay(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take no step."""
+    return 0.0
+
+
+class CompiledNoopLearner(CompiledExpansion):
+    """What the bystander hands over: evaluations by its kernel, and no step."""
+
+    step = staticmethod(stay)
+
+    def scratch(self, state: Any, capacity: int, points: int) -> int:
+        """Return the numbers of the Gram matrix of a step's points."""
+        return points * points
+
+
+@dataclass(frozen=True)
+class NoopLearner(Ogd):
+    """A learner with a kernel and a loss whose function stays 0 in compiled rounds."""
+
+    @property
+    def compiled(self) -> Any:
+        """What the learner hands over to compiled rounds."""
+        return CompiledNoopLearner(self, ())

@@ -1,0 +1,188 @@
+"""What is told of a run or a comparison that goes on: its words, its memory, and lines where no terminal is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+    from kernelswarm.simulations.observing.progress import Progress
+
+LINES_EVERY = 30.0
+"""Seconds between two lines where there is no terminal; nothing is said of what ends sooner."""
+
+MEASURED_EVERY = 5.0
+"""Seconds between two looks at the memory: asking the system about all processes takes milliseconds."""
+
+
+def figures(row: object) -> str:
+    """Return the network's risk and mean model order of a record's row in words, empty without a row.
+
+    The disagreement follows where it was measured and is not 0, as it is where nodes have no neighbours.
+
+    Examples
+    --------
+    >>> figures({"risk": 0.51234, "model_order": 17.25, "disagreement": 0.01})
+    'risk 0.5123, model order 17.2, disagreement 0.01'
+    """
+    if not isinstance(row, dict):
+        return ""
+    risk, order = row.get("risk", math.nan), row.get("model_order", math.nan)
+    apart = row.get("disagreement", math.nan)
+    texts = f", disagreement {apart:.4g}" if math.isfinite(apart) and apart > 0.0 else ""
+    return f"risk {risk:.4g}, model order {order:.1f}{texts}"
+
+
+def pace(progress: Progress) -> str:
+    """Return rounds and messages a second in words; empty before the first round.
+
+    Messages are those of the rounds that were measured, at the pace of all rounds.
+    """
+    if not progress.rounds_per_second:
+        return ""
+    rate = progress.rounds_per_second
+    texts = f"{rate:,.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
+    row = progress.row or {}
+    messages = row.get("messages", 0.0)
+    if messages and row.get("round"):
+        texts += f", {messages / row['round'] * rate:,.0f} messages/s"
+    return texts
+
+
+def slowest(progress: Progress) -> str:
+    """Return the processes whose rounds took longest, beside the median of all; empty where there is only one."""
+    paces = progress.paces
+    if paces is None:
+        return ""
+    named = [f"{_nodes(pace.nodes)} {1e3 * pace.seconds:.3g} ms" for pace in paces.slowest]
+    median = f"median of {paces.processes:,} processes {1e3 * paces.median:.3g} ms"
+    return f"slowest: {', '.join(named)} a round; {median}"
+
+
+def of_run(progress: Progress, memory: str) -> str:
+    """Return a line about a run."""
+    texts = [f"round {progress.done:,} of {progress.total:,}" if progress.phase != "starting" else progress.phase]
+    texts.append(pace(progress))
+    texts.append(remaining(progress))
+    return ", ".join(filter(None, [*texts, figures(progress.row), memory]))
+
+
+def of_comparison(progress: ComparisonProgress, memory: str) -> str:
+    """Return a line about a comparison."""
+    texts = [runs(progress), f"{100.0 * progress.share:.0f}% of all rounds", remaining(progress), progress.latest]
+    return ", ".join(filter(None, [*texts, memory]))
+
+
+def of_share(what: str, share: float, seconds: float, memory: str) -> str:
+    """Return a line about work of which the share in [0, 1] is done after so many seconds: a reproduction, pilots.
+
+    Examples
+    --------
+    >>> of_share("diffusion: patches", 0.25, 100.0, "0.30 GB")
+    '25% done, 5 min 0 s to go, diffusion: patches, 0.30 GB'
+    """
+    left = f"{duration(seconds * (1.0 - share) / share)} to go" if share > 0.0 else ""
+    return ", ".join(filter(None, [f"{100.0 * share:.0f}% done", left, what, memory]))
+
+
+def runs(progress: ComparisonProgress) -> str:
+    """Return how many runs have ended, and how many of them failed."""
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    return f"{progress.done} of {progress.total} runs{failed}"
+
+
+def remaining(progress: Progress | ComparisonProgress) -> str:
+    """Return the time to go; empty where it is not known."""
+    return "" if progress.remaining is None else f"{duration(progress.remaining)} to go"
+
+
+class Memory:
+    """The memory of this process and those that it has started, looked at from time to time."""
+
+    def __init__(self) -> None:
+        self._at = -math.inf
+        self._said = ""
+
+    def __str__(self) -> str:
+        """Return it in words; empty where the system does not say."""
+        if time.monotonic() - self._at >= MEASURED_EVERY:
+            self._said = _memory()
+            self._at = time.monotonic()
+        return self._said
+
+
+class Lines:
+    """Plain lines, one every so often.
+
+    Parameters
+    ----------
+    console : Console
+        Where they go.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._at = time.monotonic()
+
+    def say(self, line: Callable[[], str]) -> None:
+        """Say a line if it is time for one."""
+        if time.monotonic() - self._at >= LINES_EVERY:
+            self._at = time.monotonic()
+            self._console.print(f"kernelswarm: {line()}", highlight=False, soft_wrap=True, markup=False)
+
+
+def pilots(rounds: int, candidates: int) -> str:
+    """Return which pilots of a suggestion run.
+
+    Examples
+    --------
+    >>> pilots(1200, 1), pilots(30, 8)
+    ('1 candidate for 1,200 rounds', '8 candidates for 30 rounds')
+    """
+    return f"{candidates} candidate{'s' if candidates != 1 else ''} for {rounds:,} rounds"
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in words.
+
+    Examples
+    --------
+    >>> duration(7.6), duration(200), duration(7260)
+    ('8 s', '3 min 20 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _memory() -> str:
+    import psutil  # a twentieth of a second, which no command without a run should take
+
+    own = psutil.Process()
+    taken = 0
+    for process in [own, *own.children(recursive=True)]:
+        try:
+            taken += process.memory_info().rss
+        except psutil.Error:  # it has ended meanwhile
+            continue
+    return f"{taken / 1e9:.2f} GB"
+
+
+def _nodes(nodes: tuple[int, ...]) -> str:
+    """Return the first nodes in words.
+
+    Examples
+    --------
+    >>> _nodes((7,)), _nodes((0, 1, 2, 3))
+    ('node 7', 'nodes 0, 1, ...')
+    """
+    more = ", ..." if len(nodes) > 2 else ""
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes[:2]))}{more}"

@@ -1,0 +1,287 @@
+"""The words of a refusal: where a value stands, what it is, what was asked for, which name is nearest."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+from kernelswarm.simulations.core.former_names import called_now
+from kernelswarm.simulations.core.terms import TERMS
+
+KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
+"""What is often said after a name."""
+
+_PLAIN_RULES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    Path: "the path of a file",
+}
+
+
+SYNONYMS: dict[str, str] = {
+    "mse": "squared",
+    "l2": "squared",
+    "least_squares": "squared",
+    "mean_squared_error": "squared",
+    "quadratic": "squared",
+    "mae": "absolute",
+    "l1": "absolute",
+    "mean_absolute_error": "absolute",
+    "log_loss": "logistic",
+    "binary_cross_entropy": "logistic",
+    "bce": "logistic",
+    "cross_entropy": "multiclass_logistic",
+    "categorical_cross_entropy": "multiclass_logistic",
+    "softmax": "multiclass_logistic",
+    "svm": "hinge",
+    "crammer_singer": "multiclass_hinge",
+    "poisson": "poisson_process",
+    "rbf": "gaussian",
+    "squared_exponential": "gaussian",
+    "se": "gaussian",
+    "radial_basis_function": "gaussian",
+    "exponential": "laplacian",
+    "poly": "polynomial",
+    "dot": "linear",
+    "rff": "random_features",
+    "random_fourier_features": "random_features",
+    "fogd": "random_features",
+    "fourier_online_gradient_descent": "random_features",
+    "multi_kernel_random_features": "raker",
+    "nystrom": "nystroem",
+    "nogd": "nystroem",
+    "dualsgd": "dual_sgd",
+    "dsgd": "dual_sgd",
+    "dual_space": "dual_sgd",
+    "nystroem_online_gradient_descent": "nystroem",
+    "ald_krls": "krls",
+    "krls_ald": "krls",
+    "approximate_linear_dependency": "krls",
+    "coke": "dkla",
+    "qc_odkla": "odkla",
+    "dlm": "odkla",
+    "next": "gradient_tracking",
+    "diging": "gradient_tracking",
+    "pegasos": "bsgd",
+    "aldkrls": "krls",
+    "kernel_rls": "krls",
+    "kernel_recursive_least_squares": "krls",
+    "klms": "qklms",
+    "kernel_lms": "qklms",
+    "recursive_least_squares": "rls",
+    "er": "erdos_renyi",
+    "gnp": "erdos_renyi",
+    "rgg": "random_geometric",
+    "geometric": "random_geometric",
+    "knn": "nearest_neighbors",
+    "k_nearest": "nearest_neighbors",
+    "k_nearest_neighbors": "nearest_neighbors",
+    "watts_strogatz": "small_world",
+    "barabasi_albert": "scale_free",
+    "ba": "scale_free",
+    "cycle": "ring",
+    "line": "path",
+    "chain": "path",
+    "full": "complete",
+    "fully_connected": "complete",
+    "lattice": "grid",
+    "tree": "balanced_tree",
+    "local": "isolated",
+    "none": "isolated",
+    "independent": "isolated",
+    "central": "centralized",
+    "csv": "file",
+    "mnist": "idx",
+}
+"""Other usual names of parts, in lower case with underscores, and what they are called here."""
+
+
+def join(path: str, key: str) -> str:
+    """Return the dotted path of a key in the table at ``path``, which is empty for the file itself."""
+    return f"{path}.{key}" if path else key
+
+
+def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted key and the text of every value in tables of tables.
+
+    Examples
+    --------
+    >>> dict(leaves({"rounds": 5, "learner": {"name": "polk", "kernel": {"bandwidth": 0.5}}}))
+    {'rounds': '5', 'learner.name': 'polk', 'learner.kernel.bandwidth': '0.5'}
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, join(above, key))
+        else:
+            yield join(above, key), value if isinstance(value, str) else toml(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a value in the types of a TOML file: arrays and tuples as lists, paths as strings, mappings as dicts."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return a value as one would write it in the file, at most 80 characters long."""
+    text = toml(plain(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def called(table: Any) -> str:
+    """Return the name of a part that a table, or its name alone, describes: of one from a file, the file's name.
+
+    Examples
+    --------
+    >>> called("sensor_field"), called({"name": "file", "path": "data/red_wine.csv", "epochs": 3})
+    ('sensor_field', 'red_wine.csv')
+    """
+    found = table if isinstance(table, Mapping) else {"name": table}
+    if found.get("name") == "file" and found.get("path"):
+        return Path(str(found["path"])).name
+    return str(found.get("name", ""))
+
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that stand without quotes in a file."""
+
+
+def toml(value: Any) -> str:
+    """Return a plain value as TOML on one line.
+
+    Examples
+    --------
+    >>> toml({"name": "ray", "nodes_per_actor": 4})
+    '{ name = "ray", nodes_per_actor = 4 }'
+    >>> toml({"CO(GT)": -200})
+    '{ "CO(GT)" = -200 }'
+    """
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        named = ((key if BARE.fullmatch(key) else toml(key), entry) for key, entry in value.items())
+        entries = ", ".join(f"{key} = {toml(entry)}" for key, entry in named)
+        return f"{{ {entries} }}" if entries else "{}"
+    return str(value)  # numbers, inf and nan included, and dates, are written as they print
+
+
+def underscored(name: str) -> str:
+    """Return a name in lower case, with underscores for blanks and hyphens.
+
+    Examples
+    --------
+    >>> underscored("Random Fourier-Features ")
+    'random_fourier_features'
+    """
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def meant(name: str) -> tuple[str, ...]:
+    """Return what is called by another usual name, or by a word for several; nothing where it is none.
+
+    Examples
+    --------
+    >>> meant("mean squared error"), meant("RBF kernel"), meant("ADMM")
+    (('squared',), ('gaussian',), ('dkla', 'odkla', 'domkl'))
+    """
+    asked = underscored(name)
+    for word in (asked, KIND.sub("", asked)):
+        if word in SYNONYMS:
+            return (SYNONYMS[word],)
+        if word in TERMS:
+            return TERMS[word]
+    return ()
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a half sentence with the known name that is meant by another usual one, or nearest to a mistyped one.
+
+    Empty when there is none.
+
+    Examples
+    --------
+    >>> nearest("MSE", ["squared", "absolute"])
+    '; did you mean "squared"?'
+    >>> nearest("squarred", ["squared", "absolute"])
+    '; did you mean "squared"?'
+    """
+    known = list(known)
+    now = called_now(name, known)
+    if now is not None:
+        return f"; it is called {shown(now)} now"
+    lower = name.lower()
+    found = [other for other in meant(name) if other in known] or get_close_matches(lower, known, n=1)
+    return f"; did you mean {listed([shown(other) for other in found])}?" if found else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as "a, b or c"."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def some(names: Sequence[str]) -> str:
+    """Return names as they are, of many the first and the last: a table's target is often there.
+
+    Examples
+    --------
+    >>> some(["node", *map(str, range(100)), "y"])[-18:]
+    '16, ..., 98, 99, y'
+    """
+    shown = names if len(names) <= 20 else [*names[:18], "...", *names[-3:]]
+    return ", ".join(shown)
+
+
+def choices(name: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown name: what there is, and the nearest of it."""
+    return f": use one of {some(known)}{nearest(name, known)}"
+
+
+def rule(hint: Any) -> str:
+    """Return in words what values an annotation admits.
+
+    Examples
+    --------
+    >>> rule(float | None)
+    'a number'
+    >>> rule(tuple[int, ...])
+    'a list, each entry a whole number'
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return rule(arguments[0])
+    if origin in (Union, UnionType):
+        # A path is written as a string: "a string or the path of a file" would say the same thing twice.
+        kept = [entry for entry in arguments if entry is not NoneType and not (entry is str and Path in arguments)]
+        return " or ".join(dict.fromkeys(rule(entry) for entry in kept))
+    if origin is Literal:
+        return listed([shown(entry) for entry in arguments])
+    if origin is tuple and arguments[-1:] != (Ellipsis,):
+        return f"a list of {len(arguments)} values"
+    if isinstance(origin, type) and issubclass(origin, Mapping) and arguments[1] is Any:
+        return "a table"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a table, each entry {rule(arguments[1])}"
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return f"a list, each entry {rule(arguments[0])}"
+    return _PLAIN_RULES.get(hint, "a value of another type")

@@ -1,0 +1,116 @@
+"""The nodes of a network by the names that the data gives them, and a node found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kernelswarm.graphs.given.names import Name as Name
+from kernelswarm.graphs.given.names import as_numbers, is_number, text
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.data_description import Labels
+from kernelswarm.simulations.core.messages import nearest, shown, some
+
+
+def in_order(names: Labels) -> Labels:
+    """Return the different names of nodes in the order in which they are those of a network's nodes.
+
+    Whole numbers are in increasing order, also where text holds them; other text is in alphabetical order.
+
+    Examples
+    --------
+    >>> in_order(np.array(["10", "9", "10"])).tolist(), in_order(np.array(["10", "b", "9"])).tolist()
+    (['9', '10'], ['10', '9', 'b'])
+    """
+    found = np.unique(names)
+    numbers = as_numbers(found.tolist())
+    return found if numbers is None else found[np.argsort(np.array(numbers), kind="stable")]
+
+
+def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
+    """Return the own name of each node by its label in the network; the label itself where the data names none.
+
+    Parameters
+    ----------
+    nodes : sequence of int
+        The labels, sorted.
+    names : array, optional
+        `DataDescription.nodes`.
+
+    Raises
+    ------
+    ValueError
+        There are more or fewer names than nodes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> node_names([0, 1], np.array(["north", "south"]))
+    {0: 'north', 1: 'south'}
+    """
+    if names is not None and len(names) != len(nodes):
+        raise ValueError(f"the data names {len(names)} nodes, and the network has {len(nodes)}: name each of them once")
+    return dict(zip(nodes, nodes if names is None else names.tolist(), strict=True))
+
+
+def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
+    """Return the label in the network of a node that is given by this label or by its own name.
+
+    A number may be the label of one node and the own name of another; then only the name as text is understood.
+
+    Parameters
+    ----------
+    node : int, str or hashable
+        Label, own name, or own name as text; of a graph whose nodes are neither numbers nor text, the node itself.
+    names : mapping of int to name
+        `node_names`.
+
+    Raises
+    ------
+    ValueError
+        There is no such node, or it may be two.
+
+    Examples
+    --------
+    >>> find_node("south", {0: "north", 1: "south"}), find_node(100, {0: 100, 1: 101}), find_node("1", {0: 1, 1: 2})
+    (1, 0, 0)
+    >>> find_node((0, 1), {0: "(0, 0)", 1: "(0, 1)"})
+    1
+    """
+    (found,) = find_nodes([node], names)
+    return found
+
+
+def find_nodes(nodes: Iterable[Hashable], names: Mapping[int, Name]) -> tuple[int, ...]:
+    """Return the labels of several nodes, each found as `find_node` finds it; raises ValueError as it does.
+
+    Examples
+    --------
+    >>> find_nodes(["south", 0], {0: "north", 1: "south"})
+    (1, 0)
+    """
+    named = {name: label for label, name in names.items()}
+    texts = {str(name): label for label, name in names.items()}
+    return tuple(_found(node, names, named, texts) for node in nodes)
+
+
+def _found(node: Hashable, names: Mapping[int, Name], named: Mapping[Name, int], texts: Mapping[str, int]) -> int:
+    called = text(node)
+    known = named.get(node) if isinstance(node, str) else None
+    known = texts.get(called) if known is None else known
+    if is_number(node) and node in names:
+        label: int = int(node)  # type: ignore[call-overload]
+        if known not in (None, label):
+            raise RefusedKey(
+                "node",
+                f"= {node} is the label of the node named {names[label]} and the own name of the node with the "
+                f'label {known}: give the name as text, "{names[label]}" or "{node}"',
+            )
+        return label
+    if known is not None:
+        return known
+    owns = [str(name) for name in names.values()]
+    labels = f", or a label from {min(names)} to {max(names)}" if any(k != name for k, name in names.items()) else ""
+    given = shown(node) if isinstance(node, int | str) else called
+    raise ValueError(f"there is no node {given}: use one of {some(owns)}{labels}{nearest(called, owns)}")

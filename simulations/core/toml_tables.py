@@ -1,0 +1,100 @@
+"""The tables of a TOML text, no deeper than an experiment's can be."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import leaves, shown
+
+DEEPEST = 50
+"""Tables and lists in one another, at most: what walks through them calls itself once for each."""
+
+BACKSLASHES = (
+    "backslashes in double quotes begin escapes, such as \\n for a line break; write a path of Windows in single "
+    "quotes, 'C:\\data\\new.csv', or with /"
+)
+ESCAPED = re.compile(r'"[^"]*\\')
+WINDOWS = re.compile(r"[A-Za-z]:[\b\t\n\f\r\x1b]")
+"""A drive, and what TOML makes of a backslash with the letter behind it."""
+
+SHAPE = "an experiment needs few: take brackets or dots away"
+
+
+class NotTOML(ValueError):
+    """A text is no TOML, or nests deeper than anything that is read here."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text.
+
+    Raises
+    ------
+    NotTOML
+        It is no TOML, or its tables and lists are more than 50 deep.
+
+    Examples
+    --------
+    >>> parse("learner.kernel = { name = 'gaussian' }")
+    {'learner': {'kernel': {'name': 'gaussian'}}}
+    """
+    try:
+        table = tomllib.loads(text)
+    except RecursionError as error:
+        raise NotTOML(f"its tables or lists are too deep in one another; {SHAPE}") from error
+    except ValueError as error:  # among them tomllib's own, and of numbers with too many digits
+        line = re.search(r"at line (\d+)", str(error))
+        at_fault = text.splitlines()[int(line.group(1)) - 1] if line else ""
+        raise NotTOML(f"{error}: {BACKSLASHES}" if ESCAPED.search(at_fault) else str(error)) from error
+    check_depth(table)
+    return table
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the tables of an experiment file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is no TOML.
+    """
+    try:
+        table = parse(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError as error:
+        beside = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        near = get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {path.parent / near[0]}?" if near else ": kernelswarm init writes one to start from"
+        raise InputError(f"there is no experiment file {path}{hint}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder: name an experiment file, such as {path / 'config.toml'}") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
+    except NotTOML as error:
+        raise InputError(f"{path} is not TOML: {error}") from error
+    except ValueError as error:  # a null byte in its name
+        raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error
+    for key, value in leaves(table):
+        if WINDOWS.match(value):
+            raise InputError(f"{path}: {key} = {shown(value)} is no path: {BACKSLASHES}")
+    return table
+
+
+def check_depth(value: Any) -> None:
+    """Refuse tables and lists that are too deep in one another; raises NotTOML."""
+    layer, depth = [value], 0
+    while layer:
+        layer = [
+            entry
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for entry in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        depth += 1
+        if depth > DEEPEST:
+            raise NotTOML(f"its tables or lists are more than {DEEPEST} deep in one another; {SHAPE}")

@@ -1,0 +1,400 @@
+"""The names of the parts: the one table, and the import of what a name stands for."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.former_names import renamed
+from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.experiment.entry_points import entry_points
+from kernelswarm.simulations.experiment.importing import import_part, load, refuse_elsewhere
+
+# kind -> name -> "module:Class". A new part is one file and one line here; nothing is imported until it is named.
+PARTS: dict[str, dict[str, str]] = {
+    "learner": {
+        "polk": "kernelswarm.agents.learners.polk:Polk",
+        "multi_kernel": "kernelswarm.agents.learners.multi_kernel:MultiKernel",
+        "raker": "kernelswarm.agents.learners.features.raker:Raker",
+        "adaraker": "kernelswarm.agents.learners.features.adaraker:AdaRaker",
+        "newton": "kernelswarm.agents.learners.second_order.newton:Newton",
+        "krls": "kernelswarm.agents.learners.filters.krls:Krls",
+        "rls": "kernelswarm.agents.learners.filters.rls:Rls",
+        "qklms": "kernelswarm.agents.learners.filters.qklms:Qklms",
+        "spppot": "kernelswarm.agents.learners.spppot:Spppot",
+        "colk": "kernelswarm.agents.learners.risk.colk:Colk",
+        "policy_evaluation": "kernelswarm.agents.learners.risk.policy_evaluation:PolicyEvaluation",
+        "nystroem": "kernelswarm.agents.learners.features.nystroem:Nystroem",
+        "shared_nystroem": "kernelswarm.agents.learners.features.shared_nystroem:SharedNystroem",
+        "random_features": "kernelswarm.agents.learners.features.random_features:RandomFeatures",
+        "linear": "kernelswarm.agents.learners.features.linear:Linear",
+        "okfe": "kernelswarm.agents.learners.subspaces.okfe:Okfe",
+        "okfeb": "kernelswarm.agents.learners.subspaces.okfeb:Okfeb",
+        "ogd": "kernelswarm.agents.learners.baselines.ogd:Ogd",
+        "norma": "kernelswarm.agents.learners.baselines.norma:Norma",
+        "bsgd": "kernelswarm.agents.learners.baselines.bsgd:Bsgd",
+        "npbsgd": "kernelswarm.agents.learners.baselines.npbsgd:Npbsgd",
+        "dual_sgd": "kernelswarm.agents.learners.baselines.dual_sgd:DualSgd",
+        "bogd": "kernelswarm.agents.learners.baselines.bogd:Bogd",
+        "perceptron": "kernelswarm.agents.learners.baselines.perceptron:Perceptron",
+        "forgetron": "kernelswarm.agents.learners.baselines.forgetron:Forgetron",
+        "projectron": "kernelswarm.agents.learners.baselines.projectron:Projectron",
+        "projectron_plus": "kernelswarm.agents.learners.baselines.projectron:ProjectronPlus",
+        "bpa": "kernelswarm.agents.learners.baselines.bpa:Bpa",
+        "rbf_network": "kernelswarm.agents.learners.risk.rbf_network:RbfNetwork",
+    },
+    "kernel": {
+        "gaussian": "kernelswarm.agents.parts.kernels:Gaussian",
+        "laplacian": "kernelswarm.agents.parts.kernels:Laplacian",
+        "matern": "kernelswarm.agents.parts.kernels:Matern",
+        "polynomial": "kernelswarm.agents.parts.kernels:Polynomial",
+        "linear": "kernelswarm.agents.parts.kernels:Linear",
+        "images": "kernelswarm.agents.parts.image_kernel:Images",
+    },
+    "loss": {
+        "squared": "kernelswarm.agents.parts.losses:Squared",
+        "absolute": "kernelswarm.agents.parts.losses:Absolute",
+        "huber": "kernelswarm.agents.parts.losses:Huber",
+        "logistic": "kernelswarm.agents.parts.losses:Logistic",
+        "hinge": "kernelswarm.agents.parts.losses:Hinge",
+        "multiclass_logistic": "kernelswarm.agents.parts.losses:MulticlassLogistic",
+        "multiclass_hinge": "kernelswarm.agents.parts.losses:MulticlassHinge",
+        "squared_hinge": "kernelswarm.agents.parts.squared_hinges:SquaredHinge",
+        "multiclass_squared_hinge": "kernelswarm.agents.parts.squared_hinges:MulticlassSquaredHinge",
+        "poisson_process": "kernelswarm.agents.parts.poisson_process:PoissonProcess",
+    },
+    "mirror_map": {
+        "kl": "kernelswarm.agents.parts.mirror_maps:KullbackLeibler",
+        "squared_norm": "kernelswarm.agents.parts.mirror_maps:SquaredNorm",
+    },
+    "dispersion": {
+        "variance": "kernelswarm.agents.parts.dispersions:Variance",
+        "central_moments": "kernelswarm.agents.parts.dispersions:CentralMoments",
+        "semivariance": "kernelswarm.agents.parts.dispersions:Semivariance",
+        "cvar": "kernelswarm.agents.parts.dispersions:ConditionalValueAtRisk",
+    },
+    "schedule": {
+        "auto": "kernelswarm.agents.parts.schedules:Auto",
+        "constant": "kernelswarm.agents.parts.schedules:Constant",
+        "diminishing": "kernelswarm.agents.parts.schedules:Diminishing",
+        "horizon": "kernelswarm.agents.parts.schedules:Horizon",
+        "relative": "kernelswarm.agents.parts.schedules:Relative",
+    },
+    "budget": {
+        "epsilon": "kernelswarm.agents.parts.budgets:Epsilon",
+        "per_sample": "kernelswarm.agents.parts.budgets:PerSample",
+        "parsimony": "kernelswarm.agents.parts.budgets:Parsimony",
+        "quadratic": "kernelswarm.agents.parts.budgets:Quadratic",
+        "proportional": "kernelswarm.agents.parts.budgets:Proportional",
+        "target_order": "kernelswarm.agents.parts.budgets:TargetOrder",
+    },
+    "subspace_step": {
+        "normalized": "kernelswarm.agents.parts.subspace_rules:Normalized",
+        "power": "kernelswarm.agents.parts.subspace_rules:Power",
+    },
+    "censoring": {
+        "threshold": "kernelswarm.agents.parts.subspace_rules:Threshold",
+        "moving_average": "kernelswarm.agents.parts.subspace_rules:MovingAverage",
+    },
+    "protocol": {
+        "isolated": "kernelswarm.protocols.isolated:Isolated",
+        "consensus": "kernelswarm.protocols.consensus:Consensus",
+        "proximity": "kernelswarm.protocols.proximity:Proximity",
+        "stacking": "kernelswarm.protocols.ensemble.stacking:Stacking",
+        "centralized": "kernelswarm.protocols.centralized:Centralized",
+        "batch": "kernelswarm.protocols.batch:Batch",
+        "diffusion": "kernelswarm.protocols.parameters.diffusion:Diffusion",
+        "gradient_tracking": "kernelswarm.protocols.parameters.gradient_tracking:GradientTracking",
+        "diffusion_rls": "kernelswarm.protocols.parameters.diffusion_rls:DiffusionRls",
+        "drfgp": "kernelswarm.protocols.parameters.drfgp:Drfgp",
+        "dkla": "kernelswarm.protocols.parameters.dkla:Dkla",
+        "domkl": "kernelswarm.protocols.parameters.domkl:Domkl",
+        "odkla": "kernelswarm.protocols.parameters.odkla:Odkla",
+        "multitask": "kernelswarm.protocols.parameters.multitask:Multitask",
+        "mocha": "kernelswarm.protocols.parameters.mocha:Mocha",
+        "ditto": "kernelswarm.protocols.parameters.ditto:Ditto",
+    },
+    "distance": {
+        "squared": "kernelswarm.protocols.distances:Squared",
+        "absolute": "kernelswarm.protocols.distances:Absolute",
+        "kl": "kernelswarm.protocols.distances:KullbackLeibler",
+    },
+    "tolerance": {
+        "constant": "kernelswarm.protocols.tolerances:Constant",
+        "edges": "kernelswarm.protocols.tolerances:Edges",
+        "location": "kernelswarm.protocols.tolerances:Location",
+        "true": "kernelswarm.protocols.tolerances:TrueDifference",
+        "adaptive": "kernelswarm.protocols.tolerances:Adaptive",
+    },
+    "link_loss": {
+        "uniform": "kernelswarm.protocols.links.losses:Uniform",
+        "bursts": "kernelswarm.protocols.links.losses:Bursts",
+        "edge": "kernelswarm.protocols.links.losses:EdgeLoss",
+        "distance": "kernelswarm.protocols.links.losses:DistanceLoss",
+    },
+    "link_delay": {
+        "constant": "kernelswarm.protocols.links.delays:Constant",
+        "between": "kernelswarm.protocols.links.delays:Between",
+        "geometric": "kernelswarm.protocols.links.delays:Geometric",
+        "distance": "kernelswarm.protocols.links.delays:DistanceDelay",
+    },
+    "link_noise": {
+        "gaussian": "kernelswarm.protocols.links.noises:Gaussian",
+        "laplace": "kernelswarm.protocols.links.noises:Laplace",
+    },
+    "clock": {
+        "synchronous": "kernelswarm.protocols.clocks.clocks:Synchronous",
+        "bernoulli": "kernelswarm.protocols.clocks.clocks:Bernoulli",
+        "poisson": "kernelswarm.protocols.clocks.clocks:Poisson",
+        "cyclic": "kernelswarm.protocols.clocks.clocks:Cyclic",
+        "stragglers": "kernelswarm.protocols.clocks.clocks:Stragglers",
+        "churn": "kernelswarm.protocols.clocks.presence:Churn",
+        "joining": "kernelswarm.protocols.clocks.presence:Joining",
+    },
+    "topology": {
+        "ring": "kernelswarm.graphs.elementary:Ring",
+        "path": "kernelswarm.graphs.elementary:Path",
+        "directed_ring": "kernelswarm.graphs.directed:DirectedRing",
+        "random_asking": "kernelswarm.graphs.directed:RandomAsking",
+        "exponential": "kernelswarm.graphs.elementary:Exponential",
+        "star": "kernelswarm.graphs.elementary:Star",
+        "complete": "kernelswarm.graphs.elementary:Complete",
+        "balanced_tree": "kernelswarm.graphs.elementary:BalancedTree",
+        "grid": "kernelswarm.graphs.lattices:Grid",
+        "torus": "kernelswarm.graphs.lattices:Torus",
+        "erdos_renyi": "kernelswarm.graphs.random_families:ErdosRenyi",
+        "random_geometric": "kernelswarm.graphs.random_families:RandomGeometric",
+        "small_world": "kernelswarm.graphs.random_families:SmallWorld",
+        "scale_free": "kernelswarm.graphs.random_families:ScaleFree",
+        "regular": "kernelswarm.graphs.random_families:Regular",
+        "nearest_neighbors": "kernelswarm.graphs.placed.nearest:NearestNeighbors",
+        "caveman": "kernelswarm.graphs.cliques:Caveman",
+        "barbell": "kernelswarm.graphs.cliques:Barbell",
+        "file": "kernelswarm.graphs.files:File",
+    },
+    "graph_schedule": {
+        "always": "kernelswarm.graphs.schedules.random_schedules:Always",
+        "activation": "kernelswarm.graphs.schedules.random_schedules:Activation",
+        "failures": "kernelswarm.graphs.schedules.random_schedules:Failures",
+        "gossip": "kernelswarm.graphs.schedules.random_schedules:Gossip",
+        "mobile": "kernelswarm.graphs.schedules.random_schedules:Mobile",
+        "one_peer": "kernelswarm.graphs.schedules.fixed_schedules:OnePeer",
+        "sequence": "kernelswarm.graphs.schedules.fixed_schedules:Sequence",
+    },
+    "stream": {
+        "gaussian_mixture": "kernelswarm.simulations.streams.generated.gaussian_mixture:GaussianMixture",
+        "sine_regression": "kernelswarm.simulations.streams.generated.sine_regression:SineRegression",
+        "sensor_field": "kernelswarm.simulations.streams.generated.sensor_field:SensorField",
+        "gaussian_density": "kernelswarm.simulations.streams.generated.gaussian_density:GaussianDensity",
+        "drifting": "kernelswarm.simulations.streams.generated.drifting:Drifting",
+        "markov_reward": "kernelswarm.simulations.streams.generated.markov_reward:MarkovReward",
+        "file": "kernelswarm.simulations.streams.rows.file:File",
+        "idx": "kernelswarm.simulations.streams.rows.idx:Idx",
+        "openml": "kernelswarm.simulations.streams.rows.openml:OpenML",
+    },
+    "backend": {
+        "serial": "kernelswarm.simulations.backends.serial:Serial",
+        "ray": "kernelswarm.simulations.backends.ray_backend:Ray",
+    },
+}
+
+# kind -> the methods of its contract that nothing runs without: a class that lacks one is of another kind.
+METHODS: dict[str, tuple[str, ...]] = {
+    "learner": ("init", "eta", "evaluate", "gradient", "step", "function", "function_from"),
+    "kernel": ("cross", "diagonal"),
+    "loss": ("outputs", "values", "derivatives", "decide"),
+    "mirror_map": ("values",),
+    "dispersion": ("values", "slopes", "descend"),
+    "schedule": ("at",),
+    "budget": ("start", "bound", "next"),
+    "subspace_step": ("at",),
+    "censoring": ("bound",),
+    "protocol": ("duals", "record"),
+    "distance": ("values", "pull", "pull_back"),
+    "tolerance": ("init", "next"),
+    "link_loss": ("channels",),
+    "link_delay": ("distribution",),
+    "link_noise": (),
+    "clock": ("gaps",),
+    "topology": ("build",),
+    "graph_schedule": ("begin",),
+    "stream": ("open",),
+    "backend": ("kept", "start"),
+}
+
+FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "protocol": (
+        ("init", "coupling_gradient", "coupling_gradient_at_neighbor", "advance"),
+        ("begin", "adapt", "send", "receive", "weights"),
+        ("begin", "learn", "send", "receive", "mixture_weights"),
+    ),
+}
+"""The methods of one of these are there too: a protocol sends points and values, or vectors, or stacks others."""
+
+_safe: ContextVar[bool] = ContextVar("safe", default=False)
+_beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)
+
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def names(kind: str) -> list[str]:
+    """Return the names of a kind's parts, in the order of the table, and of those that installed packages offer."""
+    return list(dict.fromkeys([*PARTS[kind], *(entry_points(kind) if may_import() else ())]))
+
+
+@contextmanager
+def listed_parts_only(only: bool = True) -> Iterator[None]:
+    """Refuse, inside this context, every part that is named by a module: no code is imported but kernelswarm's own.
+
+    Parameters
+    ----------
+    only : bool
+        False changes nothing: what is refused around this context stays refused in it.
+
+    Examples
+    --------
+    >>> with listed_parts_only():
+    ...     may_import()
+    False
+    """
+    token = _safe.set(only or _safe.get())
+    try:
+        yield
+    finally:
+        _safe.reset(token)
+
+
+@contextmanager
+def modules_beside_only(only: bool = True) -> Iterator[None]:
+    """Import, inside this context, only modules that lie beside the experiment file or in the current folder."""
+    token = _beside_only.set(only or _beside_only.get())
+    try:
+        yield
+    finally:
+        _beside_only.reset(token)
+
+
+def may_import() -> bool:
+    """Return whether parts may be named by a module here."""
+    return not _safe.get()
+
+
+def names_code(value: Any) -> bool:
+    """Return whether the tables of an experiment name a part by its module anywhere.
+
+    Examples
+    --------
+    >>> names_code({"protocol": {"name": "consensus"}, "learner": {"loss": "my_parts:Tukey"}})
+    True
+    """
+    if isinstance(value, str):
+        return _OWN.fullmatch(value) is not None
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and any(names_code(entry) for entry in value)
+
+
+def part_name(part: Any) -> str:
+    """Return the name of a part's class, that in the table or of an installed package's; "module:Class" for others.
+
+    Examples
+    --------
+    >>> from kernelswarm.agents.parts.kernels import Gaussian
+    >>> part_name(Gaussian())
+    'gaussian'
+    """
+    target = f"{type(part).__module__}:{type(part).__qualname__}"
+    if not is_own(type(part)):
+        return next((name for table in PARTS.values() for name, listed in table.items() if listed == target), target)
+    entries = (entry for kind in PARTS for entry in entry_points(kind).items())
+    return next((name for name, point in entries if point.target == target and len(point.packages) == 1), target)
+
+
+def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
+    """Return the class of a part, or a topology's function, by its name or by "package.module:Class".
+
+    Parameters
+    ----------
+    kind : str
+        A key of PARTS.
+    name : str
+        What the experiment file says.
+    path : str
+        Where it says so, for messages.
+    folder : Path, optional
+        Folder of the experiment file, where the user's own modules may lie.
+
+    Raises
+    ------
+    InputError
+        The name is not known, a package offers a part by a name that is taken, the module is missing or must not be
+        imported, or what it names is not a part.
+    """
+    if ":" not in name:
+        point = entry_points(kind).get(name)
+        if point is None or (name in PARTS[kind] and not may_import()):
+            if name in PARTS[kind]:
+                return load(PARTS[kind][name])
+            raise InputError(
+                f"{path} = {shown(name)} is not the name of a {kind}{nearest(name, names(kind))}"
+                f' (known: {", ".join(names(kind))}; your own as "package.module:Class")'
+            )
+        if not _OWN.fullmatch(point.target):
+            raise InputError(
+                f"{path} = {shown(name)}: {point.packages[0]} offers it as {shown(point.target)}, which must look like "
+                '"package.module:Class"'
+            )
+        owners = [*(["kernelswarm"] if name in PARTS[kind] else []), *point.packages]
+        if len(owners) > 1:
+            raise InputError(
+                f"{path} = {shown(name)} is a {kind} of {' and of '.join(owners)}: uninstall the other one, or have it "
+                f"offer another name"
+            )
+        return _own(kind, name, point.target, path, None, "an installed package offers it, ")
+    if not _OWN.fullmatch(name):
+        raise InputError(f'{path} = {shown(name)} must look like "package.module:Class"')
+    if _beside_only.get() and may_import():
+        refuse_elsewhere(name, path, folder)
+    return _own(kind, name, name, path, folder, "")
+
+
+def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who: str) -> Any:
+    """Import a part that is not kernelswarm's."""
+    if not may_import():
+        raise InputError(
+            f"{path} = {shown(name)} names code in a module, {who}which is not imported in safe mode: leave --safe "
+            f"(in Python safe = True) out if you trust it, or use one of {', '.join(names(kind))}"
+        )
+    part = import_part(target, path, folder)
+    if kind == "topology" and callable(part) and not isinstance(part, type):
+        return part
+    if not (isinstance(part, type) and dataclasses.is_dataclass(part)):
+        wanted = "a frozen dataclass whose fields are the table's keys"
+        wanted += ", or a function that returns a graph" if kind == "topology" else ""
+        raise InputError(f"{path} = {shown(name)} is a {type(part).__name__}: it must be {wanted}")
+    refuse_other_kind(kind, part, path)
+    return part
+
+
+def is_own(cls: type[Any]) -> bool:
+    """Return whether a class is the user's own, and not one of kernelswarm's."""
+    return not cls.__module__.startswith("kernelswarm.")
+
+
+def refuse_other_kind(kind: str, part: Any, path: str) -> None:
+    """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
+    absent = [[one for one in way if not callable(getattr(part, one, None))] for way in FAMILIES.get(kind, ((),))]
+    lacking = min(absent, key=len)
+    lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
+    if lacking:
+        name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
+        raise InputError(
+            f"{path} = {shown(name)} is no {kind}: it has no method {renamed(part, lacking)}; docs/contributing.md "
+            f"says what a {kind} has (known: {', '.join(names(kind))})"
+        )

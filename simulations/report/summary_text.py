@@ -1,0 +1,105 @@
+"""What a page says at its top: which run or comparison it is, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
+from kernelswarm.simulations.comparison.supported import supported
+from kernelswarm.simulations.comparison.table_columns import once
+from kernelswarm.simulations.comparison.table_notes import above, explanation, under
+from kernelswarm.simulations.figures.style import called, readable
+from kernelswarm.simulations.records.target_units import amount, measured_in
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.records.outcome import Comparison
+    from kernelswarm.simulations.records.result import Result
+
+
+def title(result: Result) -> str:
+    """Return what a run is called: its protocol, network, data and learner, of files by their names."""
+    config = result.config
+    names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
+    return " · ".join(name for name in names if name)
+
+
+def verdict(result: Result) -> list[str]:
+    """Return in sentences how a run ended: how far it went, what it reached and what is wrong with it."""
+    summary, final = result.summary, result.final
+    rounds, nodes = int(summary.get("rounds") or 0), result.graph.number_of_nodes()
+    parts = int(summary.get("parts") or 1)
+    falls = f" in {parts:,} parts" if parts > 1 else ""
+    edges = result.graph.number_of_edges()
+    size = f"{nodes:,} nodes and {edges:,} edges{falls}, seed {result.config.get('seed', 0)}"
+    if result.failed:
+        texts = [f"The run failed after round {rounds:,} on {size}: {summary.get('reason') or 'no reason is known'}."]
+    elif summary.get("status") == "unfinished":
+        texts = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
+    else:
+        ended = "was stopped early after" if summary.get("status") == "stopped early" else "is done:"
+        texts = [f"The run {ended} {rounds:,} rounds on {size}."]
+    risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
+    if risk is not None:
+        begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
+        beside = "" if constant is None else f"; the best constant prediction has {readable(constant)}"
+        texts.append(f"The mean risk of the nodes is {readable(risk)}{begun}{beside}.")
+    texts += units_of(result)
+    if "gaps" in result.facts:
+        texts.append(f"Of the data: {result.facts['gaps']}.")
+    order, disagreement, sent = (final.get(name) for name in ("model_order", "disagreement", "bytes_sent"))
+    reached = [] if order is None else [f"Models are made of {readable(order)} points or features on average"]
+    if disagreement is not None and nodes > 1:
+        reached.append(f"neighbours differ by {readable(disagreement)} in the mean square")
+    if sent:
+        reached.append(f"{int(sent):,} bytes were sent")
+    if reached:
+        text = "; ".join(reached)
+        texts.append(f"{text[0].upper()}{text[1:]}.")
+    return texts
+
+
+def units_of(result: Result) -> list[str]:
+    """Return in a sentence in what unit risk and error are, with the error in the target's own, where these differ."""
+    units, error = measured_in(result.facts, result.config), result.final.get("rmse")
+    if not units:
+        return []
+    own = "" if error is None else f"; the root mean square error is {amount(error)} in its own unit"
+    return [f"{units[0].upper()}{units[1:]}{own}."]
+
+
+def warnings_of(result: Result) -> list[str]:
+    """Return what is wrong with a run that came to its end, or with its data, a sentence each."""
+    of_data = [str(result.facts[name]) for name in ("row_numbers", "gap_codes") if name in result.facts]
+    return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what a comparison is called: what it varies, and on which data where that is the same for all rows."""
+    keys = [key.removesuffix(".name") for key in comparison.keys]  # as they are typed
+    streams = {called(cell.config.get("stream") or "") for cell in comparison.cells}
+    data = streams.pop() if len(streams) == 1 else ""
+    return " ".join(["Comparison", *(["of", ", ".join(keys)] if keys else []), *(["on", data] if data else [])])
+
+
+def comparison_verdict(comparison: Comparison) -> list[str]:
+    """Return in sentences what the runs of a comparison support."""
+    seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
+    count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
+    ended = "all ended well" if not failed else f"{failed:,} did not end well"
+    runs = f"{len(comparison.runs):,} runs: {count}, {seeds} seed{'s' if seeds != 1 else ''} each; {ended}."
+    return [runs, *above(comparison), *supported(comparison, most=None)]
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return what is said under a comparison's table: what its columns mean, failures and marks."""
+    rows = comparison.rows()
+    names = [name for name in HEADINGS if name not in comparison.repeated]
+    return [*explanation(rows, names), *once(comparison), *under(comparison, rows)]
+
+
+def _first(result: Result) -> tuple[int, float] | None:
+    """Return the first measured round and its risk; None where there is no later one."""
+    rounds, risks = result.network.get("round"), result.network.get("risk")
+    if rounds is None or risks is None or len(rounds) < 2:
+        return None
+    return int(rounds[0]), float(risks[0])

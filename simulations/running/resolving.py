@@ -1,0 +1,146 @@
+"""The words of an experiment become numbers, before anything starts, from a sample of its nodes' training data."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_part
+from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.own_code import OwnCode
+from kernelswarm.simulations.experiment.experiment import Experiment, Override
+from kernelswarm.simulations.experiment.parts import describe, in_short
+from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
+from kernelswarm.simulations.streams.pooled import members
+
+POINTS = 1000
+"""Samples that are looked at, about, of all nodes together; at least a batch of each node that is asked."""
+
+NODES = 50
+"""Nodes that are asked, at most."""
+
+
+def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Experiment:
+    """Return an experiment with numbers in place of the words in the configuration of its learners and its protocol.
+
+    All nodes share one sample, so that what it decides is the same for all of them and their functions live in one
+    space. The sources are put back where they were: what is learned from is not changed by having been looked at.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        Returned as it is where it holds no word.
+    source : Source
+        Its opened stream.
+    labels : list of int
+        The nodes' labels in sorted order, aligned with the source's nodes.
+
+    Raises
+    ------
+    InputError
+        When a learner does not fit the data.
+    """
+    overridden = {node for override in experiment.overrides for node in override.nodes}
+    own = {label: experiment.learner_for(label) for label in labels if label in overridden}
+    groups: dict[str, tuple[Learner, list[int]]] = {}  # nodes with equal learners have equal tables
+    for label, learner in own.items():
+        groups.setdefault(repr(describe(learner)), (learner, []))[1].append(label)
+    learners = [experiment.learner, *(learner for learner, _ in groups.values())]
+    for learner in learners:
+        _refuse_other_inputs(learner, source)
+    if not any(automatic_keys(part) for part in (*learners, experiment.protocol)):
+        return experiment
+    points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
+    return replace(
+        experiment,
+        learner=_resolved(experiment.learner, points, targets, owners, source),
+        protocol=_resolved_protocol(experiment, points, targets, source),
+        overrides=tuple(
+            Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source)))
+            for learner, nodes in groups.values()
+        ),
+    )
+
+
+def drawn(source: Source, batch_size: int) -> tuple[Array, Array, Owners]:
+    """Draw about a thousand samples, of every node or of some evenly spaced ones, and put the sources back.
+
+    Returns
+    -------
+    tuple of Array
+        Points (n, p) and targets (n, q), node by node, and the node's place of each, (n,).
+
+    Raises
+    ------
+    InputError
+        When there are no samples, or a source of the user's own fails.
+    """
+    most = max(1, min(NODES, 4 * POINTS // batch_size))
+    places = members(len(source.nodes), most)
+    share = max(-(-POINTS // len(places)), batch_size)
+    found = []
+    for place in places:
+        what = f"drawing {share:,} samples of node {place}, from which words such as auto become numbers,"
+        with OwnCode(what, MemoryError):
+            found.append(_looked_at(source.nodes[place], share))
+    points, targets = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    owners = np.repeat(places, [len(points) for points, _ in found])
+    new = _first_time(points, targets, owners)
+    points, targets, owners = points[new], targets[new], owners[new]
+    if not len(points):
+        raise InputError('learner: "auto" and other words need training data, and the stream has none: give numbers')
+    return points, targets, owners
+
+
+def _first_time(points: Array, targets: Array, owners: Owners) -> Owners:
+    """Return the places of rows that are no copy of an earlier one: data seen again would look as if without noise."""
+    rows = np.column_stack([points.reshape(len(points), -1), targets.reshape(len(points), -1), owners])
+    _, places = np.unique(rows, axis=0, return_index=True)
+    return np.sort(places)
+
+
+def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
+    if hasattr(node, "state") and hasattr(node, "restore"):
+        state = node.state()
+        found = node.draw(count)
+        node.restore(state)
+        return found
+    return copy.deepcopy(node).draw(
+        count
+    )  # a user's source without checkpoints; copies of large data would take memory
+
+
+def _resolved(learner: Learner, points: Array, targets: Array, owners: Owners, source: Source) -> Learner:
+    try:
+        outputs = learner.loss.outputs(source.targets, source.classes)
+        return resolved_learner(learner, points, targets, outputs, owners)
+    except ValueError as refusal:
+        raise InputError(f"learner: {refusal}") from refusal
+
+
+def _resolved_protocol(experiment: Experiment, points: Array, targets: Array, source: Source) -> AnyRule:
+    try:
+        outputs = experiment.learner.loss.outputs(source.targets, source.classes)
+        return resolved_part(experiment.protocol, experiment.learner, points, targets, outputs)
+    except ValueError as refusal:
+        raise InputError(f"protocol: {refusal}") from refusal
+
+
+def _refuse_other_inputs(learner: Learner, source: Source) -> None:
+    kernel = getattr(learner, "kernel", None)
+    inputs = getattr(kernel, "inputs", None)
+    if inputs is not None and inputs != source.inputs:
+        lengths = getattr(kernel, "bandwidth", ())
+        if not isinstance(lengths, tuple):
+            raise InputError(
+                f"learner.kernel = {in_short(kernel)} takes {inputs} inputs, and the stream has {source.inputs}"
+            )
+        raise InputError(
+            f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has {source.inputs} "
+            "inputs: give one length for each input, or one number for all"
+        )

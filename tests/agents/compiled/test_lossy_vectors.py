@@ -1,0 +1,153 @@
+"""Nodes that send vectors live in arrays over unreliable links as they do one by one, bit for bit."""
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.running.network import open_network
+from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
+from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
+
+LEARNER = {
+    "name": "random_features",
+    "features": 7,
+    "regularization": 0.01,
+    "batch_size": 2,
+    "step_size": {"name": "diminishing", "initial": 0.2},
+}
+POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
+CELLS = [(PROTOCOLS[k % len(PROTOCOLS)], mix) for k, mix in enumerate(MIXES)]
+CELLS += [(protocol, "everything") for protocol in PROTOCOLS]
+CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbours know another vector than the node
+
+
+def described(protocol, schedule=None, **tables):
+    stream = {"name": "sine_regression", "noise": 0.3}
+    learner = learner_for(protocol, LEARNER)
+    known = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol, **tables}
+    found = Experiment.from_dict(known)
+    return found if schedule is None else replace(found, schedule=schedule)
+
+
+def block(experiment, compiled=True):
+    return Block(open_network(experiment).plans, compiled)
+
+
+def in_blocks(experiment, rounds, *kinds):
+    """Live through rounds in blocks of every so many-th node, compiled or not."""
+    plans = open_network(experiment).plans
+    parts = [Block(plans[k :: len(kinds)], kind) for k, kind in enumerate(kinds)]
+    sent = [part.send() for part in parts]
+    for _ in range(rounds):
+        sent = [part.advance(*sent[:k], *sent[k + 1 :]) for k, part in enumerate(parts)]
+    assert [part._population is not None for part in parts] == list(kinds)
+    return parts
+
+
+@pytest.mark.parametrize(("protocol", "mix"), CELLS, ids=str)
+def test_arrays_have_the_bits_of_single_nodes_on_any_links(protocol, mix):
+    experiment = described(protocol, **MIXES[mix])
+    alone, together = block(experiment, compiled=False), block(experiment)
+    for rounds in (2, 1, 13, 16):  # all that join have come, and after the half way too
+        alone.run(rounds)
+        together.run(rounds)
+        if alone.done == 16:
+            halfway = together.snapshot()
+            assert_equal(left(together), left(alone))
+    assert alone._population is None and together._population is not None
+    wanted = left(alone)
+    assert_equal(left(together), wanted)
+    assert_equal(left(*in_blocks(experiment, 32, True, False)), wanted)
+    assert_equal(left(*in_blocks(experiment, 32, True, True)), wanted)
+    resumed = block(experiment)
+    resumed.restore(halfway)
+    resumed.run(16)
+    assert resumed._population is not None
+    assert_equal(left(resumed), wanted)
+    assert sum(array[:, 1].sum() for (_, key), array in wanted.items() if key == "weather.traffic") > 10  # delivered
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
+def test_links_that_do_nothing_change_nothing(protocol):
+    plain, asked = block(described(protocol)), block(described(protocol, links=NOTHING))
+    plain.run(40)
+    asked.run(40)
+    assert asked._population is not None
+    for agent in plain.agents:
+        agent.tally.bytes_sent = 8.0 * agent.tally.scalars_sent  # on ideal links nobody counts them
+    wanted, found = left(plain), left(asked)
+    assert_equal({key: found[key] for key in wanted}, wanted)
+
+
+def test_a_node_of_many_rounds_asleep_keeps_the_samples_drawn_for_it():
+    """Samples are drawn for 256 rounds at once: who has slept goes on with the first that it has not learned from."""
+    experiment = described({"name": "gradient_tracking"}, clock={"name": "poisson", "slowest": 0.05, "fastest": 3.0})
+    alone, together = block(experiment, compiled=False), block(experiment)
+    for rounds in (300, 1, 1, 250, 100):
+        alone.run(rounds)
+        together.run(rounds)
+    learned = [agent.round for agent in together.agents]
+    assert min(learned) < 100 < 256 < max(learned)
+    assert_equal(left(together), left(alone))
+
+
+def test_arrays_dissolve_where_the_data_of_one_node_end(tmp_path):
+    generator = np.random.default_rng(0)
+    rows = np.hstack([generator.normal(size=(500, 2)), generator.integers(0, 5, (500, 1))])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="x,y,node", comments="")
+    stream = {"name": "file", "path": str(tmp_path / "rows.csv"), "target": "y", "node_column": "node"}
+    topology = {"name": "ring", "nodes": 5}
+    clock = {"name": "bernoulli", "probability": 0.7}
+    experiment = described({"name": "odkla"}, stream=stream, topology=topology, clock=clock, links={"loss": 0.3})
+    alone, together = block(experiment, compiled=False), block(experiment)
+    for rounds in (30, 60):
+        alone.run(rounds)
+        together.run(rounds)
+        assert (together._population is not None) == (rounds == 30)
+    assert_equal(left(together), left(alone))
+
+
+def test_divergence_on_unreliable_links_is_reported_in_the_same_words():
+    learner = {"name": "linear", "step_size": 3.0, "regularization": 0.0}
+    clock = {"name": "bernoulli", "probability": 0.5}
+    experiment = described({"name": "diffusion", "as_published": True}, learner=learner, clock=clock)
+    said = []
+    for compiled in (False, True):
+        one = block(experiment, compiled)
+        with pytest.raises(DivergenceError) as caught:
+            one.run(2000)
+        assert (one._population is not None) == compiled
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+@pytest.fixture
+def counted_memory():
+    """Numba counts what its runtime allocates only where it is told to."""
+    counted = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+    yield
+    if not counted:
+        _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.usefixtures("counted_memory")
+@pytest.mark.parametrize("protocol", ["odkla", "dkla", "drfgp", "domkl", "consensus"])
+def test_rounds_leave_no_memory_behind(protocol):
+    # Where references are not counted, an array that a callee hands over would never be given back.
+    learner = {"learner": POLK} if protocol == "consensus" else {}
+    together = block(described({"name": protocol}, **MIXES["everything"], **learner))
+    left_behind = []
+    for rounds in (21, 20):
+        together.run(rounds)
+        gc.collect()
+        known = rtsys.get_allocation_stats()
+        left_behind.append((known.alloc - known.free, known.mi_alloc - known.mi_free))
+    assert together._population is not None
+    assert left_behind[0] == left_behind[1] and known.mi_alloc > 0

@@ -1,0 +1,168 @@
+"""Diffusion, gossip and gradient tracking against their formulas, for the whole network with stacked matrices."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from kernelswarm.protocols.parameters.contract import Received
+from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
+from kernelswarm.simulations.core.errors import SimulationError
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.vector_network import (
+    ADJACENCY,
+    DEGREES,
+    ETA,
+    EXPLICIT,
+    FEATURES,
+    NODES,
+    Data,
+    described,
+    learned,
+    metropolis,
+)
+
+
+def uniform() -> np.ndarray:
+    return (ADJACENCY + np.eye(len(NODES))) / (1.0 + DEGREES)[:, None]
+
+
+def relative_degree() -> np.ndarray:
+    weights = (ADJACENCY + np.eye(len(NODES))) * (1.0 + DEGREES)[None, :]
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("combination", [metropolis, uniform, relative_degree])
+@pytest.mark.parametrize("order", ["adapt_then_combine", "combine_then_adapt"])
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_diffusion_is_a_step_and_an_average(combination, order, step):
+    name = combination.__name__
+    tried = described({"name": "diffusion", "combination": name, "order": order, "step": step})
+    data, mixing, theta = Data(tried), combination(), np.zeros((len(NODES), FEATURES))
+    np.testing.assert_allclose(mixing.sum(axis=1), 1.0)
+    for _ in range(tried.rounds):
+        data.draw()
+        if order == "combine_then_adapt":
+            theta = mixing @ theta
+        theta = data.implicit(theta) if step == "implicit" else theta - ETA * data.gradients(theta)
+        if order == "adapt_then_combine":
+            theta = mixing @ theta
+    assert np.abs(theta).max() > 0.1
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["adapt_then_combine", "combine_then_adapt"])
+def test_adaptive_combination_weighs_by_distance(order):
+    tried = described({"name": "diffusion", "combination": "adaptive", "order": order, "rate": 0.2, **EXPLICIT})
+    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
+    near, variances, before = ADJACENCY + np.eye(len(NODES)), None, theta
+    for turn in range(tried.rounds):
+        data.draw()
+        first = order == "adapt_then_combine"
+        before, stepped = (theta, theta - ETA * data.gradients(theta)) if first else (before, theta)
+        squares = ((stepped[None] - before[:, None]) ** 2).sum(axis=2)
+        if turn or first:  # where averages come first no step has led anywhere yet
+            variances = squares if variances is None else 0.8 * variances + 0.2 * squares
+        mixing = near / variances if variances is not None else near
+        theta = (mixing / mixing.sum(axis=1, keepdims=True)) @ stepped
+        if not first:
+            before, theta = theta, theta - ETA * data.gradients(theta)
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-8, atol=1e-11)
+
+
+def test_gossip_leaves_each_pair_in_the_middle():
+    """Of a complete graph with an even number of nodes a maximal matching leaves nobody out."""
+    rule = {"name": "diffusion", "combination": "heard", **EXPLICIT}
+    found = learned(described(rule, topology={"name": "complete", "nodes": 6, "schedule": "gossip"}))
+    apart = np.linalg.norm(found[:, None] - found[None, :], axis=2) + np.diag(np.full(6, np.inf))
+    assert np.abs(found).max() > 0.1
+    np.testing.assert_allclose(apart.min(axis=1), 0.0, atol=1e-12)
+    assert (np.sort(apart, axis=1)[:, 1] > 1e-3).all()  # pairs, and not all alike
+    pair = {"name": "path", "nodes": 2, "schedule": "gossip"}
+    data, theta = Data(described(rule, 2, topology=pair)), np.zeros((2, FEATURES))
+    for rounds in (1, 2):
+        data.draw()
+        theta = np.tile(np.mean(theta - ETA * data.gradients(theta), axis=0), (2, 1))
+        np.testing.assert_allclose(learned(described(rule, rounds, topology=pair)), theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sends", ["sums", "trackers"])
+def test_gradient_tracking_tracks_the_mean_gradient(sends):
+    tried = described({"name": "gradient_tracking", "sends": sends, **EXPLICIT})
+    data, mixing = Data(tried), metropolis()
+    theta = tracker = before = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        gradients = data.gradients(theta)
+        tracker = tracker + gradients - before
+        np.testing.assert_allclose(tracker.mean(axis=0), gradients.mean(axis=0), atol=1e-12)
+        before = gradients
+        theta, tracker = mixing @ (theta - ETA * tracker), mixing @ tracker
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
+    for protocol in ("diffusion", "gradient_tracking"):
+        found = simulate(described({"name": protocol}, rounds=300, learner={"step_size": 20.0, "batch_size": 1}))
+        assert found.summary["final"]["risk"] < found.summary["final"]["constant_risk"]
+
+
+class Constant:
+    """Samples on which the step is always the same."""
+
+    eta = 1.0
+
+    def __init__(self, step: np.ndarray) -> None:
+        self.step = step
+
+    def descend(self, weights: np.ndarray) -> np.ndarray:
+        return weights - self.step
+
+
+def test_sums_make_up_for_what_was_lost():
+    """Steps that every node tracks become the mean of all nodes' own, however many messages were lost before."""
+    rule, random = GradientTracking(), np.random.default_rng(3)
+    samples = [Constant(step) for step in random.normal(size=(len(NODES), 4, 1))]
+    wanted = np.mean([each.step for each in samples], axis=0)
+    near = [np.flatnonzero(row) for row in ADJACENCY]
+    plans = open_network(described({"name": "gradient_tracking"})).plans
+    states = [rule.begin(plan.neighborhood, np.zeros((4, 1))) for plan in plans]
+    for turn in range(400):
+        before = [state.following[1] for state in states]
+        states = [rule.adapt(state, each) for state, each in zip(states, samples, strict=True)]
+        last_sent = [rule.send(state) for state in states]
+        for i, others in enumerate(near):
+            arrives = (random.random(len(others)) < 0.3) | (turn >= 100)
+            received = Received(last_sent[i], np.stack([last_sent[j] for j in others]), arrives.astype(float))
+            states[i] = rule.receive(states[i], received, samples[i])
+    steps = [state.following[1] - last for state, last in zip(states, before, strict=True)]
+    np.testing.assert_allclose(steps, np.tile(wanted, (len(NODES), 1, 1)), atol=1e-9)
+
+
+@pytest.mark.parametrize("links", [{"loss": 0.2}, {"delay": {"name": "geometric", "mean": 2.0}, "loss": 0.1}])
+def test_gradient_tracking_by_sums_lasts_where_trackers_grow(links):
+    stormy = {"learner": {"batch_size": 1}, "links": links}
+    errors = [
+        simulate(described({"name": name}, 2000, **stormy)).summary["final"]["error"]
+        for name in ("gradient_tracking", "diffusion")
+    ]
+    assert errors[0] < 2.0 * errors[1]
+    with pytest.raises(SimulationError, match="grown without bound"):
+        simulate(described({"name": "gradient_tracking", "sends": "trackers"}, 2000, **stormy))
+
+
+def test_who_sends_trackers_on_unreliable_links_is_told_what_lasts():
+    """Lower steps only put off the end, so that none are advised."""
+    rule = {"name": "gradient_tracking", "sends": "trackers"}
+    told = 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
+    stormy = {"links": {"delay": 4}, "clock": {"name": "bernoulli", "probability": 0.5}}
+    with pytest.raises(SimulationError, match=re.escape(told)) as failed:
+        simulate(described(rule, 20000, learner={"batch_size": 1, "step_size": 1.0}, **stormy))
+    assert "lower" not in str(failed.value)
+    assert told in as_text(examine(described(rule, **stormy)))
+    for calm in (described(rule), described({"name": "gradient_tracking"}, **stormy)):
+        assert told not in as_text(examine(calm))

@@ -1,0 +1,102 @@
+"""The methods that leave every node weights of its own, against their formulas."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.protocols.parameters.mocha import relate
+from tests.helpers.vector_network import (
+    ADJACENCY,
+    DEGREES,
+    ETA,
+    FEATURES,
+    GRAPH,
+    NODES,
+    Data,
+    described,
+    learned,
+    metropolis,
+)
+
+
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_multitask_holds_weights_by_the_edges_weights(step):
+    graph = GRAPH.copy()
+    for k, edge in enumerate(graph.edges):
+        graph.edges[edge]["weight"] = 0.5 + 0.25 * k
+    c, rho = 0.2, nx.to_numpy_array(graph, NODES)
+    tried = described({"name": "multitask", "penalty": c, "step": step}, topology=graph)
+    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        psi = data.implicit(theta) if step == "implicit" else theta - ETA * data.gradients(theta)
+        part = ETA * c * rho
+        if step == "implicit":
+            part = part / (1.0 + part * (DEGREES[:, None] + DEGREES[None, :]))
+        theta = psi + part @ psi - part.sum(axis=1)[:, None] * psi
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+def test_mocha_holds_weights_by_relations_that_are_learned():
+    c = 0.7
+    tried = described({"name": "mocha", "penalty": c})
+    data, theta = Data(tried), np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        psi = data.implicit(theta)
+        for i, row in enumerate(ADJACENCY):
+            members = [i, *np.flatnonzero(row)]
+            mean = psi[members].mean(axis=0)
+            apart = psi[members] - mean
+            directions, lengths, _ = np.linalg.svd(apart, full_matrices=False)
+            root = directions * lengths @ directions.T  # of D'D
+            # D Omega inv(Omega + eta c I), the root in the place of Omega and its trace on the other side
+            system = root + ETA * c * np.trace(root) * np.eye(len(members))
+            theta[i] = mean + (np.linalg.solve(system, root) @ apart)[0]
+    assert np.abs(theta).max() > 0.1 and np.ptp(theta, axis=0).max() > 1e-3
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 4, 60])
+def test_relations_of_a_neighbourhood_of_any_size(degree):
+    # (D'D)^1/2 by SVD; counts move a neighbour towards the node, or leave it out. Without a pull all stays, under an
+    # endless one all is the mean, and where nothing differs nothing moves.
+    generator = np.random.default_rng(degree)
+    own, vectors = generator.normal(size=23), generator.normal(size=(degree, 23))
+    counts = generator.choice([0.0, 0.5, 1.0], degree)
+    together = np.vstack([own, *(own + c * (vector - own) for c, vector in zip(counts, vectors, strict=True) if c)])
+    mean = together.mean(axis=0)
+    apart = together - mean
+    directions, lengths, _ = np.linalg.svd(apart, full_matrices=False)
+    relations = directions * lengths @ directions.T / max(lengths.sum(), 1e-300)
+    found = np.empty(23)
+    for pull in (0.03, 2.0):
+        relate(own, vectors, counts, pull, found)
+        kept = np.linalg.solve(relations + pull * np.eye(len(together)), relations)
+        np.testing.assert_allclose(found, mean + (kept @ apart)[0], rtol=1e-6, atol=1e-7)
+    for pull, expected in ((0.0, own), (1e12, mean)):
+        relate(own, vectors, counts, pull, found)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    relate(own, np.tile(own, (degree, 1)), counts, 1.0, found)
+    np.testing.assert_allclose(found, own, atol=1e-12)
+
+
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+def test_ditto_has_a_common_and_a_personal_function(step):
+    rho = 0.7
+    tried = described({"name": "ditto", "penalty": rho, "step": step})
+    data, mixing = Data(tried), metropolis()
+    common = own = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        if step == "implicit":
+            common = mixing @ data.implicit(common)
+            own = (data.implicit(own) + ETA * rho * common) / (1.0 + ETA * rho)
+        else:
+            own, common = (
+                own - ETA * data.gradients(own) - ETA * rho * (own - common),
+                mixing @ (common - ETA * data.gradients(common)),
+            )
+    np.testing.assert_allclose(learned(tried), own, rtol=1e-9, atol=1e-12)
