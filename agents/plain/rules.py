@@ -42,7 +42,9 @@ def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
         asked = cast(Rule, rule)
         return _Plain(asked, any(asked.duals(each) is not None for each in links)).form()
     if rule.form == "symmetric" and form.coupling_gradient_at_neighbor is None:
-        raise ValueError(f"{type(rule).__name__}.compiled needs couple_back: the symmetric form takes it")
+        raise ValueError(
+            f"{type(rule).__name__}.compiled needs coupling_gradient_at_neighbor: the symmetric form takes it"
+        )
     return form
 
 

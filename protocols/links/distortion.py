@@ -21,7 +21,7 @@ EXACT = 64
 """Bits of a number that is sent as it is."""
 
 SCALE_BITS = 16
-"""Bits of the scale that travels with rounded numbers, and of the loads and dual variables beside them."""
+"""Bits of the scale that travels with rounded numbers, and of the row sums and dual variables beside them."""
 
 STEPS = 512.0
 """Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-64 to 2^64."""

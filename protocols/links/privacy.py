@@ -55,8 +55,8 @@ def privacy(
     """Account for the messages with one sample.
 
     Its point is in one message each time the sample is drawn, and in the symmetric form the node's value there in the
-    next, with the same noise for all neighbours: they learn no more together. What is repeated in silence is what was
-    heard. All pairs of samples are neighbours: the guarantee is local.
+    next, with the same noise for all neighbours: they learn no more together. What stands in for missing messages
+    was heard before. All pairs of samples are neighbours: the guarantee is local.
 
     Parameters
     ----------

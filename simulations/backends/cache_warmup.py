@@ -36,7 +36,7 @@ Array = npt.NDArray[np.float64]
 
 ROUNDS = 24
 MOST = 8
-"""Learners that are rehearsed: a network in which every node has its own differs in numbers, not in code."""
+"""Learners that are warmed up with: a network in which every node has its own differs in numbers, not in code."""
 
 
 class _Warmed:
@@ -71,8 +71,8 @@ class _Warmed:
 def warm_cache(plans: Sequence[AgentPlan], apart: bool = True) -> None:
     """Let two nodes of each learner of the network run some rounds on samples of no meaning.
 
-    Twenty processes that start at once would compile the same functions twenty times; after the rehearsal they load
-    them. A user's own parts are not rehearsed: they may count their calls, or fail, and are to do so in the simulation.
+    Twenty processes that start at once would compile the same functions twenty times; after the warm-up they load
+    them. A user's own parts are left out: they may count their calls, or fail, and are to do so in the simulation.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     plan = plans[0]
     learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
     if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or fulfils(rule, ParameterRule):
-        return  # what these step by is compiled as soon as what would rehearse in their place
+        return  # what these step by is compiled as soon as what would step in their place
     if cores() < 2 or is_kept(round_of_evaluations(ideal)):
         return
     if not all(map(_travels, (learner, rule, plan.neighborhood, plan.conditions))):

@@ -54,7 +54,7 @@ def message_bytes(plans: Sequence[AgentPlan], size: int) -> int:
 
 
 def _numbers(plan: AgentPlan) -> int:
-    """Return the most numbers that a node sends: points, values there, loads, dual variables and stamps."""
+    """Return the most numbers that a node sends: points, values there, row sums, dual variables and stamps."""
     own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
     copies = 1
     if fulfils(plan.rule, ParameterRule):

@@ -1,4 +1,4 @@
-"""Which form of consensus survives: explicit or implicit, one-sided or symmetric, and with what for silence and age."""
+"""Which form of consensus survives: explicit or implicit, one-sided or not, by what stands in for lost answers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
@@ -16,7 +17,10 @@ from kernelswarm.agents.parts.budgets import Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.protocols.compiled import CompiledRule
+from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.tolerances import Constant as Bound
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
@@ -190,3 +194,19 @@ def test_an_interrupted_part_ends_the_round_and_the_engine_can_be_closed() -> No
     engine.close()
     again = SerialEngine([open_network(failing("interrupts")).plans])
     again.run(10)  # the mark is of round 11
+
+
+@dataclass(frozen=True)
+class HalfCompiled(Consensus):
+    """A symmetric protocol that hands over nothing for its neighbours' points."""
+
+    @property
+    def compiled(self) -> CompiledRule:
+        return super().compiled._replace(coupling_gradient_at_neighbor=None)
+
+
+def test_a_compiled_protocol_is_told_by_its_present_name_what_the_symmetric_form_lacks() -> None:
+    with pytest.raises(ValueError, match=r"HalfCompiled\.compiled needs (\w+): the symmetric form") as refused:
+        rule_form(HalfCompiled())
+    name = re.search(r"needs (\w+)", str(refused.value))
+    assert name is not None and name[1] in CompiledRule._fields
