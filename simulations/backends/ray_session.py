@@ -30,7 +30,7 @@ from kernelswarm.simulations.backends.starting.variables import LOOPBACK, NICENE
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.interruption import take_sigterm_back
 from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.machine.temporarily import environment
+from kernelswarm.simulations.machine.temporarily import environment, in_turn
 from kernelswarm.simulations.round.rounds import advance
 
 CHANNEL_BYTES = 16_384
@@ -79,7 +79,7 @@ class RaySession:
             return
         self.close()
         try:
-            with environment(QUIET):  # some of it is read once
+            with in_turn(), environment(QUIET):  # some of it is read once
                 import ray
         except ImportError as error:
             raise InputError(f'backend.name = "ray" needs the package ray, which does not load: {error}') from error
@@ -109,7 +109,7 @@ class RaySession:
             self._notes.note([], self._private)
             own = {NICENESS: str(niceness), MARK: str(self._private)}
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
-            with variables, inside_ray.loopback(), inside_ray.lean():
+            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean():
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
                     start = partial(

@@ -99,7 +99,10 @@ class Notes:
         for path in self.folder.glob("*-*") if self._ready(make=False) else ():
             driver, _, began = path.name.partition("-")
             if driver.isdecimal() and began.isdecimal() and not _runs(int(driver), began):
-                processes, files, numbering = [*path.read_text().splitlines(), "", "", ""][:3]
+                lines: list[str] = []
+                with suppress(FileNotFoundError):  # another driver has cleared it up just now
+                    lines = path.read_text().splitlines()
+                processes, files, numbering = [*lines, "", "", ""][:3]
                 noted = [word.partition("-") for word in processes.split()]
                 if numbering in ("", _numbering()):
                     yield path, {int(number): start for number, _, start in noted if number.isdecimal()}, files

@@ -41,7 +41,7 @@ def beside(function: Callable[[Argument], object], argument: Argument) -> Iterat
     process = start_method().Process(target=_call, args=(function, argument), daemon=True)
     serving = multiprocessing.parent_process() is not None
     if not serving:
-        with environment(ONE_THREAD), hidden_script():
+        with hidden_script(), environment(ONE_THREAD):
             process.start()
 
     def wait() -> bool:

@@ -12,26 +12,29 @@ from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.own_code import OwnCode
+from kernelswarm.simulations.machine.temporarily import in_turn
 
 MAIN = "__main__"
 
 
 def is_script() -> bool:
     """Tell whether the program is in a file, or a module, which other processes read for themselves."""
-    main = sys.modules[MAIN]
+    with in_turn():  # another thread may hide it just now
+        main = sys.modules[MAIN]
     file = getattr(main, "__file__", None)
     return getattr(main, "__spec__", None) is not None or (file is not None and Path(file).is_file())
 
 
 @contextmanager
 def hidden_script() -> Iterator[None]:
-    """Hide the script from processes that are started meanwhile: they would read it."""
-    script = sys.modules[MAIN]
-    sys.modules[MAIN] = ModuleType(MAIN)
-    try:
-        yield
-    finally:
-        sys.modules[MAIN] = script
+    """Hide the script from processes that are started meanwhile, which would read it; one thread at a time."""
+    with in_turn():
+        script = sys.modules[MAIN]
+        sys.modules[MAIN] = ModuleType(MAIN)
+        try:
+            yield
+        finally:
+            sys.modules[MAIN] = script
 
 
 def packed(values: Sequence[object]) -> bytes:

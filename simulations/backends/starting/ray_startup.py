@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from kernelswarm.simulations.backends.starting.inside_ray import DRAWS, WORKER, launched_by
 from kernelswarm.simulations.backends.starting.worker_launcher import RAYS_OWN, SERVER
@@ -62,7 +61,7 @@ class ForkServer:
             return
         given = {
             "path": sys.path,
-            "modules": [module, *sorted(name for name in sys.modules if name.startswith(OURS))],
+            "modules": [module, *sorted(name for name in list(sys.modules) if name.startswith(OURS))],
             "numba": "kernelswarm.inside_numba",
             "worker": WORKER,
             "draws": DRAWS,
@@ -117,9 +116,13 @@ def actor_bytes(server: ForkServer | None = None) -> int:
         Of the Ray that has been started here; left out where none has been. A Ray that runs already is the user's, and
         starts its workers itself.
     """
-    ray: Any = sys.modules.get("ray")
-    if server is not None:
-        forked = server.serves
-    else:
-        forked = sys.platform == "linux" and (ray is None or not ray.is_initialized())
+    forked = server.serves if server is not None else sys.platform == "linux" and not _runs()
     return FORKED_BYTES if forked and not any(map(os.environ.get, ENVIRONMENTS)) else PROCESS_BYTES
+
+
+def _runs() -> bool:
+    if "ray" not in sys.modules:
+        return False
+    import ray  # another thread may be in the midst of importing it: this waits for its end
+
+    return bool(ray.is_initialized())

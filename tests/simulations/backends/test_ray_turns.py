@@ -37,7 +37,7 @@ def test_two_threads_on_ray_have_the_models_of_serial_runs() -> None:
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=500)
     assert run.returncode == 0, run.stderr
     on_ray, serial = json.loads(run.stdout.splitlines()[-1])
-    assert on_ray == serial
+    assert on_ray == serial, run.stderr
     assert "another thread of this process simulates on Ray" in run.stderr
 
 

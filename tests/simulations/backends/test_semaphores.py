@@ -238,6 +238,15 @@ def test_the_files_of_one_that_was_killed_stay_while_a_process_of_its_ray_lives(
         assert files.exists() == note.exists() == kept
 
 
+def test_a_note_that_another_driver_has_just_removed_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir(mode=0o700)
+    gone = folder / "4194303-1"
+    gone.symlink_to(folder / "nowhere")  # it is listed, and cannot be read
+    Notes(folder).clear_up()
+    assert not gone.is_symlink()
+
+
 def test_notes_that_others_may_write_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared, folder = tmp_path / "shm", tmp_path / "notes"
     shared.mkdir()

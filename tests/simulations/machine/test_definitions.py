@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from ast import literal_eval
 from dataclasses import make_dataclass
 from types import ModuleType
@@ -9,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.definitions import packed
+from kernelswarm.simulations.machine.definitions import hidden_script, is_script, packed
 from tests.helpers.checkout import ROOT
 
 PROGRAM = """
@@ -79,3 +80,35 @@ def test_a_class_that_was_defined_again_is_refused(monkeypatch: pytest.MonkeyPat
     notebook.Mine = again  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="Mine was defined again after a part was made of it"):
         packed([first(2.0)])
+
+
+def test_a_script_is_hidden_by_one_thread_at_a_time_and_is_there_afterwards() -> None:
+    script, hidden, goes_on, order = sys.modules["__main__"], threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        with hidden_script():
+            hidden.set()
+            assert goes_on.wait(60)
+            order.append("first")
+
+    def second() -> None:
+        with hidden_script():
+            order.append("second")
+
+    def third() -> None:
+        found.append(is_script())
+
+    was, found = is_script(), []
+    threads = [threading.Thread(target=hide) for hide in (first, second, third)]
+    threads[0].start()
+    assert hidden.wait(60)
+    for thread in threads[1:]:
+        thread.start()
+        thread.join(0.2)
+        assert (order, found) == ([], [])
+    goes_on.set()
+    for thread in threads:
+        thread.join(60)
+    assert order == ["first", "second"]
+    assert found == [was]
+    assert sys.modules["__main__"] is script

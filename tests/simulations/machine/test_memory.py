@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+import threading
 from contextlib import closing, nullcontext
 from types import SimpleNamespace
 
@@ -90,6 +92,28 @@ def test_actors_are_counted_as_what_they_will_start_as(alone, monkeypatch):
             changes.setenv(name, "/usr/bin/uv")
             assert actor_bytes() == PROCESS_BYTES
     assert actor_bytes() == FORKED_BYTES
+
+
+def test_a_ray_that_another_thread_is_importing_is_waited_for(alone, monkeypatch, tmp_path):
+    (tmp_path / "ray.py").write_text(
+        "import builtins\nbuiltins.begun.set()\nassert builtins.goes_on.wait(60)\ndef is_initialized(): return False\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "platform", "linux")
+    begun, goes_on, found = threading.Event(), threading.Event(), []
+    monkeypatch.setattr("builtins.begun", begun, raising=False)
+    monkeypatch.setattr("builtins.goes_on", goes_on, raising=False)
+    importing = threading.Thread(target=importlib.import_module, args=("ray",))
+    asking = threading.Thread(target=lambda: found.append(actor_bytes()))
+    importing.start()
+    assert begun.wait(60)
+    asking.start()
+    asking.join(0.2)
+    assert found == []
+    goes_on.set()
+    for thread in (importing, asking):
+        thread.join(60)
+    assert found == [FORKED_BYTES]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
