@@ -24,14 +24,23 @@ DEFECT_LIMIT = 1e-4
 class PolkState:
     """Everything a POLK learner changes: the function, the steps taken, the budget's state, the factor's history."""
 
-    __slots__ = ("budget", "changes", "function", "rebuilds", "steps")
+    __slots__ = ("changes", "function", "rebuilds", "steps")
 
     def __init__(self, function: Expansion, budget: float) -> None:
         self.function = function
         self.steps = 0
-        self.budget = budget
         self.changes = 0
         self.rebuilds = 0
+        self.budget = budget
+
+    @property
+    def budget(self) -> float:
+        """The budget's state, which lies before the function's numbers, where compiled steps keep it."""
+        return float(self.function.storage[0])
+
+    @budget.setter
+    def budget(self, budget: float) -> None:
+        self.function.storage[0] = budget
 
 
 @dataclass(frozen=True)

@@ -275,17 +275,6 @@ class CompiledPolk(CompiledExpansion):
         """Return the numbers that KOMP works with, and those of the Gram matrix of a step's points."""
         return 5 * capacity + points * points
 
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector = super().storage(state)
-        vector[0] = state.budget
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        super().move(state, storage, capacity)
-        storage[0] = state.budget
-
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""
         counts = super().counts(state, capacity, points)
@@ -296,7 +285,6 @@ class CompiledPolk(CompiledExpansion):
         """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
-        state.budget = float(state.function.storage[0])
 
     def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""

@@ -15,7 +15,7 @@ from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_a
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import raker_steps
-from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, features_at
+from kernelswarm.agents.learners.features.feature_steps import CompiledVector, features_at
 from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
@@ -332,7 +332,7 @@ def inner(
     raker_steps.gram_of(rows, mixed, width, gram)
 
 
-class CompiledAdaRaker(CompiledLinear):
+class CompiledAdaRaker(CompiledVector):
     """What the learner hands over to compiled rounds.
 
     Parameters
@@ -358,23 +358,9 @@ class CompiledAdaRaker(CompiledLinear):
         loss = loss_form(self._learner.loss)
         return np.concatenate([state.numbers, [len(loss.numbers)], loss.numbers, self._features(state)])
 
-    def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
-        return len(state.storage)
-
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of a step's features and Gram matrix, and of what all members predict and lose."""
         count, width, instances = state.sizes
         outputs = state.parts.members.shape[2]
         members = count * instances
         return points * int(width + points + outputs * (3 + count + members) + 2 + instances + members)
-
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector: Array = state.storage
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        storage[:] = state.storage
-        state.live_in(storage)

@@ -205,6 +205,24 @@ class CompiledLinear:
         """Do nothing."""
 
 
+class CompiledVector(CompiledLinear):
+    """The same of learners whose states lie in one vector, ``state.storage``, and can ``live_in`` another."""
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the numbers of a state."""
+        return len(state.storage)
+
+    def storage(self, state: Any) -> Array:
+        """Return the vector of the state."""
+        vector: Array = state.storage
+        return vector
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Have the state live in another vector."""
+        storage[:] = state.storage
+        state.live_in(storage)
+
+
 class CompiledFeatures(CompiledLinear):
     """What a learner hands over to compiled rounds whose features do not change.
 

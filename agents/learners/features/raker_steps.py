@@ -20,7 +20,7 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, descend, features_at
+from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, descend, features_at
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
@@ -304,7 +304,7 @@ def inner(
     gram_of(rows, line(storage, first, count), width, gram)
 
 
-class CompiledRaker(CompiledLinear):
+class CompiledRaker(CompiledVector):
     """What the learner hands over to compiled rounds.
 
     Parameters
@@ -341,21 +341,7 @@ class CompiledRaker(CompiledLinear):
         head = np.array([*own, len(loss.numbers)], dtype=np.float64)
         return np.concatenate([head, loss.numbers, self.features_of(state)])
 
-    def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
-        return len(state.storage)
-
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of one member's features, the Gram matrix, gradients, and all members' values."""
         members, features, outputs = state.members.shape
         return points * int(features + points + outputs * (2 + 2 * members) + members)
-
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector: Array = state.storage
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        storage[:] = state.storage
-        state.live_in(storage)

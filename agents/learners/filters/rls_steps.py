@@ -15,7 +15,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledLinear, features_at
+from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
@@ -214,7 +214,7 @@ def inner(
     products(root, rows, own[REACH], gram, np.empty((len(gram), order)))
 
 
-class CompiledRls(CompiledLinear):
+class CompiledRls(CompiledVector):
     """What the learner hands over to compiled rounds.
 
     Parameters
@@ -243,21 +243,7 @@ class CompiledRls(CompiledLinear):
         own = sample_terms.numbers_of(self._learner, float(len(ridges)))
         return np.concatenate([[float(len(own))], own, ridges, self._features(state)])
 
-    def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
-        return len(state.storage)
-
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of the samples' terms, and of what a step works with."""
         count, outputs = state.function.coefficients.shape
         return int(sample_terms.room(points, outputs) + room(count, points, outputs))
-
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector: Array = state.storage
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        storage[:] = state.storage
-        state.live_in(storage)

@@ -207,7 +207,6 @@ class CompiledColk(CompiledPolk):
 
     def storage(self, state: Any) -> Array:
         """Return the vector of the state."""
-        super().storage(state)
         vector: Array = state.vector
         return vector
 
@@ -215,7 +214,6 @@ class CompiledColk(CompiledPolk):
         """Have the state live in another vector."""
         put_together(sums_of(state), storage, capacity)
         state.vector = storage
-        storage[0] = state.budget
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""

@@ -251,8 +251,6 @@ class CompiledPolicy(CompiledPolk):
 
     def storage(self, state: Any) -> Array:
         """Return the vector of the state."""
-        super().storage(state)
-        self._tracker.storage(state.residual)
         vector: Array = state.vector
         return vector
 
@@ -260,7 +258,6 @@ class CompiledPolicy(CompiledPolk):
         """Have the state live in another vector."""
         put_together(_sums(state), storage, capacity)
         state.vector = storage
-        self.storage(state)
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""

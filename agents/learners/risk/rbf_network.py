@@ -94,7 +94,7 @@ class NetworkState(FeatureState):
         super().__init__(function)
         storage = np.zeros(2 * function.coefficients.size + 1)
         storage[-1] = math.nan
-        self._hold(storage)
+        self.live_in(storage)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its weights must lie in its own storage."""
@@ -103,14 +103,10 @@ class NetworkState(FeatureState):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
         self.function, self.steps, storage = state
-        self._hold(storage)
+        self.live_in(storage)
 
-    def move(self, storage: Array) -> None:
-        """Live in another vector from now on."""
-        storage[:] = self.storage
-        self._hold(storage)
-
-    def _hold(self, storage: Array) -> None:
+    def live_in(self, storage: Array) -> None:
+        """Lie in a vector that holds all of these."""
         shape, size = self.function.coefficients.shape, self.function.coefficients.size
         self.storage = storage
         self.function.hold(storage[:size].reshape(shape))

@@ -11,7 +11,7 @@ from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import feature_steps
-from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledLinear
+from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledVector
 from kernelswarm.agents.learners.risk.compositional_steps import (
     STEP,
     CompiledComposition,
@@ -146,7 +146,7 @@ def step(
     return error
 
 
-class CompiledNetwork(CompiledLinear):
+class CompiledNetwork(CompiledVector):
     """What a radial basis function network hands over to compiled rounds."""
 
     evaluate = staticmethod(evaluate)
@@ -173,10 +173,6 @@ class CompiledNetwork(CompiledLinear):
             ]
         )
 
-    def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of the weights, of those before the last step, and g."""
-        return len(state.storage)
-
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of the Gram matrix of a step's points, and of the points kept."""
         return points * (points + int(state.function.inputs) + 2)
@@ -184,12 +180,3 @@ class CompiledNetwork(CompiledLinear):
     def step_sizes(self, first: int, steps: int) -> Array:
         """Return the step sizes of the schedules."""
         return self._composition.step_sizes(first, steps)
-
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector: Array = state.storage
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        state.move(storage)

@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT
+from kernelswarm.agents.learners.polk import DEFECT_LIMIT, PolkState
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
@@ -28,19 +28,20 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 Array = npt.NDArray[np.float64]
 
 
-class NewtonState:
+class NewtonState(PolkState):
     """Everything the learner changes: function and information, steps, the budget's state, the factor's history."""
 
-    __slots__ = ("budget", "changes", "cursor", "function", "rebuilds", "steps")
+    __slots__ = ()
+    function: InformedExpansion
 
-    def __init__(self, function: InformedExpansion, budget: float) -> None:
-        self.function = function
-        self.steps = 0
-        self.budget = budget
-        self.changes = 0
-        self.rebuilds = 0
-        self.cursor = 0.0
-        """The coordinate whose ridge is renewed next, where samples are forgotten."""
+    @property
+    def cursor(self) -> float:
+        """The coordinate whose ridge is renewed next, where samples are forgotten; compiled steps keep it here too."""
+        return float(self.function.storage[1])
+
+    @cursor.setter
+    def cursor(self, coordinate: float) -> None:
+        self.function.storage[1] = coordinate
 
 
 @dataclass(frozen=True)

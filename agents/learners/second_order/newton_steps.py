@@ -207,17 +207,6 @@ class CompiledNewton(CompiledExpansion):
         own = points * (points + 3 * outputs + 2)
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
 
-    def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
-        vector = super().storage(state)
-        vector[0], vector[1] = state.budget, state.cursor
-        return vector
-
-    def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
-        super().move(state, storage, capacity)
-        storage[0], storage[1] = state.budget, state.cursor
-
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""
         counts = super().counts(state, capacity, points)
@@ -228,7 +217,6 @@ class CompiledNewton(CompiledExpansion):
         """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
-        state.budget, state.cursor = float(state.function.storage[0]), float(state.function.storage[1])
 
     def maintain(self, state: Any) -> None:
         """Look at the accuracy of the factor."""
