@@ -135,31 +135,12 @@ def write_for(
         key = error.key if isinstance(error, RefusedKey) else ""
         hint = f" with --{key}" if key in ("target", "features", "drop") else ""
         raise InputError(f"{error}{hint}") from error
-    count = len(rows)
-    named = 0 if rows.ids is None else len(np.unique(rows.ids))
-    size = named or max(2, min(NODES, count // LEAST))
-    own = count / size if test is not None else 0.8 * count / size
-    epochs = int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
-    rounds = max(1, int(epochs * own / BATCH))
+    size, rounds, epochs = _lengths(rows, test)
     classes = len(np.unique(rows.targets)) if task == "classification" else 0
-    inputs = rows.points.shape[1]
-    kind = f"classification into {classes} classes" if classes else "regression"
-    what = f"{data.name}: {count:,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
-    what += f", at {named} nodes that the rows name" if named else ""
-    decimals = classes and not (rows.labelled or rows.whole)
-    labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
-    what += f", numbered {labels}" if decimals else ""
-    what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
-    what += "".join(
-        f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
-        for verb, object, names in left_out
-        if names
-    )
-    what += "" if file.encoding == asked.encoding else f", read as {file.encoding}, since it is not in UTF-8"
+    what = _described(data.name, rows, classes, asked, file, target, left_out)
     told = told_task(rows, task)
     network = chosen_network(rows, size)
     times = [column.name for column in rows.kinds if column.kind == "time"]
-    counting = numbering(rows).words()
     text = TEMPLATE.format(
         what=" ".join(what.split()),
         name=path,
@@ -168,19 +149,7 @@ def write_for(
         evaluate_every=max(1, rounds // 20),
         network=network.table,
         path=toml(_relative(data, path)),
-        columns="".join(
-            f"{key} = {toml(value)}\n"
-            for key, value in (
-                ("encoding", "" if file.encoding == asked.encoding else file.encoding),
-                ("target", file.target),
-                ("node_column", nodes),
-                ("features", list(file.features)),
-                ("drop", list(file.drop)),
-            )
-            if value
-        )
-        + (f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if file.na_values else "")
-        + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
+        columns=_keys(asked, file, nodes) + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
         gaps=f'{_comment(gaps)}missing = "{FILLED}"        # or "drop" rows with a gap, "last" known values\n'
         if gaps
         else "",
@@ -195,12 +164,68 @@ def write_for(
         batch=BATCH,
     )
     write_new(path, text)
+    filled = _filled(gaps, rows, file)
+    counting, named = numbering(rows).words(), _nodes(rows, left_out[0][2])
+    return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting, named]))
+
+
+def _filled(gaps: str, rows: Rows, file: File) -> str:
+    """Say what is done with gaps, and which columns are hardly there."""
     filled = f'{gaps} (stream.missing = "{FILLED}")' if gaps else ""
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if file.na_values else ""
     empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
-    filled += f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
-    found = [what, f"network: {network.words}", told, filled, made_of(rows), counting, _nodes(rows, left_out[0][2])]
-    return "\n".join(filter(None, found))
+    return filled + (
+        f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
+    )
+
+
+def _lengths(rows: Rows, test: Rows | None) -> tuple[int, int, int]:
+    """Return how many nodes, rounds and epochs a first run has."""
+    count = len(rows)
+    named = 0 if rows.ids is None else len(np.unique(rows.ids))
+    size = named or max(2, min(NODES, count // LEAST))
+    own = count / size if test is not None else 0.8 * count / size
+    epochs = int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
+    return size, max(1, int(epochs * own / BATCH)), epochs
+
+
+def _described(
+    name: str,
+    rows: Rows,
+    classes: int,
+    asked: File,
+    file: File,
+    target: str,
+    left_out: Sequence[tuple[str, str, list[str]]],
+) -> str:
+    """Say in a sentence what the data are, and what was chosen for them."""
+    inputs, named = rows.points.shape[1], 0 if rows.ids is None else len(np.unique(rows.ids))
+    kind = f"classification into {classes} classes" if classes else "regression"
+    what = f"{name}: {len(rows):,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
+    what += f", at {named} nodes that the rows name" if named else ""
+    decimals = classes and not (rows.labelled or rows.whole)
+    labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
+    what += f", numbered {labels}" if decimals else ""
+    what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
+    what += "".join(
+        f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
+        for verb, object, names in left_out
+        if names
+    )
+    return what + ("" if file.encoding == asked.encoding else f", read as {file.encoding}, since it is not in UTF-8")
+
+
+def _keys(asked: File, file: File, nodes: str) -> str:
+    """Return the lines of the experiment that say how the file is read, where that is not the default."""
+    keys = (
+        ("encoding", "" if file.encoding == asked.encoding else file.encoding),
+        ("target", file.target),
+        ("node_column", nodes),
+        ("features", list(file.features)),
+        ("drop", list(file.drop)),
+    )
+    coded = f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if file.na_values else ""
+    return "".join(f"{key} = {toml(value)}\n" for key, value in keys if value) + coded
 
 
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:

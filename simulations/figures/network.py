@@ -180,21 +180,7 @@ def draw(
         zorder=2,
     )
     if len(nodes) <= LABELLED * min(size, 1.0):
-        names = style.node_names(result, MOST)
-        inside = max(map(len, names.values())) <= FITTING
-        for node, place, face in zip(nodes, spots, faces, strict=True):
-            luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
-            axes.annotate(
-                names[node],
-                place,
-                xytext=(0.0, 0.0 if inside else -0.5 * np.sqrt(area) - 1.0),
-                textcoords="offset points",
-                ha="center",
-                va="center" if inside else "top",
-                color="white" if inside and luminance < 0.55 else "black",
-                fontsize=8 if area > 200 else 6 if area > 90 else 5,
-                zorder=3,
-            )
+        _write_names(axes, style.node_names(result, MOST), nodes, spots, faces, area)
     axes.margins(0.08)
     axes.set_axis_off()
     axes.set_aspect("equal", adjustable="datalim")  # the whole box, also for a path
@@ -203,6 +189,26 @@ def draw(
         for norm, colors in ((node_scale, node_map), (edge_scale, edge_map))
     ]
     return bars[0], bars[1]
+
+
+def _write_names(
+    axes: Axes, names: Mapping[int, str], nodes: Sequence[int], spots: Array, faces: Array, area: float
+) -> None:
+    """Write the nodes' names where they stand, or below them where some are too long for that."""
+    inside = max(map(len, names.values())) <= FITTING
+    for node, place, face in zip(nodes, spots, faces, strict=True):
+        luminance = float(np.dot([0.299, 0.587, 0.114], face[:3]))
+        axes.annotate(
+            names[node],
+            place,
+            xytext=(0.0, 0.0 if inside else -0.5 * np.sqrt(area) - 1.0),
+            textcoords="offset points",
+            ha="center",
+            va="center" if inside else "top",
+            color="white" if inside and luminance < 0.55 else "black",
+            fontsize=8 if area > 200 else 6 if area > 90 else 5,
+            zorder=3,
+        )
 
 
 def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:

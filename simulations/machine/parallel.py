@@ -37,7 +37,7 @@ class Lost:
 
 
 @dataclass
-class _Worker(Generic[Task]):
+class _Worker:
     process: SpawnProcess
     link: connection.Connection[Any, Any]
     place: int | None = None  # of the task it works on
@@ -92,72 +92,96 @@ def answers(
     InputError
         A class that a notebook defines cannot travel.
     """
-    context, script, definitions = start_method(), is_script(), packed(tasks)
-    shares = context.Array("d", max(len(tasks), 1), lock=False)
-    waiting = list(range(len(tasks)))[::-1]
-    workers: list[_Worker[Task]] = []
-    processes = min(jobs, len(tasks))
+    crew = _Crew(function, tasks, jobs, what)
+    try:
+        crew.start_all()
+        while crew.workers:
+            received = crew.wait(every)
+            watch(list(crew.shares))
+            for worker in received:
+                yield from crew.take(worker)
+    finally:
+        crew.end()
 
-    def start() -> None:
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(function, theirs, shares, processes), daemon=True)
+
+class _Crew(Generic[Task, Answer]):
+    """The processes that serve some calls, and the calls that are left."""
+
+    def __init__(self, function: Callable[[Task, Tell], Answer], tasks: Sequence[Task], jobs: int, what: str) -> None:
+        self._function, self._tasks, self._what = function, tasks, what
+        self._context, self._script, self._definitions = start_method(), is_script(), packed(tasks)
+        self.shares = self._context.Array("d", max(len(tasks), 1), lock=False)
+        self._waiting = list(range(len(tasks)))[::-1]
+        self._processes = min(jobs, len(tasks))
+        self.workers: list[_Worker] = []
+
+    def start_all(self) -> None:
+        for _ in range(self._processes):
+            self._start()
+
+    def _start(self) -> None:
+        ours, theirs = self._context.Pipe()
+        given = (self._function, theirs, self.shares, self._processes)
+        process = self._context.Process(target=_serve, args=given, daemon=True)
         try:
-            with _undisturbed(), nullcontext() if script else hidden_script():
+            with _undisturbed(), nullcontext() if self._script else hidden_script():
                 process.start()
         except RuntimeError:  # this is such a process itself, and still reads the script: its parent says what to do
             sys.exit(UNGUARDED)
         theirs.close()
         with suppress(BrokenPipeError, ConnectionResetError):
-            ours.send(definitions)
-        workers.append(_Worker(process, ours))
+            ours.send(self._definitions)
+        self.workers.append(_Worker(process, ours))
 
-    def scatter(worker: _Worker[Task]) -> None:
-        if waiting:
-            worker.place = waiting.pop()
+    def wait(self, seconds: float) -> list[_Worker]:
+        """Wait for some message, and return whom they are from."""
+        received = connection.wait([worker.link for worker in self.workers], timeout=seconds)
+        return [worker for worker in self.workers if worker.link in received]
+
+    def take(self, worker: _Worker) -> Iterator[tuple[int, Answer | Lost]]:
+        """Take the message of a process, or its end, and yield what became of its task; give it the next one."""
+        try:
+            message = worker.link.recv()
+        except (EOFError, ConnectionResetError):
+            worker.process.join()
+            self.workers.remove(worker)
+            if not worker.ready:
+                raise SimulationError(_cannot_start(self._what, worker.process.exitcode)) from None
+            if self._waiting:
+                self._start()
+            if worker.place is not None:
+                yield worker.place, Lost(_cause(worker.process.exitcode))
+            return
+        if message == READY:
+            worker.ready = True
+            self._scatter(worker)
+            return
+        place = worker.place
+        assert place is not None
+        self._scatter(worker)
+        self.shares[place] = 1.0
+        yield place, message
+
+    def _scatter(self, worker: _Worker) -> None:
+        if self._waiting:
+            worker.place = self._waiting.pop()
             with suppress(BrokenPipeError, ConnectionResetError):  # it died just now: the next look at its link tells
-                worker.link.send((worker.place, tasks[worker.place]))
+                worker.link.send((worker.place, self._tasks[worker.place]))
         else:
             worker.link.close()
             worker.process.join()
-            workers.remove(worker)
+            self.workers.remove(worker)
 
-    try:
-        for _ in range(processes):
-            start()
-        while workers:
-            heard = connection.wait([worker.link for worker in workers], timeout=every)
-            watch(list(shares))
-            for worker in [worker for worker in workers if worker.link in heard]:
-                try:
-                    message = worker.link.recv()
-                except (EOFError, ConnectionResetError):
-                    worker.process.join()
-                    workers.remove(worker)
-                    if not worker.ready:
-                        raise SimulationError(_cannot_start(what, worker.process.exitcode)) from None
-                    if waiting:
-                        start()
-                    if worker.place is not None:
-                        yield worker.place, Lost(_cause(worker.process.exitcode))
-                    continue
-                if message == READY:
-                    worker.ready = True
-                    scatter(worker)
-                else:
-                    place = worker.place
-                    assert place is not None
-                    scatter(worker)
-                    shares[place] = 1.0
-                    yield place, message
-    finally:
-        for worker in workers:
+    def end(self) -> None:
+        """End the processes that are left."""
+        for worker in self.workers:
             worker.process.terminate()  # which lets a run that is saved from time to time save itself once more
             worker.link.close()
         try:
-            for worker in workers:
+            for worker in self.workers:
                 worker.process.join()
         except KeyboardInterrupt:
-            for worker in workers:
+            for worker in self.workers:
                 worker.process.kill()
             raise
 

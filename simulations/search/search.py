@@ -127,27 +127,14 @@ def search(
     place = folder / TRIALS
     place.mkdir(parents=True, exist_ok=True)
     with held(place), keep_ray():
-        what = identified(experiment.to_dict(), origins(experiment, {}))
-        what.pop("backend")  # it changes no bit
-        asked_for = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
-        asked_for |= {"--by": by, "--seeds": seeds, "--prune": prune}
-        if jobs > 1:
-            asked_for["--jobs"] = jobs
-        study = opened(place, asked, experiment.seed, dict(leaves(asked_for)), prune)
+        identity = dict(leaves(_identity(experiment, vary, by, seeds, prune, jobs)))
+        study = opened(place, asked, experiment.seed, identity, prune)
         known = dict(study.trials())
         for first in range(0, trials, jobs):
             left = [place for place in range(first, min(first + jobs, trials)) if place not in known]
-            if not left:
-                continue
-            proposals, judge = study.propose(first, jobs), study.judge(first)
-            attempts = [
-                Attempt(asked.cell(experiment, proposal).config, experiment, proposal, judge, by, seeds)
-                for proposal in (proposals[place - first] for place in left)
-            ]
-            with closing(_answers(attempts, jobs)) as answers:
-                for number, trial in answers:
-                    study.end(left[number], trial)
-                    known[left[number]] = trial
+            with closing(_batch(experiment, asked, study, first, left, jobs, by, seeds)) as tried:
+                for number, trial in tried:
+                    known[number] = trial
                     if observe is not None:
                         observe(len(known), trial, _least(known.values()))
         ended = [known[place] for place in sorted(known)]
@@ -159,6 +146,41 @@ def search(
             raise SimulationError(f"all {len(ended)} trials failed or were given up: {why}")
         _write(found, experiment)
     return found
+
+
+def _identity(
+    experiment: Experiment, vary: Mapping[str, Any], by: str, seeds: int, prune: bool, jobs: int
+) -> dict[str, Any]:
+    """Return what a folder is known by, whose trials are gone on with."""
+    what = identified(experiment.to_dict(), origins(experiment, {}))
+    what.pop("backend")  # it changes no bit
+    found = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
+    found |= {"--by": by, "--seeds": seeds, "--prune": prune}
+    return found | ({"--jobs": jobs} if jobs > 1 else {})
+
+
+def _batch(
+    experiment: Experiment,
+    asked: Space,
+    study: Study,
+    first: int,
+    left: Sequence[int],
+    jobs: int,
+    by: str,
+    seeds: int,
+) -> Generator[tuple[int, Trial], None, None]:
+    """Make those trials that are left of a batch, keep each as it ends, and yield it with its number."""
+    if not left:
+        return
+    proposals, judge = study.propose(first, jobs), study.judge(first)
+    attempts = [
+        Attempt(asked.cell(experiment, proposal).config, experiment, proposal, judge, by, seeds)
+        for proposal in (proposals[place - first] for place in left)
+    ]
+    with closing(_answers(attempts, jobs)) as answers:
+        for number, trial in answers:
+            study.end(left[number], trial)
+            yield left[number], trial
 
 
 def _least(ended: Iterable[Trial]) -> float:

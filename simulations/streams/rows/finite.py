@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -107,49 +107,15 @@ def open_rows(
         If the data is empty or not finite, has gaps that are refused, does not fit the task or the split, or is too
         little for the nodes.
     """
-    filled = dealing.missing in ("mean", "last")
-    suspected = suspected_gaps(rows)
-    rows, gaps = left_of(rows, dealing)
-    check_rows(rows, filled)
-    if test is not None:
-        test, test_gaps = without_gaps(test, dealing.missing)
-        check_rows(test, filled)
-        check_same_columns(rows, test)
-        gaps = "; ".join(filter(None, [gaps, f"of the test rows {test_gaps}" if test_gaps else ""]))
-    known = resolve_task(rows, task)
-    if test is not None and known == "classification":
-        resolve_task(test, "classification")
-    told = told_task(rows, known) if task == "auto" else ""
-    check_task_split(known, dealing.split, rows, told)
-    facts: dict[str, float | int | str] = {"task": known}
-    if told:
-        facts["task_chosen"] = told
-    if gaps:
-        facts["gaps"] = gaps
-    counting = numbering(rows).words()
-    if counting:
-        facts["row_numbers"] = counting
-    if suspected:
-        facts["gap_codes"] = "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected)
+    rows, test, known, facts = _checked(rows, test, task, dealing)
     classes = None
     labels: Labels | None = None
     if known == "classification":
         rows, test, labels = class_indices(rows, test)
         classes = len(labels)
-    if filled or any(column.codes or column.kind not in ("number", "truth") for column in rows.kinds):
-        rows, test = with_places(rows, test, dealing)
-        hands = deal(dealing, rows, test, classes, nodes, seed, locations)
-        coding = learn(
-            rows.name, [take(rows, hand.training)[0] for hand in hands], rows.held, dealing.missing, dealing.times
-        )
-        points, test_points = coded(rows, test, hands, coding)
-        inputs = Variables(coding.names, coding=coding)
-        if str(coding):
-            facts["inputs_made_of"] = str(coding)
-        rows, test = replace(rows, points=points), replace(rows if test is None else test, points=test_points)
-    else:
-        hands = deal(dealing, rows, test, classes, nodes, seed, locations)
-        inputs = Variables(rows.columns)
+    rows, test, hands, inputs = _dealt(rows, test, dealing, classes, nodes, seed, locations)
+    if inputs.coding is not None and str(inputs.coding):
+        facts["inputs_made_of"] = str(inputs.coding)
     training = [take(rows, hand.training) for hand in hands]
     chosen = [choose(hand, held_out, seed, node) for node, hand in enumerate(hands)]
     testing = [take(rows if test is None else test, indices) for indices in chosen]
@@ -295,3 +261,50 @@ def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:
     if places.shape[1] != 2:
         return None
     return np.stack([places[hand.training].mean(axis=0) for hand in hands]).astype(np.float64)
+
+
+def _checked(
+    rows: Rows, test: Rows | None, task: Task, dealing: Dealing
+) -> tuple[Rows, Rows | None, Literal["classification", "regression"], dict[str, float | int | str]]:
+    """Return rows and test rows without the gaps that are not filled, the task that they are for, and what is said."""
+    filled = dealing.missing in ("mean", "last")
+    suspected = suspected_gaps(rows)
+    rows, gaps = left_of(rows, dealing)
+    check_rows(rows, filled)
+    if test is not None:
+        test, test_gaps = without_gaps(test, dealing.missing)
+        check_rows(test, filled)
+        check_same_columns(rows, test)
+        gaps = "; ".join(filter(None, [gaps, f"of the test rows {test_gaps}" if test_gaps else ""]))
+    known = resolve_task(rows, task)
+    if test is not None and known == "classification":
+        resolve_task(test, "classification")
+    told = told_task(rows, known) if task == "auto" else ""
+    check_task_split(known, dealing.split, rows, told)
+    facts: dict[str, float | int | str] = {"task": known}
+    if told:
+        facts["task_chosen"] = told
+    if gaps:
+        facts["gaps"] = gaps
+    counting = numbering(rows).words()
+    if counting:
+        facts["row_numbers"] = counting
+    if suspected:
+        facts["gap_codes"] = "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected)
+    return rows, test, known, facts
+
+
+def _dealt(
+    rows: Rows, test: Rows | None, dealing: Dealing, classes: int | None, nodes: int, seed: int, locations: Array | None
+) -> tuple[Rows, Rows | None, list[Hand], Variables]:
+    """Deal the rows, and make numbers of all columns by what the nodes learn from; returns the inputs too."""
+    filled = dealing.missing in ("mean", "last")
+    if not filled and all(not column.codes and column.kind in ("number", "truth") for column in rows.kinds):
+        return rows, test, deal(dealing, rows, test, classes, nodes, seed, locations), Variables(rows.columns)
+    rows, test = with_places(rows, test, dealing)
+    hands = deal(dealing, rows, test, classes, nodes, seed, locations)
+    learned_from = [take(rows, hand.training)[0] for hand in hands]
+    coding = learn(rows.name, learned_from, rows.held, dealing.missing, dealing.times)
+    points, test_points = coded(rows, test, hands, coding)
+    rows, test = replace(rows, points=points), replace(rows if test is None else test, points=test_points)
+    return rows, test, hands, Variables(coding.names, coding=coding)
