@@ -21,6 +21,16 @@ SPARE = 4
 more, or on few against their own, are given room for these too, so that they are taken where they lie."""
 
 
+class States(NamedTuple):
+    """The nodes' states, as their learners lay them out."""
+
+    storage: Array  # (V, length), or (1, length of all together)
+    counts: Integers  # (V, the most that any has)
+    begins: Integers  # (V,) where each begins in the storage
+    lengths: Integers  # (V,) its numbers
+    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
+
+
 class Scratch(NamedTuple):
     """Scratch memory, and where states that grow out of their places go."""
 
@@ -48,9 +58,7 @@ def fits(scratch_state: Scratch, counts: Integers, taken: int, length: int) -> b
 def put_back(
     i: int,
     repack: int,
-    storage: Array,  # (1, length)
-    begins: Integers,
-    lengths: Integers,
+    states: States,
     counts: Integers,
     scratch_state: Scratch,
     capacity: int,
@@ -60,7 +68,13 @@ def put_back(
 ) -> None:
     """Copy state i, after a step on ``taken`` points, from there to its place, with room for ``capacity`` points;
     where it has grown out of that, to a new one."""
-    order, free = counts[ORDER], scratch_state.free
+    order, free, storage, begins, lengths = (
+        counts[ORDER],
+        scratch_state.free,
+        states.storage,
+        states.begins,
+        states.lengths,
+    )
     if order + (taken if taken <= SPARE else min(taken, order // 8)) > capacity:
         begins[i] = free[0]
         rest = line(storage, free[0], storage.shape[1] - free[0])

@@ -1,46 +1,37 @@
-"""The arrays of a population, filled from its agents."""
+"""The arrays that compiled rounds live in, and what else they are told: tuples of arrays and numbers.
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+Arrays of V nodes come first by node, arrays of E directed edges first by edge: those of node i are
+``links.start[i] : links.start[i + 1]``, its neighbours in sorted order. Nodes of other blocks that are heard from
+follow as V, V + 1, ...; answers to them as edges E, E + 1, ...
+
+On links that are not ideal messages lie in slots by the round in which they were sent: those of round r in slot
+``r % S``. Slots do not ask what is in a message: a vector is one point without values.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic import abi as compiled
-from kernelswarm.agents.arithmetic.abi import (
-    CompiledFeatureLearner,
-    CompiledLearner,
-    CompiledLoss,
-    RepackedLearner,
-)
-from kernelswarm.agents.arithmetic.scratch import SPARE
-from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import Node, Outgoing
-from kernelswarm.agents.plain.kernels import compares_alike
-from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiled import (
-    ADVANCE,
-    CONSTRAINT_VALUES,
-    COUPLING_GRADIENT,
-    COUPLING_GRADIENT_AT_NEIGHBOR,
-    CompiledRule,
-)
-from kernelswarm.protocols.contract import Rule
-from kernelswarm.protocols.core.callbacks import array_of, keep_for
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.first_class import NONE, Integers, address
+from kernelswarm.agents.arithmetic.scratch import States
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
+DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE, RETURNED = range(6)
+"""Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
+too short to go on within a round; returned, nodes come back that have forgotten what they knew."""
 
-class States(NamedTuple):
-    """The nodes' states, as their learners lay them out."""
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE = range(8)
+"""The functions of a learner, by their addresses."""
 
-    storage: Array  # (V, length), or (1, length of all together)
-    counts: Integers  # (V, the most that any has)
-    begins: Integers  # (V,) where each begins in the storage
-    lengths: Integers  # (V,) its numbers
-    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
+COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES = range(4)
+"""The functions of a protocol."""
+
+ABSENT = -1
+"""In place of where a message lies, or of its arrival: there is none."""
 
 
 class Kinds(NamedTuple):
@@ -70,18 +61,6 @@ class Links(NamedTuple):
     sent: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
 
 
-class Messages(NamedTuple):
-    """What is in flight: each node's values at its own points, and the answers to its neighbours."""
-
-    values: Array  # (V + outside, b, C)
-    answers: Array  # (E + outside, b, C)
-    rows: Array  # (1, length of all together), of the points that each node steps on next: its own, its neighbours'
-    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns
-    row_sums: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
-    answer_row_sums: Array  # (E + outside, b) the same with the answers
-    products: Array  # (V, 2) the means of kappa(x, x) at each node's own points, and of their row sums
-
-
 class Sums(NamedTuple):
     """Sums since the last report."""
 
@@ -109,13 +88,213 @@ class Coupling(NamedTuple):
     compares_losses: bool
 
 
+class Own(NamedTuple):
+    """What nodes have for their next steps.
+
+    Where links are ideal, samples lie there for T rounds; where they are not, ``points`` and ``targets`` are those of
+    the next step alone, and steps are counted for each node, however long it sleeps.
+    """
+
+    points: Array  # (V + outside, T, b, p), or (V, b, p)
+    targets: Array  # (V, T, b, q), or (V, b, q)
+    step_sizes: Array  # (V, steps, k)
+    values: Array  # (V, b, C) f at these points
+    rows: Array  # (1, length of all together), or (N, R), of the points that a node steps on: its own, its neighbours'
+    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns; else of no nodes
+    row_sums: Array  # (V, b) of the pairs at these points; where steps are limited
+    products: Array  # (V, 2) the means of kappa(x, x) at these points, and of their row sums
+    earlier_values: Array  # (V, M, b, C) what was predicted at earlier samples; of no nodes where links are ideal
+    earlier_targets: Array  # (V, M, b, q) likewise
+
+
+class Received(NamedTuple):
+    """What nodes and edges have sent: of the round before, or of S rounds, one behind the other."""
+
+    values: Array  # (V + outside, b, C) each node's values at its own points
+    answers: Array  # (E + outside, b, C) the answers to its neighbours
+    row_sums: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
+    answer_row_sums: Array  # (E + outside, b) the same with the answers
+    duals: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
+
+
+class Gathered(NamedTuple):
+    """How many points a step is on."""
+
+    taken: int
+    prompt: int  # of them the node's own and its neighbours'; behind them come earlier ones that are answered late
+
+
+class Terms(NamedTuple):
+    """What links do, in numbers."""
+
+    max_age: int
+    reach: int  # rounds for which messages are kept
+    memory: int  # rounds for which nodes keep their own samples
+    repeats: bool  # whether what was received last is taken again where nothing new is
+    listens: bool  # whether messages wait for those asleep
+    forgets: bool  # whether nodes that come back have forgotten what they learned
+    damping: float
+    bits: int
+    quantile: int
+    bound_on_points: float
+    bound_on_values: float
+    noise_on_points: float
+    noise_on_values: float
+    threshold: float
+    decay: float
+    node_keys: Integers  # (V + outside, 2)
+    edge_keys: Integers  # (E, 2)
+
+
+class Air(NamedTuple):
+    """Messages on their way and those that have arrived, by slot: to the nodes here, and to those in other blocks."""
+
+    points: Array  # (S, V + outside, b, p)
+    own: Array  # (S, V + outside, b, C)
+    own_row_sums: Array  # (S, V + outside, b)
+    previous: Integers  # (S, V + outside) the round of the sender's message before, or SILENT where it is asleep
+    before: Array  # (S, V + outside, b, p) the points of that message; of no rows where the form is one-sided
+    latest: Array  # (V + outside, b, p) the points of the last messages that have set out; likewise
+    carried: Integers  # (S, E) the round in which the points were drawn that an edge carries
+    last: Integers  # (E,) the rounds of the last messages sent on each edge, arrived or not
+    answers: Array  # (S, E + outside, b, C)
+    answer_row_sums: Array  # (S, E + outside, b)
+    answered: Integers  # (S, E + outside) the round of the points that are answered, or SILENT
+    duals: Array  # (S, E + outside) of the edge's owner
+    deliveries: Integers  # (S, E)
+    due: Integers  # (S, E) the round of arrival, or ABSENT
+    arriving: Integers  # (S, E) how many arrive in a round, by that round, of those that are counted
+
+
+class Kept(NamedTuple):
+    """What nodes keep from round to round."""
+
+    points: Array  # (V, M, b, p) their own samples, by the round in which they sent them
+    targets: Array  # (V, M, b, q)
+    drawn_at: Integers  # (V, M) these rounds
+    predicted: Array  # (V, M, b, C) what they said there before they learned from them
+    learning: Integers  # (V,) the round of the samples that they learn from next, and these, however long they sleep
+    own_points: Array  # (V, b, p)
+    own_targets: Array  # (V, b, q)
+    following: Integers  # (V,) and of those that follow
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
+    values: Array  # (V, b, C) at the points that they learn from next
+    rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
+    row_sums: Array  # (V, b)
+    products: Array  # (V, 2) as of own_products
+    received_at: Integers  # (E,) the round in which the neighbour's points were drawn that are evaluated
+    received_points: Array  # (E, b, p)
+    received_values: Array  # (E, b, C) the node's own there
+    received_row_sums: Array  # (E, b)
+    used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
+    quiet: Booleans  # (E,)
+    last_sent: Booleans  # (E,) whether anything was ever answered
+    last_sent_points: Array  # (E, b, p)
+    last_sent_values: Array  # (E, b, C)
+
+
+class VectorExchange(NamedTuple):
+    """What nodes that send vectors keep of what they have heard and said."""
+
+    sent_at: Integers  # (V,) the rounds in which their present vectors were ready to be sent
+    begun: Integers  # (V,) the round in which they began anew last, or ABSENT
+    quiet: Booleans  # (V,) whether they had nothing new to say then
+    used: Integers  # (E,) the rounds of the last vectors heard
+    asks: Booleans  # (E,) whether the node asks the neighbour
+    asked: Booleans  # (E,) whether the neighbour asks the node
+
+
+class Counts(NamedTuple):
+    """What is counted."""
+
+    traffic: Integers  # (E, 4)
+    constraint_rounds: Integers  # (E,) since the last report
+    learned: Integers  # (V,) steps since the agents were brought up to date
+    completed: Integers  # (V,) steps of the whole run
+    cursor: Integers  # (V,) the samples taken of those drawn ahead
+    scalars: Integers  # (V,) of the whole run
+    bytes: Array  # (V,) of the whole run
+
+
+class LossyWork(NamedTuple):
+    """What there is to receive for a step where links are not ideal; of no neighbours where they are.
+
+    Places are those in :class:`Received`, whose slots lie one behind the other.
+    """
+
+    answer_at: Integers  # (deg,) the place of the answer that is learned from, or ABSENT
+    answer_share: Array  # (deg,) how much it counts by its age
+    earlier_at: Integers  # (deg,) the place of the node's own earlier sample that it is about, or ABSENT
+    predicted_at: Integers  # (deg,) that of what was predicted there, or ABSENT where the present values are that
+    values_at: Integers  # (deg,) the place of the neighbour's own values that are learned from, or ABSENT
+    values_share: Array  # (deg,) how much they count
+    duals: Array  # (deg,) the dual variables that came with them
+    answers: Array  # (deg, b, C) the answers, the node's own values in place of those that are not there
+
+
+class Workspace(NamedTuple):
+    """What rounds work with; it outlives them, so that parts of it may be handed around.
+
+    What is ``deg`` long is so for the most neighbours that a node has, what is N long for the most points of a step.
+    """
+
+    points: Array  # (N, p)
+    rows: Array  # (N, R), where links are ideal (b, R), of rows that nobody asks for
+    values: Array  # (N, C) the node's own there
+    gradients: Array  # (N, C)
+    row_sums: Array  # (N,)
+    rates: Array  # (N,)
+    stiffness: Array  # (N,)
+    pull: Array  # (deg, b, C) at the node's own points
+    bounds: Array  # (deg, b) their curvatures
+    pair_row_sums: Array  # (deg, b) the sums of both ends' row sums
+    pulling: Array  # (b, C) the pulls of all neighbours together
+    constraint_values: Array  # (deg,)
+    excess_loss: Array  # (deg,)
+    losses: Array  # (b,)
+    sizes: Array  # (k,) of the step
+    lossy: LossyWork
+
+
+class Network(NamedTuple):
+    """What all rounds need."""
+
+    states: States
+    kinds: Kinds
+    links: Links
+    coupling: Coupling
+    sums: Sums
+    work: Workspace
+    scratch: Array  # what the functions of learners work with
+
+
+class Exchange(NamedTuple):
+    """What rounds need besides where links are not ideal."""
+
+    air: Air
+    kept: Kept
+    counts: Counts
+    terms: Terms
+
+
+class Realized(NamedTuple):
+    """What links and clock do in some rounds."""
+
+    awake: Booleans  # (V, rounds)
+    deliveries: Integers  # (E, rounds)
+    active: Booleans  # (E, rounds)
+    first: int  # of these rounds
+
+
 NO_STAMPS = np.zeros(0, dtype=np.int64)
 
 
 class Flight(NamedTuple):
     """What agents in arrays sent last and hear next: views of their arrays, as of now.
 
-    Nodes and directed edges are counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
+    Nodes and directed edges are counted as in this module.
     """
 
     points: Array  # (V + outside, b, p)
@@ -129,266 +308,7 @@ class Flight(NamedTuple):
     answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
 
 
-def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
-    """Return the functions and the numbers of a protocol, whose links are these."""
-    symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
-    nothing = np.zeros(0, dtype=np.int64)
-    if form is None:
-        return Coupling(
-            functions=np.full(4, NONE),
-            tools=nothing,
-            numbers=np.zeros(0),
-            rows=0,
-            duals=-1,
-            tolerances=-1,
-            symmetric=symmetric,
-            implicit=implicit,
-            sends_duals=False,
-            compares_losses=False,
-        )
-    functions = [
-        NONE if function is None else address(function, signature)
-        for function, signature in (
-            (form.coupling_gradient, COUPLING_GRADIENT),
-            (form.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR),
-            (form.advance, ADVANCE),
-            (form.constraint_values, CONSTRAINT_VALUES),
-        )
-    ]
-    return Coupling(
-        functions=array_of(functions),
-        tools=array_of(form.tools),
-        numbers=np.asarray(form.numbers, dtype=np.float64),
-        rows=len(links.state) // max(len(links.other), 1),
-        duals=-1 if form.duals is None else form.duals,
-        tolerances=-1 if form.tolerances is None else form.tolerances,
-        symmetric=symmetric,
-        implicit=implicit,
-        sends_duals=bool(rule.sends_duals),
-        compares_losses=bool(rule.compares_losses),
-    )
-
-
-def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
-    """Return the functions and the numbers of the different learners."""
-    places: dict[int, int] = {}
-    first: list[int] = []
-    for i, form in enumerate(forms):
-        if id(form) not in places:
-            places[id(form)] = len(first)
-            first.append(i)
-    functions, tools, numbers, loss_numbers = [], [], [], []
-    for i in first:
-        form, loss = forms[i], loss_form(agents[i].learner.loss)
-        functions.append(addresses_of(form, loss))
-        tools.append(form.tools)
-        numbers.append(form.numbers(agents[i].state))
-        loss_numbers.append(loss.numbers)
-    losses = [agents[i].learner.loss for i in first]
-    return Kinds(
-        of=np.array([places[id(form)] for form in forms], dtype=np.int64),
-        functions=places_of(functions),
-        tools=places_of(tools),
-        numbers=joined(numbers, np.float64),
-        number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
-        loss_numbers=joined(loss_numbers, np.float64),
-        loss_number_counts=np.array([len(entry) for entry in loss_numbers], dtype=np.int64),
-        quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
-        curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
-        gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
-        linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
-        apart=np.array([not compares_alike(agents[i].learner) for i in first], dtype=np.int64),
-    )
-
-
-def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
-    """Return the addresses of a learner's functions and its loss's, in the order of the round."""
-    repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
-    place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
-    gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
-    return [
-        address(form.evaluate, compiled.EVALUATE),
-        address(form.inner, compiled.INNER),
-        gradient,
-        address(form.step, compiled.STEP),
-        address(loss.values, compiled.LOSS_VALUES),
-        address(loss.derivatives, compiled.LOSS_DERIVATIVES),
-        repack,
-        place,
-    ]
-
-
-def places_of(rows: Sequence[Sequence[int]]) -> Integers:
-    """Return addresses as rows of one array, which keeps what stands there."""
-    found: Integers = joined(rows, np.int64)
-    keep_for(found, [place for row in rows for place in row])
-    return found
-
-
-def joined(rows: Sequence[Any], kind: Any) -> Any:
-    """Return vectors as rows of one array, with zeros behind the shorter ones."""
-    matrix = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
-    for row, entry in zip(matrix, rows, strict=True):
-        row[: len(entry)] = entry
-    return matrix
-
-
-def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRule | None) -> Links:
-    """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
-    start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
-    other: list[int] = []
-    reverse: list[int] = []
-    state: list[Array] = [np.zeros(0)]
-    leaving = int(start[-1])
-    for agent in agents:
-        for neighbor, slot in zip(agent.neighbors, agent.slots, strict=True):
-            place = places[neighbor]
-            other.append(place)
-            if place < len(agents):
-                reverse.append(int(start[place]) + slot)
-            else:
-                reverse.append(leaving)
-                leaving += 1
-        if form is not None and agent.neighbors:
-            state.append(matrix_of(form, agent).reshape(-1))
-    return Links(
-        start=np.asarray(start, dtype=np.int64),
-        other=np.array(other, dtype=np.int64),
-        reverse=np.array(reverse, dtype=np.int64),
-        state=np.concatenate(state),
-        sent=np.zeros(leaving),
-    )
-
-
-def matrix_of(form: CompiledRule, agent: Node) -> Array:
-    """Return what a node with neighbours keeps of its links as a matrix (k, deg)."""
-    packed = np.asarray(form.pack(agent.links), dtype=np.float64)
-    return packed if packed.shape[1] > 1 else packed.repeat(len(agent.neighbors), axis=1)
-
-
-def states_of(
-    agents: Sequence[Node],
-    forms: Sequence[CompiledLearner],
-    capacities: Sequence[int],
-    taken: Sequence[int] | Integers,
-    packed: bool = False,
-    spare: int = 0,
-) -> States:
-    """Move the agents' states into arrays, each with room for so many dictionary points.
-
-    They lie in rows of one length, or, packed, one behind the other, with a quarter more and ``spare`` numbers behind
-    the last, if there are to be any.
-    """
-    lengths = [
-        form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
-    ]
-    ends = np.cumsum(lengths if packed else [max(lengths)] * len(agents))
-    room = spare + int(ends[-1]) // 4 if spare else 0
-    storage = np.zeros((1, int(ends[-1]) + room) if packed else (len(agents), max(lengths)))
-    begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-    flat = storage.reshape(-1)
-    counts: list[Integers] = []
-    for begin, size, agent, form, capacity, points in zip(
-        begins.tolist(), lengths, agents, forms, capacities, taken, strict=True
-    ):
-        form.move(agent.state, flat[begin : begin + size], capacity)
-        counts.append(form.counts(agent.state, capacity, points))
-    turn = np.zeros(2, dtype=np.int64)
-    return States(storage, joined(counts, np.int64), begins, np.array(lengths, dtype=np.int64), turn)
-
-
-def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
-    """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
-    storage = states.storage.reshape(-1)
-    for i in np.flatnonzero(states.begins != laid).tolist():
-        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # asking would take longest
-        capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
-        form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
-    laid[:] = states.begins
-
-
-def look_at(
-    states: States,
-    agents: Sequence[Node],
-    forms: Sequence[CompiledLearner],
-    repacked: npt.NDArray[np.bool_],
-    taken: Sequence[int] | Integers,
-    room: int,
-) -> None:
-    """Have those states looked at that want it, as the agents' own steps do at their end.
-
-    States that are not repacked have ``room`` for points beside those of a step.
-    """
-    for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
-        form, agent, counts = forms[i], agents[i], states.counts[i]
-        state = agent.state
-        form.sync(state, counts, 0)
-        form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
-        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
-        known = form.counts(state, capacity, taken[i])
-        counts[: len(known)] = known
-
-
-def with_spare(orders: Sequence[int]) -> Integers:
-    """Return for how many points states of so many are given room, as rounds do."""
-    return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
-
-
-def no_messages(agents: Sequence[Agent], links: Links, places: int) -> Messages:
-    """Return room for what is in flight between agents and the outside nodes, which are ``places`` together, but for
-    rows."""
-    size, outputs, answers = agents[0].learner.batch_size, agents[0].outputs, len(links.sent)
-    return Messages(
-        values=np.zeros((places, size, outputs)),
-        answers=np.zeros((answers, size, outputs)),
-        rows=np.zeros((1, 0)),
-        row_begins=np.zeros(len(agents) + 1, dtype=np.int64),
-        row_sums=np.zeros((places, size)),
-        answer_row_sums=np.zeros((answers, size)),
-        products=np.zeros((len(agents), 2)),
-    )
-
-
-def outside_of(agents: Sequence[Node]) -> list[int]:
-    """Return the labels of the nodes elsewhere that these hear, sorted."""
-    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
-
-
-def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
-    """Start the sums where the agents' stand."""
-    tallies = [agent.tally for agent in agents]
-    return Sums(
-        np.array([tally.loss for tally in tallies], dtype=np.float64),
-        np.array([tally.compression_error for tally in tallies], dtype=np.float64),
-        np.array([agent.largest_target for agent in agents], dtype=np.float64),
-        np.concatenate([np.zeros(0), *[tally.constraint_values for tally in tallies]])[:edges],
-        np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
-        np.array([agent.samples for agent in agents], dtype=np.float64),
-        np.array([agent.distinct for agent in agents], dtype=np.float64),
-    )
-
-
-def received_edges(
-    agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
-) -> list[tuple[int, Outgoing, int]]:
-    """List the edges on which outside nodes are heard, their messages, and the nodes' places among their neighbours."""
-    edges = enumerate(pair for agent in agents for pair in zip(agent.neighbors, agent.slots, strict=True))
-    elsewhere = set(outside)
-    return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
-
-
-def receive(messages: Messages, links: Links, e: int, message: Outgoing, slot: int) -> bool:
-    """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
-    _, size, outputs = messages.values.shape
-    answer = message.answers[slot] if message.answers else None
-    if answer is None or len(answer) != size or len(message.points) != size:
-        return False
-    messages.answers[e] = answer[:, :outputs]
-    if message.own is not None:
-        messages.values[links.other[e]] = message.own[:, :outputs]
-        if message.own.shape[1] > outputs:
-            messages.row_sums[links.other[e]] = message.own[:, outputs]
-            messages.answer_row_sums[e] = answer[:, outputs]
-    if message.duals is not None:
-        links.sent[links.reverse[e]] = message.duals[slot]
-    return True
+@cached_njit
+def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
+    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
+    return size * (node + edges) if symmetric else size * node

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import Links
-from kernelswarm.agents.compiled.lossy_arrays import ABSENT, Air, Counts, Kept, Terms, first_row
+from kernelswarm.agents.compiled.arrays import ABSENT, Air, Counts, Kept, Links, Terms, first_row
 from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode

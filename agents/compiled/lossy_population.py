@@ -6,16 +6,27 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import (
+    ABSENT,
+    DONE,
+    LARGE_VALUES,
+    PAUSED,
+    RETURNED,
+    Exchange,
     Flight,
+    Own,
+    Realized,
+    Received,
+)
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.filling import (
     coupling_of,
     kinds_of,
     links_of,
     matrix_of,
     outside_of,
     sums_of,
+    workspace,
 )
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.lossy_arrays import ABSENT, RETURNED, Workspace
 from kernelswarm.agents.compiled.lossy_filling import (
     Letter,
     air_of,
@@ -29,7 +40,6 @@ from kernelswarm.agents.compiled.lossy_filling import (
 )
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
@@ -110,7 +120,7 @@ class LossyPopulation(Population):
         width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
         self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
         self._step_sizes = np.zeros((len(agents), 1, 1))
-        self._work = self._workspace()
+        self._make_work(self._columns())
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
@@ -130,29 +140,19 @@ class LossyPopulation(Population):
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived; raises as Population."""
-        left, self.completed = rounds, 0
+        left, self.completed, realized = rounds, 0, self._realization
         while left:
-            place = self._realization.look(self._now - PRIMING)
-            count = min(left, self._realization.awake.shape[1] - place)
+            place = realized.look(self._now - PRIMING)
+            count = min(left, realized.awake.shape[1] - place)
             with AtTurn(self, self._states.turn):
                 reason, completed, node, curvature = run_lossy_rounds(
-                    self._states,
-                    self._kinds,
-                    self.links,
-                    self._air,
-                    self._kept,
-                    self._sums,
-                    self._counts,
-                    self._coupling,
-                    self._terms,
-                    self._scratch,
-                    self._work,
-                    *self._ahead,
-                    self._step_sizes,
-                    self._realization.awake,
-                    self._realization.deliveries,
-                    self._realization.active,
-                    self._realization.first,
+                    self._network(),
+                    self._own(),
+                    self._received_so_far(),
+                    Exchange(self._air, self._kept, self._counts, self._terms),
+                    self._spare_scratch,
+                    self._ahead,
+                    Realized(realized.awake, realized.deliveries, realized.active, realized.first),
                     self._now,
                     count,
                     DIVERGED,
@@ -175,6 +175,25 @@ class LossyPopulation(Population):
                     agent.check_values(self._kept.values[node])
                 agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
         return rounds - left
+
+    def _own(self) -> Own:
+        kept = self._kept
+        return Own(
+            points=kept.own_points,
+            targets=kept.own_targets,
+            step_sizes=self._step_sizes,
+            values=kept.values,
+            rows=self._work.rows,
+            row_begins=np.zeros(0, dtype=np.int64),
+            row_sums=kept.row_sums,
+            products=kept.products,
+            earlier_values=kept.predicted,
+            earlier_targets=kept.targets,
+        )
+
+    def _received_so_far(self) -> Received:
+        air = self._air
+        return Received(air.own, air.answers, air.own_row_sums, air.answer_row_sums, air.duals)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -304,7 +323,7 @@ class LossyPopulation(Population):
     def _make_room(self) -> None:
         self._make_states()
         self._kept = self._kept._replace(rows=widened(self._kept.rows, self._columns()))
-        self._work = self._workspace()
+        self._make_work(self._columns())
 
     def _answer(self) -> None:
         """Do nothing: rows are kept where they are widened."""
@@ -314,36 +333,9 @@ class LossyPopulation(Population):
             form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
         )
 
-    def _workspace(self) -> Workspace:
-        kept, size, most = self._kept, self._size, self._most
-        (inputs, outputs), columns = (kept.points.shape[3], kept.values.shape[2]), kept.rows.shape[1]
-        widest = int(np.diff(self.links.start).max(initial=0))
-        return Workspace(
-            points=np.zeros((most, inputs)),
-            rows=np.zeros((most, columns)),
-            values=np.zeros((most, outputs)),
-            gradients=np.zeros((most, outputs)),
-            row_sums=np.zeros(most),
-            rates=np.zeros(most),
-            stiffness=np.zeros(most),
-            answers=np.zeros((widest, size, outputs)),
-            pull=np.zeros((widest, size, outputs)),
-            far=np.zeros((widest, size, outputs)),
-            stiff=np.zeros((widest, size)),
-            bounds=np.zeros((widest, size)),
-            ends=np.zeros((widest, size)),
-            constraint_values=np.zeros(widest),
-            excess_loss=np.zeros(widest),
-            pulling=np.zeros((size, outputs)),
-            summed=np.zeros(size),
-            losses=np.zeros(size),
-            sizes=np.zeros(self._step_sizes.shape[2]),
-            answers_from=np.full(widest, ABSENT),
-            values_from=np.full(widest, ABSENT),
-            is_late=np.zeros(widest, dtype=np.bool_),
-            last_sent_rows=np.zeros((size, columns)),
-            last_sent_values=np.zeros((size, outputs)),
-        )
+    def _make_work(self, columns: int) -> None:
+        sizes = self._step_sizes.shape[2]
+        self._work = workspace(self.agents, self.links, self._most, self._most, columns, sizes, ideal=False)
 
     def _sync_states(self) -> None:
         learned = self._counts.learned.tolist()

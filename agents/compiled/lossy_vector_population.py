@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import Flight
+from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
-from kernelswarm.agents.compiled.lossy_arrays import ABSENT, RETURNED, VectorExchange
 from kernelswarm.agents.compiled.lossy_filling import (
     Letter,
     air_of,
@@ -18,7 +17,6 @@ from kernelswarm.agents.compiled.lossy_filling import (
     terms_of,
 )
 from kernelswarm.agents.compiled.lossy_vector_rounds import run_lossy_vector_rounds
-from kernelswarm.agents.compiled.rounds import DONE, PAUSED
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
 from kernelswarm.agents.node.inbox import SILENT
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode

@@ -9,11 +9,22 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.agents.arithmetic.views import line
-from kernelswarm.agents.compiled.arrays import Kinds, Links, States
-from kernelswarm.agents.compiled.lossy_arrays import RETURNED, Air, Counts, Terms, VectorExchange
+from kernelswarm.agents.compiled.arrays import (
+    DONE,
+    LARGE_VALUES,
+    PAUSED,
+    RETURNED,
+    Air,
+    Counts,
+    Kinds,
+    Links,
+    Terms,
+    VectorExchange,
+)
+from kernelswarm.agents.compiled.lossy_rounds import send_nothing
 from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
-from kernelswarm.agents.compiled.rounds import DONE, LARGE_VALUES, PAUSED
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
     Samples,
@@ -156,12 +167,3 @@ def send_vector(
             counts.traffic[e, SENT] += 1
             counts.scalars[i] += width
             counts.bytes[i] += message
-
-
-@force_inline
-def send_nothing(i: int, links: Links, air: Air, now: int) -> None:
-    """Have node i say nothing."""
-    slot = now % air.points.shape[0]
-    air.previous[slot, i] = SILENT
-    for e in range(links.start[i], links.start[i + 1]):
-        air.answered[slot, links.reverse[e]] = SILENT

@@ -23,8 +23,8 @@ from kernelswarm.agents.arithmetic.abi import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.compiled.arrays import addresses_of
-from kernelswarm.agents.compiled.rounds import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
+from kernelswarm.agents.compiled.arrays import EVALUATE, GRADIENT, LOSS_DERIVATIVES, STEP
+from kernelswarm.agents.compiled.filling import addresses_of
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.plain.losses import loss_form

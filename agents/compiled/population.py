@@ -13,23 +13,24 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.arithmetic.scratch import Scratch
-from kernelswarm.agents.compiled.arrays import (
-    Flight,
+from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Flight, Network, Own
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
+from kernelswarm.agents.compiled.filling import (
     coupling_of,
     find_states,
     kinds_of,
     links_of,
     look_at,
-    no_messages,
+    nothing_received,
     outside_of,
     receive,
     received_edges,
     states_of,
     sums_of,
     with_spare,
+    workspace,
 )
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
-from kernelswarm.agents.compiled.rounds import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, run_rounds
+from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
@@ -99,35 +100,28 @@ class Population:
         self._taken: Integers = self._size * (1 + self.symmetric * np.diff(self.links.start))
         self._most = int(self._taken.max())  # points of a step
         self._capacity = self._wanted_capacity(0)
-        self._messages = no_messages(agents, self.links, len(places))
+        self._received = nothing_received(agents, self.links, len(places))
+        self._products = np.zeros((len(agents), 2))
+        self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
         self._completed = agents[0].round
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
-        self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
         self._predicted = NOT_KEPT
         self._points, self._targets = first_samples(agents, messages, places, self._outside)
         self._answer()
         for e, message, slot in received_edges(agents, self._outside, messages):
-            receive(self._messages, self.links, e, message, slot)
+            receive(self._received, self.links, e, message, slot)
         for agent in agents:
             agent.clear()
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
-        messages, links = self._messages, self.links
-        duals = links.sent[: len(links.other)]
-        return Flight(
-            self._points[:, self._at + 1],
-            messages.values,
-            messages.answers,
-            messages.row_sums,
-            messages.answer_row_sums,
-            duals,
-            links.sent,
-        )
+        points, (values, answers, row_sums, answer_row_sums, duals) = self._points[:, self._at + 1], self._received
+        edges = len(self.links.other)
+        return Flight(points, values, answers, row_sums, answer_row_sums, duals[:edges], duals)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -156,7 +150,7 @@ class Population:
                 self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
-                    agent.check_values(self._messages.values[node])
+                    agent.check_values(self._received.values[node])
                 agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
         return rounds - left
 
@@ -170,17 +164,10 @@ class Population:
         while True:
             with AtTurn(self, self._states.turn, completed):
                 reason, rounds, node, curvature = run_rounds(
-                    self._states,
-                    self._kinds,
-                    self.links,
-                    self._messages,
-                    self._sums,
-                    self._coupling,
+                    self._network(),
+                    self._own(),
+                    self._received,
                     self._spare_scratch,
-                    self._scratch,
-                    self._points,
-                    self._targets,
-                    self._step_sizes,
                     self._predicted,
                     first + completed,
                     count - completed,
@@ -193,6 +180,23 @@ class Population:
                 return reason, completed, node, curvature
             since = node
             self._make_way(learned=since == len(self.agents))
+
+    def _network(self) -> Network:
+        return Network(self._states, self._kinds, self.links, self._coupling, self._sums, self._work, self._scratch)
+
+    def _own(self) -> Own:
+        return Own(
+            points=self._points,
+            targets=self._targets,
+            step_sizes=self._step_sizes,
+            values=self._received.values,
+            rows=self._rows,
+            row_begins=self._row_begins,
+            row_sums=self._received.row_sums,
+            products=self._products,
+            earlier_values=NOT_KEPT,
+            earlier_targets=NOT_KEPT,
+        )
 
     def ready(self) -> bool:
         """Make way for the next round, and tell whether it can be lived, its samples apart."""
@@ -311,24 +315,31 @@ class Population:
 
     def _make_room(self) -> None:
         """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
-        self._messages = self._messages._replace(rows=np.zeros((1, 0)))  # what was in there is evaluated again
+        self._rows = np.zeros((1, 0))  # what was in there is evaluated again
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
         lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds lay those of repacked ones
-        begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._messages = self._messages._replace(rows=np.zeros((1, begins[-1])), row_begins=begins)
+        self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._rows = np.zeros((1, int(self._row_begins[-1])))
+        self._make_work(int(columns.max()))
 
     def _make_way(self, learned: bool) -> None:
         """Within a round, give the states more room, or, where all have been learned in, their rows, which are then
         evaluated again."""
         self._sync_states()
-        needed = int(self._messages.row_begins[-1])
-        if learned and needed > self._messages.rows.size:
+        needed = int(self._row_begins[-1])
+        if learned and needed > self._rows.size:
             for room in (0, needed + needed // 4):  # not both the old and the new ones at once
-                self._messages = self._messages._replace(rows=np.zeros((1, room)))
+                self._rows = np.zeros((1, room))
         if not learned or max(self._orders()) > self._spare_scratch.capacity:
             self._make_states()
+            self._make_work(self._work.rows.shape[1])
+
+    def _make_work(self, columns: int) -> None:
+        """Make what rounds work with; states that are not repacked have rows of up to so many columns."""
+        widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
+        self._work = workspace(self.agents, self.links, self._most, self._size, widest, sizes, ideal=True)
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
@@ -377,7 +388,7 @@ class Population:
 
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
-        width, outputs = self._points.shape[3], self._messages.values.shape[2]
+        width, outputs = self._points.shape[3], self._received.values.shape[2]
         each: int = self._size * (width + outputs)
         if self._coupling.symmetric:
             each += self._size * outputs + self.sends_duals

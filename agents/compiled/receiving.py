@@ -3,12 +3,28 @@
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import evaluate_at, inner_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.compiled.arrays import Links
-from kernelswarm.agents.compiled.lossy_arrays import ABSENT, Air, Counts, Terms
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.compiled.arrays import (
+    ABSENT,
+    EVALUATE,
+    INNER,
+    Air,
+    Counts,
+    Exchange,
+    Gathered,
+    Links,
+    Network,
+    Own,
+    Terms,
+    first_row,
+)
+from kernelswarm.agents.compiled.learning import learner_of
 from kernelswarm.agents.node.inbox import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.limits import pair_row_sums_in
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.unreliable.realization import LOST
 
@@ -143,3 +159,144 @@ def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int
                 continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT
+
+
+@force_inline
+def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> Gathered:
+    """Find what there is to receive for node i's step, and put its points together: its own, those of neighbours whose
+    values have come, and earlier ones of its own that are answered late."""
+    links, coupling, work, kept, air = network.links, network.coupling, network.work, exchange.kept, exchange.air
+    size, inputs, outputs = own.points.shape[1], own.points.shape[2], own.values.shape[2]
+    columns = kept.rows.shape[1]
+    begin, degree, lossy, slots = links.start[i], links.start[i + 1] - links.start[i], work.lossy, air.points.shape[0]
+    answer, sample = size * outputs, size * inputs
+    fresh, late, whole = find_answers(i, now, network, exchange)
+    row = first_row(i, begin, size, True)
+    copy_matrix(table(kept.own_points, i * sample, size, inputs), work.points)
+    copy_matrix(table(kept.rows, row * columns, size, columns), work.rows)
+    copy_matrix(table(kept.values, i * answer, size, outputs), work.values)
+    taken = size
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
+    if coupling.symmetric:
+        for d in range(degree):
+            e = begin + d
+            sent = find_neighbor_values(d, e, now, network, exchange)
+            if sent == ABSENT:
+                whole = False
+                continue
+            slot, j = sent % slots, links.other[e]
+            previous = air.previous[slot, j]
+            points = table(work.points, taken * inputs, size, inputs)
+            rows, values = (
+                table(work.rows, taken * columns, size, columns),
+                table(work.values, taken * outputs, size, outputs),
+            )
+            if previous == kept.received_at[e]:
+                copy_matrix(table(kept.received_points, e * sample, size, inputs), points)
+                copy_matrix(table(kept.rows, (row + size * (1 + d)) * columns, size, columns), rows)
+                copy_matrix(table(kept.received_values, e * answer, size, outputs), values)
+            else:
+                whole = False
+                if air.carried[slot, e] != previous:
+                    slot = previous % slots
+                copy_matrix(points_of(air, slot, e, j), points)
+                evaluate(tools, numbers, state, counts, points, rows, values)
+            taken += size
+    prompt = taken
+    for d in range(degree):
+        if lossy.earlier_at[d] != ABSENT:
+            points = table(work.points, taken * inputs, size, inputs)
+            rows, values = (
+                table(work.rows, taken * columns, size, columns),
+                table(work.values, taken * outputs, size, outputs),
+            )
+            copy_matrix(table(kept.points, lossy.earlier_at[d] * sample, size, inputs), points)
+            evaluate(tools, numbers, state, counts, points, rows, values)
+            taken += size
+    if coupling.implicit and degree:
+        sum_received_rows(i, Gathered(taken, prompt), fresh, whole and late == 0, network, own, exchange)
+    return Gathered(taken, prompt)
+
+
+@force_inline
+def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tuple[int, int, bool]:
+    """Find the answers that node i learns from; returns how many are about its present samples, how many about earlier
+    ones, and whether there is one of every neighbour."""
+    links, lossy = network.links, network.work.lossy
+    air, kept, _, terms = exchange
+    begin, memory, slots, edges = links.start[i], kept.points.shape[1], air.points.shape[0], air.answers.shape[1]
+    fresh, late, whole = 0, 0, True
+    for d in range(links.start[i + 1] - begin):
+        e = begin + d
+        lossy.answer_at[d], lossy.earlier_at[d], lossy.predicted_at[d] = ABSENT, ABSENT, ABSENT
+        sent = ABSENT
+        if kept.asks[e]:
+            sent = find_answer(air, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
+        if sent == ABSENT:
+            whole = False
+            continue
+        kept.used[e, 0] = sent
+        lossy.answer_at[d] = (sent % slots) * edges + e
+        lossy.answer_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
+        answered = air.answered[sent % slots, e]
+        if answered == kept.learning[i]:
+            fresh += 1
+            continue
+        late += 1
+        lossy.earlier_at[d] = i * memory + answered % memory
+        if answered != kept.following[i]:
+            lossy.predicted_at[d] = lossy.earlier_at[d]
+    return fresh, late, whole
+
+
+@force_inline
+def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: Exchange) -> int:
+    """Find the values at its own points of the neighbour on edge e, a node's d-th, that the node learns from; returns
+    the round in which they were sent, or ABSENT."""
+    links, lossy = network.links, network.work.lossy
+    air, kept, _, terms = exchange
+    slots, j, sent = air.points.shape[0], links.other[e], ABSENT
+    lossy.values_at[d] = ABSENT
+    if kept.asked[e]:
+        sent = find_values(air, terms, kept.used[e, 1], e, j, now)
+    if sent == ABSENT:
+        return ABSENT
+    kept.used[e, 1] = sent
+    lossy.values_at[d] = (sent % slots) * air.own.shape[1] + j
+    lossy.values_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
+    dual = air.duals[sent % slots, links.reverse[e]] if network.coupling.sends_duals else 0.0
+    lossy.duals[d] = rounded_up(dual) if terms.bits != EXACT and 0.0 < dual < np.inf else dual
+    return sent
+
+
+@force_inline
+def sum_received_rows(
+    i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: Exchange
+) -> None:
+    """Fill in the row sums at the points of node i's step: those that were sent where it is on the same points, with
+    ``fresh`` answers at its present samples, and such of its own where it is not."""
+    links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
+    size, taken, begin = own.points.shape[1], gathered.taken, links.start[i]
+    row_sums = line(work.row_sums, 0, taken)
+    if whole:
+        for k in range(size):
+            row_sums[k] = kept.row_sums[i, k]
+        if coupling.symmetric:
+            for d in range(links.start[i + 1] - begin):
+                for k in range(size):
+                    row_sums[size * (1 + d) + k] = kept.received_row_sums[begin + d, k]
+        return
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    gram = table(network.scratch, 0, taken, taken)
+    inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
+        tools,
+        numbers,
+        state,
+        counts,
+        table(work.points, 0, taken, own.points.shape[2]),
+        table(work.rows, 0, taken, work.rows.shape[1]),
+        table(work.values, 0, taken, own.values.shape[2]),
+        gram,
+    )
+    pair_row_sums_in(gram, size, fresh, own.step_sizes[i, exchange.counts.cursor[i], 0], row_sums)

@@ -7,15 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner
-from kernelswarm.agents.compiled.arrays import (
-    Flight,
-    kinds_of,
-    links_of,
-    outside_of,
-    states_of,
-)
+from kernelswarm.agents.compiled.arrays import DONE, Flight
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
-from kernelswarm.agents.compiled.rounds import DONE
+from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, run_vector_rounds
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.forms import learner_forms

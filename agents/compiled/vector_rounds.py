@@ -18,9 +18,9 @@ from kernelswarm.agents.arithmetic.abi import (
     step_at,
 )
 from kernelswarm.agents.arithmetic.copying import copy_matrix
+from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.compiled.arrays import Kinds, States
-from kernelswarm.agents.compiled.rounds import (
+from kernelswarm.agents.compiled.arrays import (
     DONE,
     EVALUATE,
     GRADIENT,
@@ -29,7 +29,9 @@ from kernelswarm.agents.compiled.rounds import (
     LOSS_VALUES,
     PLACE,
     STEP,
+    Kinds,
 )
+from kernelswarm.agents.compiled.learning import admit
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.protocols.compiling import force_inline, nogil
 from kernelswarm.protocols.coupling import total
@@ -157,16 +159,8 @@ def end_round(
     kind, sizes = kinds.of[i], work.sizes
     own = table(vectors.values, i * size * outputs, size, outputs)
     wanted = table(targets, (t * nodes + i) * size * wide, size, wide)
-    # The checks of Node.admit, in its order.
-    largest = sums.largest_target[i]
-    for k in range(size):
-        for c in range(wide):
-            largest = max(largest, abs(wanted[k, c]))
-    sums.largest_target[i] = largest
-    for k in range(size):
-        for c in range(outputs):
-            if not abs(own[k, c]) <= diverged * (1.0 + largest):
-                return False
+    if not admit(i, own, wanted, sums.largest_target, diverged):
+        return False
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
     loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, work.losses)
     sums.loss[i] += total(work.losses)

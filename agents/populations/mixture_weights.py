@@ -2,7 +2,7 @@
 
 Nothing is computed otherwise than in :class:`~kernelswarm.agents.node.stacked.StackedAgent`. What copies learn does not
 depend on what they count, so that this follows when all of them have lived through some rounds. Nodes and edges are
-counted as in :mod:`~kernelswarm.agents.compiled.rounds`.
+counted as in :mod:`~kernelswarm.agents.compiled.arrays`.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.compiled.arrays import Kinds, Links
-from kernelswarm.agents.compiled.rounds import LOSS_DERIVATIVES, LOSS_VALUES
+from kernelswarm.agents.compiled.arrays import LOSS_DERIVATIVES, LOSS_VALUES, Kinds, Links
 from kernelswarm.protocols.compiling import nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.ensemble.compiled import learn_at, mixture_weights_at, receive_at, send_at

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, population, vector_population
-from kernelswarm.agents.compiled.arrays import outside_of
+from kernelswarm.agents.compiled.filling import outside_of
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation, whole
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
-from kernelswarm.agents.compiled.arrays import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.forms import learner_forms

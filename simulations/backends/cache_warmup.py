@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import addresses_of
+from kernelswarm.agents.compiled.filling import addresses_of
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant

@@ -133,7 +133,7 @@ def test_one_node_with_many_neighbours_takes_no_room_from_the_others():
     for engine in (arrays, single):
         engine.run(12)
     population = arrays.blocks[0]._population
-    for lengths in (population._states.lengths, np.diff(population._messages.row_begins)):
+    for lengths in (population._states.lengths, np.diff(population._row_begins)):
         assert lengths[0] > 40**2
         assert lengths[1:].max() < lengths[0] / 4
     assert_equal(arrays, single, pooled(description))

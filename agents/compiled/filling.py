@@ -1,0 +1,342 @@
+"""The arrays of compiled rounds, filled from the agents."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic import abi as compiled
+from kernelswarm.agents.arithmetic.abi import (
+    CompiledFeatureLearner,
+    CompiledLearner,
+    CompiledLoss,
+    RepackedLearner,
+)
+from kernelswarm.agents.arithmetic.scratch import SPARE, States
+from kernelswarm.agents.compiled.arrays import (
+    ABSENT,
+    Coupling,
+    Kinds,
+    Links,
+    LossyWork,
+    Received,
+    Sums,
+    Workspace,
+)
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.plain.kernels import compares_alike
+from kernelswarm.agents.plain.losses import loss_form
+from kernelswarm.protocols.compiled import (
+    ADVANCE,
+    CONSTRAINT_VALUES,
+    COUPLING_GRADIENT,
+    COUPLING_GRADIENT_AT_NEIGHBOR,
+    CompiledRule,
+)
+from kernelswarm.protocols.contract import Rule
+from kernelswarm.protocols.core.callbacks import array_of, keep_for
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.first_class import NONE, Integers, address
+
+Array = npt.NDArray[np.float64]
+
+
+def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
+    """Return the functions and the numbers of a protocol, whose links are these."""
+    symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
+    nothing = np.zeros(0, dtype=np.int64)
+    if form is None:
+        return Coupling(
+            functions=np.full(4, NONE),
+            tools=nothing,
+            numbers=np.zeros(0),
+            rows=0,
+            duals=-1,
+            tolerances=-1,
+            symmetric=symmetric,
+            implicit=implicit,
+            sends_duals=False,
+            compares_losses=False,
+        )
+    functions = [
+        NONE if function is None else address(function, signature)
+        for function, signature in (
+            (form.coupling_gradient, COUPLING_GRADIENT),
+            (form.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR),
+            (form.advance, ADVANCE),
+            (form.constraint_values, CONSTRAINT_VALUES),
+        )
+    ]
+    return Coupling(
+        functions=array_of(functions),
+        tools=array_of(form.tools),
+        numbers=np.asarray(form.numbers, dtype=np.float64),
+        rows=len(links.state) // max(len(links.other), 1),
+        duals=-1 if form.duals is None else form.duals,
+        tolerances=-1 if form.tolerances is None else form.tolerances,
+        symmetric=symmetric,
+        implicit=implicit,
+        sends_duals=bool(rule.sends_duals),
+        compares_losses=bool(rule.compares_losses),
+    )
+
+
+def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
+    """Return the functions and the numbers of the different learners."""
+    places: dict[int, int] = {}
+    first: list[int] = []
+    for i, form in enumerate(forms):
+        if id(form) not in places:
+            places[id(form)] = len(first)
+            first.append(i)
+    functions, tools, numbers, loss_numbers = [], [], [], []
+    for i in first:
+        form, loss = forms[i], loss_form(agents[i].learner.loss)
+        functions.append(addresses_of(form, loss))
+        tools.append(form.tools)
+        numbers.append(form.numbers(agents[i].state))
+        loss_numbers.append(loss.numbers)
+    losses = [agents[i].learner.loss for i in first]
+    return Kinds(
+        of=np.array([places[id(form)] for form in forms], dtype=np.int64),
+        functions=places_of(functions),
+        tools=places_of(tools),
+        numbers=joined(numbers, np.float64),
+        number_counts=np.array([len(entry) for entry in numbers], dtype=np.int64),
+        loss_numbers=joined(loss_numbers, np.float64),
+        loss_number_counts=np.array([len(entry) for entry in loss_numbers], dtype=np.int64),
+        quadratic_curvature=np.array([loss.curvature if loss.quadratic else 0.0 for loss in losses], dtype=np.float64),
+        curvature=np.array([loss.curvature for loss in losses], dtype=np.float64),
+        gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
+        linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
+        apart=np.array([not compares_alike(agents[i].learner) for i in first], dtype=np.int64),
+    )
+
+
+def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
+    """Return the addresses of a learner's functions and its loss's, in the order of the round."""
+    repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
+    place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
+    gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
+    return [
+        address(form.evaluate, compiled.EVALUATE),
+        address(form.inner, compiled.INNER),
+        gradient,
+        address(form.step, compiled.STEP),
+        address(loss.values, compiled.LOSS_VALUES),
+        address(loss.derivatives, compiled.LOSS_DERIVATIVES),
+        repack,
+        place,
+    ]
+
+
+def places_of(rows: Sequence[Sequence[int]]) -> Integers:
+    """Return addresses as rows of one array, which keeps what stands there."""
+    found: Integers = joined(rows, np.int64)
+    keep_for(found, [place for row in rows for place in row])
+    return found
+
+
+def joined(rows: Sequence[Any], kind: Any) -> Any:
+    """Return vectors as rows of one array, with zeros behind the shorter ones."""
+    matrix = np.zeros((len(rows), max(map(len, rows))), dtype=kind)
+    for row, entry in zip(matrix, rows, strict=True):
+        row[: len(entry)] = entry
+    return matrix
+
+
+def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRule | None) -> Links:
+    """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
+    start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
+    other: list[int] = []
+    reverse: list[int] = []
+    state: list[Array] = [np.zeros(0)]
+    leaving = int(start[-1])
+    for agent in agents:
+        for neighbor, slot in zip(agent.neighbors, agent.slots, strict=True):
+            place = places[neighbor]
+            other.append(place)
+            if place < len(agents):
+                reverse.append(int(start[place]) + slot)
+            else:
+                reverse.append(leaving)
+                leaving += 1
+        if form is not None and agent.neighbors:
+            state.append(matrix_of(form, agent).reshape(-1))
+    return Links(
+        start=np.asarray(start, dtype=np.int64),
+        other=np.array(other, dtype=np.int64),
+        reverse=np.array(reverse, dtype=np.int64),
+        state=np.concatenate(state),
+        sent=np.zeros(leaving),
+    )
+
+
+def matrix_of(form: CompiledRule, agent: Node) -> Array:
+    """Return what a node with neighbours keeps of its links as a matrix (k, deg)."""
+    packed = np.asarray(form.pack(agent.links), dtype=np.float64)
+    return packed if packed.shape[1] > 1 else packed.repeat(len(agent.neighbors), axis=1)
+
+
+def states_of(
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    capacities: Sequence[int],
+    taken: Sequence[int] | Integers,
+    packed: bool = False,
+    spare: int = 0,
+) -> States:
+    """Move the agents' states into arrays, each with room for so many dictionary points.
+
+    They lie in rows of one length, or, packed, one behind the other, with a quarter more and ``spare`` numbers behind
+    the last, if there are to be any.
+    """
+    lengths = [
+        form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
+    ]
+    ends = np.cumsum(lengths if packed else [max(lengths)] * len(agents))
+    room = spare + int(ends[-1]) // 4 if spare else 0
+    storage = np.zeros((1, int(ends[-1]) + room) if packed else (len(agents), max(lengths)))
+    begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    flat = storage.reshape(-1)
+    counts: list[Integers] = []
+    for begin, size, agent, form, capacity, points in zip(
+        begins.tolist(), lengths, agents, forms, capacities, taken, strict=True
+    ):
+        form.move(agent.state, flat[begin : begin + size], capacity)
+        counts.append(form.counts(agent.state, capacity, points))
+    turn = np.zeros(2, dtype=np.int64)
+    return States(storage, joined(counts, np.int64), begins, np.array(lengths, dtype=np.int64), turn)
+
+
+def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
+    """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
+    storage = states.storage.reshape(-1)
+    for i in np.flatnonzero(states.begins != laid).tolist():
+        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # asking would take longest
+        capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
+        form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
+    laid[:] = states.begins
+
+
+def look_at(
+    states: States,
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    repacked: npt.NDArray[np.bool_],
+    taken: Sequence[int] | Integers,
+    room: int,
+) -> None:
+    """Have those states looked at that want it, as the agents' own steps do at their end.
+
+    States that are not repacked have ``room`` for points beside those of a step.
+    """
+    for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
+        form, agent, counts = forms[i], agents[i], states.counts[i]
+        state = agent.state
+        form.sync(state, counts, 0)
+        form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
+        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
+        known = form.counts(state, capacity, taken[i])
+        counts[: len(known)] = known
+
+
+def with_spare(orders: Sequence[int]) -> Integers:
+    """Return for how many points states of so many are given room, as rounds do."""
+    return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
+
+
+def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
+    """Return room for what agents and the outside nodes, which are ``places`` together, send in a round."""
+    size, outputs, answers = agents[0].learner.batch_size, agents[0].outputs, len(links.sent)
+    return Received(
+        values=np.zeros((places, size, outputs)),
+        answers=np.zeros((answers, size, outputs)),
+        row_sums=np.zeros((places, size)),
+        answer_row_sums=np.zeros((answers, size)),
+        duals=links.sent,
+    )
+
+
+def workspace(
+    agents: Sequence[Agent], links: Links, points: int, rows: int, columns: int, sizes: int, ideal: bool
+) -> Workspace:
+    """Return what rounds work with whose steps are on up to so many points and have so many step sizes; there are
+    ``rows`` of up to so many columns."""
+    first, widest = agents[0], int(np.diff(links.start).max(initial=0))
+    size, inputs, outputs = first.learner.batch_size, first.state.function.inputs, first.outputs
+    late = 0 if ideal else widest
+    return Workspace(
+        points=np.zeros((points, inputs)),
+        rows=np.zeros((rows, columns)),
+        values=np.zeros((points, outputs)),
+        gradients=np.zeros((points, outputs)),
+        row_sums=np.zeros(points),
+        rates=np.zeros(points),
+        stiffness=np.zeros(points),
+        pull=np.zeros((widest, size, outputs)),
+        bounds=np.zeros((widest, size)),
+        pair_row_sums=np.zeros((widest, size)),
+        pulling=np.zeros((size, outputs)),
+        constraint_values=np.zeros(widest),
+        excess_loss=np.zeros(widest),
+        losses=np.zeros(size),
+        sizes=np.zeros(sizes),
+        lossy=LossyWork(
+            answer_at=np.full(late, ABSENT),
+            answer_share=np.zeros(late),
+            earlier_at=np.full(late, ABSENT),
+            predicted_at=np.full(late, ABSENT),
+            values_at=np.full(late, ABSENT),
+            values_share=np.zeros(late),
+            duals=np.zeros(late),
+            answers=np.zeros((late, size, outputs)),
+        ),
+    )
+
+
+def outside_of(agents: Sequence[Node]) -> list[int]:
+    """Return the labels of the nodes elsewhere that these hear, sorted."""
+    return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
+
+
+def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
+    """Start the sums where the agents' stand."""
+    tallies = [agent.tally for agent in agents]
+    return Sums(
+        np.array([tally.loss for tally in tallies], dtype=np.float64),
+        np.array([tally.compression_error for tally in tallies], dtype=np.float64),
+        np.array([agent.largest_target for agent in agents], dtype=np.float64),
+        np.concatenate([np.zeros(0), *[tally.constraint_values for tally in tallies]])[:edges],
+        np.concatenate([np.zeros(0), *[tally.violation for tally in tallies]])[:edges],
+        np.array([agent.samples for agent in agents], dtype=np.float64),
+        np.array([agent.distinct for agent in agents], dtype=np.float64),
+    )
+
+
+def received_edges(
+    agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
+) -> list[tuple[int, Outgoing, int]]:
+    """List the edges on which outside nodes are heard, their messages, and the nodes' places among their neighbours."""
+    edges = enumerate(pair for agent in agents for pair in zip(agent.neighbors, agent.slots, strict=True))
+    elsewhere = set(outside)
+    return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
+
+
+def receive(received: Received, links: Links, e: int, message: Outgoing, slot: int) -> bool:
+    """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
+    _, size, outputs = received.values.shape
+    answer = message.answers[slot] if message.answers else None
+    if answer is None or len(answer) != size or len(message.points) != size:
+        return False
+    received.answers[e] = answer[:, :outputs]
+    if message.own is not None:
+        received.values[links.other[e]] = message.own[:, :outputs]
+        if message.own.shape[1] > outputs:
+            received.row_sums[links.other[e]] = message.own[:, outputs]
+            received.answer_row_sums[e] = answer[:, outputs]
+    if message.duals is not None:
+        links.sent[links.reverse[e]] = message.duals[slot]
+    return True

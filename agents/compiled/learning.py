@@ -1,0 +1,359 @@
+"""A node's step in arrays, on links of all kinds: checks, gradients, damping, step, constraint values, dual update.
+
+What it is on has been gathered: on ideal links the arrays of the round before are what was received, on others places
+in them say what was. The difference is a constant of each function here, so that ideal rounds are compiled without
+what only others need.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import (
+    ORDER,
+    ROOM,
+    gradient_at,
+    inner_at,
+    loss_derivatives_at,
+    loss_values_at,
+    repack_at,
+    step_at,
+)
+from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, put_back
+from kernelswarm.agents.arithmetic.views import cube, line, table
+from kernelswarm.agents.compiled.arrays import (
+    ABSENT,
+    ADVANCE,
+    CONSTRAINT_VALUES,
+    DONE,
+    GRADIENT,
+    INNER,
+    LARGE_VALUES,
+    LOSS_DERIVATIVES,
+    LOSS_VALUES,
+    REPACK,
+    STEP,
+    Gathered,
+    Network,
+    Own,
+    Received,
+)
+from kernelswarm.agents.compiled.pulling import pulls_at_neighbors_of, pulls_of
+from kernelswarm.protocols.compiled import advance_at, constraints_at
+from kernelswarm.protocols.compiling import force_inline
+from kernelswarm.protocols.coupling import mean_square_differences_in, total
+from kernelswarm.protocols.first_class import NONE, Compiled
+from kernelswarm.protocols.limits import own_products, pair_row_sums_in
+
+Array = npt.NDArray[np.float64]
+
+
+class Learner(NamedTuple):
+    """What a node's learner, and its loss, are called with."""
+
+    tools: Any
+    numbers: Array
+    state: Array
+    counts: Any
+    loss_numbers: Array
+
+
+class Sample(NamedTuple):
+    """What a node has at its own samples of a step."""
+
+    points: Array  # (b, p)
+    targets: Array  # (b, q)
+    values: Array  # (b, C)
+    rows: Array  # (N, R) of all points of the step, these first
+
+
+@force_inline
+def learner_of(i: int, network: Network) -> Learner:
+    """Return views of what node i's learner, and its loss, are called with."""
+    states, kinds = network.states, network.kinds
+    kind = kinds.of[i]
+    return Learner(
+        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
+        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line(states.storage, states.begins[i], states.lengths[i]),
+        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
+        line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind]),
+    )
+
+
+@force_inline
+def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged: float) -> bool:
+    """Tell whether a node's values, (b, C), are not far beyond all targets (b, q) that it has seen."""
+    largest = largest_target[i]
+    for k in range(targets.shape[0]):
+        for c in range(targets.shape[1]):
+            largest = max(largest, abs(targets[k, c]))
+    largest_target[i] = largest
+    for k in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            if not abs(values[k, c]) <= diverged * (1.0 + largest):
+                return False
+    return True
+
+
+def constraints_of(ideal: bool) -> Compiled:
+    """Return what compares a node's values with its neighbours' answers, on ideal links or others."""
+
+    @force_inline
+    def compare(
+        i: int, targets: Array, loss: float, gathered: Gathered, network: Network, own: Own, received: Received
+    ) -> None:
+        """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        size, outputs = own.values.shape[1], own.values.shape[2]
+        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
+        loss_numbers, wanted_size = learner_of(i, network).loss_numbers, size * targets.shape[1]
+        loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
+        new = network.sums.samples[i] <= network.sums.distinct[i]
+        at, whole = gathered.prompt, size * outputs
+        for d in range(degree):
+            values, wanted, before = table(own.values, i * whole, size, outputs), targets, loss
+            place = begin + d
+            if not ideal:
+                place = work.lossy.answer_at[d]
+                work.constraint_values[d] = work.excess_loss[d] = np.nan
+                if place == ABSENT:
+                    continue
+                earlier = work.lossy.earlier_at[d]
+                if earlier != ABSENT:
+                    values = table(work.values, at * outputs, size, outputs)
+                    wanted = table(own.earlier_targets, earlier * wanted_size, size, targets.shape[1])
+                    predicted = values
+                    if work.lossy.predicted_at[d] != ABSENT:
+                        predicted = table(own.earlier_values, earlier * whole, size, outputs)
+                    if coupling.compares_losses and new:
+                        loss_values(loss_numbers, predicted, wanted, work.losses)
+                        before = total(work.losses)
+                    at += size
+            answer = cube(received.answers, place * whole, 1, size, outputs)
+            if coupling.functions[CONSTRAINT_VALUES] == NONE:
+                mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
+            else:
+                constraints_at(coupling.functions[CONSTRAINT_VALUES])(
+                    values, answer, line(work.constraint_values, d, 1)
+                )
+            if coupling.compares_losses:
+                work.excess_loss[d] = np.nan
+                if new:
+                    loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, work.losses)
+                    work.excess_loss[d] = (total(work.losses) - before) / size
+
+    return compare
+
+
+def following(ideal: bool) -> Compiled:
+    """Return what a protocol does after a step, on ideal links or others."""
+
+    @force_inline
+    def follow(i: int, eta: float, completed: int, network: Network) -> None:
+        """Have the protocol update what it keeps of node i's edges, and add their constraint values up."""
+        links, coupling, sums, work = network.links, network.coupling, network.sums, network.work
+        begin, degree, size = links.start[i], links.start[i + 1] - links.start[i], work.losses.shape[0]
+        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        if coupling.functions[ADVANCE] != NONE:
+            advance_at(coupling.functions[ADVANCE])(
+                coupling.tools,
+                coupling.numbers,
+                edges,
+                line(work.constraint_values, 0, degree),
+                line(work.excess_loss, 0, degree if coupling.compares_losses else 0),
+                eta,
+                network.kinds.curvature[network.kinds.of[i]],
+                size,
+                completed,
+            )
+        for d in range(degree):
+            if not ideal and np.isnan(work.constraint_values[d]):
+                continue  # no answer has come
+            sums.constraint_values[begin + d] += work.constraint_values[d]
+            if coupling.duals >= 0:
+                sums.violation[begin + d] += work.constraint_values[d] - edges[coupling.tolerances, d]
+
+    return follow
+
+
+def samples_of(ideal: bool) -> Compiled:
+    """Return what finds a node's own samples of a step, on ideal links or others."""
+
+    @force_inline
+    def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
+        """Return views of node i's samples of its step ``at``, which is on ``taken`` points."""
+        size, outputs, inputs, width = (
+            own.values.shape[1],
+            own.values.shape[2],
+            own.points.shape[-1],
+            own.targets.shape[-1],
+        )
+        if ideal:
+            place, row = i * own.points.shape[1] + at, own.row_begins[i]
+            columns = (own.row_begins[i + 1] - row) // taken
+        else:
+            place, row, columns = i, 0, own.rows.shape[1]
+        return Sample(
+            table(own.points, place * size * inputs, size, inputs),
+            table(own.targets, place * size * width, size, width),
+            table(own.values, i * size * outputs, size, outputs),
+            table(own.rows, row, taken, columns),
+        )
+
+    return sample_of
+
+
+def learning(ideal: bool) -> Compiled:
+    """Return a node's step on ideal links or others."""
+    sample_of, pull, pull_at_neighbors = samples_of(ideal), pulls_of(ideal), pulls_at_neighbors_of(ideal)
+    compare, take, follow = constraints_of(ideal), steps_of(ideal), following(ideal)
+
+    @force_inline
+    def learn(
+        i: int,
+        at: int,  # of its steps
+        completed: int,  # steps of the whole run, this one included
+        gathered: Gathered,
+        network: Network,
+        own: Own,
+        received: Received,
+        spare: Scratch,
+        diverged: float,
+    ) -> tuple[int, float]:
+        """Take node i's step with what has been gathered; returns why it cannot, and the curvature."""
+        kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
+        sample, size, sizes = sample_of(i, at, gathered.taken, own), own.values.shape[1], work.sizes
+        functions, degree = kinds.functions[kinds.of[i]], links.start[i + 1] - links.start[i]
+        sums.samples[i] += size
+        if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
+            return LARGE_VALUES, 0.0
+        loss_values_at(functions[LOSS_VALUES])(
+            learner_of(i, network).loss_numbers, sample.values, sample.targets, work.losses
+        )
+        loss = total(work.losses)
+        sums.loss[i] += loss
+        for n in range(len(sizes)):
+            sizes[n] = own.step_sizes[i, at, n]
+        eta = sizes[0]
+        rate, curvature, part = eta / size, kinds.curvature[kinds.of[i]], 1.0
+        descend(i, sample, network)
+        if degree:
+            reason, curvature, part = pull(i, rate, gathered, network, own, received)
+            if reason != DONE:
+                return reason, curvature
+            compare(i, sample.targets, loss, gathered, network, own, received)
+        for k in range(size):
+            work.stiffness[k] = curvature
+        if network.coupling.symmetric:
+            reason, strength = pull_at_neighbors(i, rate, part, network, own, received)
+            if reason != DONE:
+                return reason, strength
+        if not ideal:
+            for k in range(gathered.prompt, gathered.taken):
+                for c in range(work.gradients.shape[1]):
+                    work.gradients[k, c] /= part
+        sizes[0] = eta * part
+        take(i, gathered.taken, sample, network, spare)
+        if degree:
+            follow(i, eta, completed, network)
+        return DONE, 0.0
+
+    return learn
+
+
+@force_inline
+def descend(i: int, sample: Sample, network: Network) -> None:
+    """Fill in the gradient of the loss at node i's own samples."""
+    functions, work = network.kinds.functions[network.kinds.of[i]], network.work
+    points, targets, values, rows = sample
+    tools, numbers, state, counts, loss_numbers = learner_of(i, network)
+    gradient = table(work.gradients, 0, values.shape[0], values.shape[1])
+    if functions[GRADIENT] == NONE:
+        loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
+    else:
+        gradient_at(functions[GRADIENT])(
+            tools,
+            numbers,
+            state,
+            counts,
+            network.scratch,
+            points,
+            table(rows, 0, values.shape[0], rows.shape[1]),
+            values,
+            targets,
+            work.sizes,
+            gradient,
+        )
+
+
+def steps_of(ideal: bool) -> Compiled:
+    """Return what takes a learner's step, on ideal links or others."""
+
+    @force_inline
+    def take(i: int, taken: int, sample: Sample, network: Network, spare: Scratch) -> None:
+        """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
+        functions, work = network.kinds.functions[network.kinds.of[i]], network.work
+        points, targets, values, rows = sample
+        size, outputs, inputs = values.shape[0], values.shape[1], points.shape[1]
+        tools, numbers, state, counts, _ = learner_of(i, network)
+        for k in range(taken):
+            work.rates[k] = work.sizes[0] / size
+        if not ideal or taken > size:
+            points = table(work.points, 0, taken, inputs)
+        repack, benched, capacity = functions[REPACK], False, 0
+        if ideal:
+            benched, capacity = counts[ROOM] < taken, capacity_of(counts)
+            if benched:
+                repack_at(repack)(state, counts, spare.storage, inputs, outputs, counts[ORDER] + taken)
+                state = spare.storage
+        network.sums.compression_error[i] += step_at(functions[STEP])(
+            tools,
+            numbers,
+            state,
+            counts,
+            network.scratch,
+            points,
+            rows,
+            table(work.gradients, 0, taken, outputs),
+            line(work.rates, 0, taken),
+            line(work.stiffness, 0, taken),
+            network.coupling.implicit,
+            work.sizes,
+            values,
+            targets,
+        )
+        if ideal and benched:
+            put_back(i, repack, network.states, counts, spare, capacity, taken, inputs, outputs)
+
+    return take
+
+
+def summing(ideal: bool) -> Compiled:
+    """Return what sums the inner products at the points of a node's next step, for steps that are limited."""
+
+    @force_inline
+    def sum_rows(
+        i: int, points: Array, rows: Array, values: Array, eta: float, network: Network, own: Own, others: Array
+    ) -> None:
+        """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
+        links, coupling, work = network.links, network.coupling, network.work
+        size, taken, degree = own.values.shape[1], points.shape[0], links.start[i + 1] - links.start[i]
+        tools, numbers, state, counts, _ = learner_of(i, network)
+        gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
+        inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
+            tools, numbers, state, counts, points, rows, values, gram
+        )
+        own.products[i, 0], own.products[i, 1] = own_products(gram, size)
+        pair_row_sums_in(gram, size, degree, eta, row_sums)
+        for k in range(size):
+            own.row_sums[i, k] = row_sums[k]
+        if coupling.symmetric:
+            for d in range(degree):
+                e = links.start[i] + d
+                place = links.reverse[e] if ideal else e
+                for k in range(size):
+                    others[place, k] = row_sums[size * (1 + d) + k]
+
+    return sum_rows

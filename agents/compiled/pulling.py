@@ -1,0 +1,208 @@
+"""How neighbours pull a node in arrays, at its own points, at theirs, and where they answer late.
+
+The functions for ideal links and for others have one text: which they are is a constant of theirs.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.views import cube, line, table
+from kernelswarm.agents.compiled.arrays import (
+    ABSENT,
+    COUPLING_GRADIENT,
+    COUPLING_GRADIENT_AT_NEIGHBOR,
+    DONE,
+    UNSTABLE,
+    Gathered,
+    Network,
+    Own,
+    Received,
+)
+from kernelswarm.protocols.compiled import coupling_gradient_at, neighbor_gradient_at
+from kernelswarm.protocols.compiling import force_inline
+from kernelswarm.protocols.first_class import Compiled
+from kernelswarm.protocols.limits import clip_pulls, gather_in, step_damping
+
+Array = npt.NDArray[np.float64]
+
+
+def pulls_of(ideal: bool) -> Compiled:
+    """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
+
+    @force_inline
+    def pull(
+        i: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
+    ) -> tuple[int, float, float]:
+        """Add the pull of the answers; returns why the node cannot, the curvature, and the part of its step."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        size, outputs = own.values.shape[1], own.values.shape[2]
+        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
+        values = table(own.values, i * size * outputs, size, outputs)
+        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
+        row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
+        if ideal:
+            answers, own_row_sums = (
+                cube(received.answers, begin * size * outputs, degree, size, outputs),
+                line(own.row_sums, i * size, size),
+            )
+        else:
+            answers, own_row_sums = cube(work.lossy.answers, 0, degree, size, outputs), line(work.row_sums, 0, size)
+            for d in range(degree):
+                at = work.lossy.answer_at[d]
+                prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
+                taken = table(received.answers, at * size * outputs, size, outputs) if prompt else values
+                for k in range(size):
+                    for c in range(outputs):
+                        answers[d, k, c] = taken[k, c]
+        coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
+            coupling.numbers, edges, values, answers, pulls, bounds
+        )
+        for d in range(degree):
+            if ideal:
+                at, share = begin + d, 1.0
+            else:
+                at = work.lossy.answer_at[d]
+                share = work.lossy.answer_share[d] if at != ABSENT and work.lossy.earlier_at[d] == ABSENT else 0.0
+                for k in range(size):
+                    bounds[d, k] = bounds[d, k] * share if share > 0.0 else 0.0
+                    for c in range(outputs):
+                        pulls[d, k, c] = pulls[d, k, c] * share if share > 0.0 else 0.0
+            if coupling.implicit:
+                others = line(received.answer_row_sums, at * size, size) if coupling.symmetric else own_row_sums
+                for k in range(size):
+                    row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
+        strength, limited = gather_in(pulls, bounds, row_sums, size, pulling)
+        if not ideal:
+            reason, strength = pull_late(i, rate, strength, gathered, network, received)
+            if reason != DONE:
+                return reason, strength, 1.0
+        curvature, part = kinds.curvature[kind], 1.0
+        if coupling.implicit:
+            order, samples = network.states.counts[i, ORDER], network.sums.samples[i]
+            part = step_damping(rate, own.products[i, 0], own.products[i, 1], curvature, strength, order, samples)
+            if kinds.linear[kind] == 0:
+                curvature += limited
+        elif rate * kinds.gain[kind] * (kinds.quadratic_curvature[kind] + strength) >= 2.0:
+            return UNSTABLE, kinds.quadratic_curvature[kind] + strength, 1.0
+        for k in range(size):
+            for c in range(outputs):
+                work.gradients[k, c] += pulling[k, c] / part
+        return DONE, curvature, part
+
+    return pull
+
+
+@force_inline
+def pull_late(
+    i: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
+) -> tuple[int, float]:
+    """Fill in the pulls of late answers at the points that they are about; returns why the node cannot, and the
+    strength of all pulls."""
+    kinds, links, coupling, work, lossy = (
+        network.kinds,
+        network.links,
+        network.coupling,
+        network.work,
+        network.work.lossy,
+    )
+    size, outputs = received.answers.shape[-2], received.answers.shape[-1]
+    begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
+    edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+    # What the prompt answers have needed is free again.
+    answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(work.pull, 0, degree, size, outputs)
+    bounds, both = table(work.bounds, 0, degree, size), line(work.pair_row_sums, 0, size)
+    at = gathered.prompt
+    for d in range(degree):
+        if lossy.earlier_at[d] == ABSENT:
+            continue
+        values = table(work.values, at * outputs, size, outputs)
+        answer = table(received.answers, lossy.answer_at[d] * size * outputs, size, outputs)
+        for other in range(degree):
+            for k in range(size):
+                for c in range(outputs):
+                    answers[other, k, c] = answer[k, c] if other == d else values[k, c]
+        coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
+            coupling.numbers, edges, values, answers, pulls, bounds
+        )
+        pushed, bound = table(work.gradients, at * outputs, size, outputs), line(bounds, d * size, size)
+        for k in range(size):
+            bound[k] *= lossy.answer_share[d]
+            for c in range(outputs):
+                pushed[k, c] = pulls[d, k, c] * lossy.answer_share[d]
+            both[k] = 0.0
+        if coupling.implicit:
+            own_row_sums = line(work.row_sums, at, size)
+            others = own_row_sums
+            if coupling.symmetric:
+                others = line(received.answer_row_sums, lossy.answer_at[d] * size, size)
+            for k in range(size):
+                both[k] = own_row_sums[k] + others[k]
+        one, limited = clip_pulls(pushed, bound, both, size)
+        if not coupling.implicit and rate * kinds.gain[kind] * one >= 2.0:
+            return UNSTABLE, one
+        strength += one
+        for k in range(at, at + size):
+            work.stiffness[k] = 0.0 if kinds.linear[kind] else limited
+        at += size
+    return DONE, strength
+
+
+def pulls_at_neighbors_of(ideal: bool) -> Compiled:
+    """Return what fills in the pulls at the neighbours' own points, on ideal links or others."""
+
+    @force_inline
+    def pull_at_neighbors(
+        i: int, rate: float, part: float, network: Network, own: Own, received: Received
+    ) -> tuple[int, float]:
+        """Fill in the pulls at the neighbours' points; returns why the node cannot, and the curvature there."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        size, outputs = own.values.shape[1], own.values.shape[2]
+        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
+        edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
+        bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
+        at, answer = size, size * outputs
+        for d in range(degree):
+            back = links.reverse[begin + d]
+            if ideal:
+                place, dual = links.other[begin + d], received.duals[back]
+                mine, own_row_sums = (
+                    table(received.answers, back * answer, size, outputs),
+                    line(received.answer_row_sums, back * size, size),
+                )
+            else:
+                place, dual = work.lossy.values_at[d], work.lossy.duals[d]
+                if place == ABSENT:
+                    continue
+                mine, own_row_sums = table(work.values, at * outputs, size, outputs), line(work.row_sums, at, size)
+            pushed = table(work.gradients, at * outputs, size, outputs)
+            neighbor_gradient_at(coupling.functions[COUPLING_GRADIENT_AT_NEIGHBOR])(
+                coupling.numbers,
+                edges,
+                d,
+                dual,
+                mine,
+                table(received.values, place * answer, size, outputs),
+                pushed,
+                bounds,
+            )
+            if not ideal:
+                for k in range(size):
+                    bounds[k] *= work.lossy.values_share[d]
+                    for c in range(outputs):
+                        pushed[k, c] *= work.lossy.values_share[d]
+            row_sums = line(received.row_sums, place * size, size)
+            for k in range(size):
+                both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
+            strength, limited = clip_pulls(pushed, bounds, both, size)
+            if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+                return UNSTABLE, strength
+            for k in range(size):
+                work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited
+                for c in range(outputs):
+                    pushed[k, c] /= part
+            at += size
+        return DONE, 0.0
+
+    return pull_at_neighbors
