@@ -11,7 +11,8 @@ class Centralized(Isolated):
     """A single learner sees the samples of all nodes: what a node could know if everything were sent to one place.
 
     In a round it takes V steps, one on each node's mini-batch of b samples, as the nodes would, in their order. Once a
-    node's data is used up the others' fills its place, so that every sample weighs the same.
+    node's data is used up the others' fills its place, so that every sample weighs the same. With the same step size as
+    the nodes it follows the latest samples and keeps their noise: the step size "auto" is V^(3/4) times smaller for it.
 
     Parameters
     ----------

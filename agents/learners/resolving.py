@@ -56,7 +56,7 @@ class Surrogated(Protocol):
 
 
 def resolved_learner(
-    learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None
+    learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None, steps: int = 1
 ) -> Learner:
     """Return a learner with numbers in place of the words in its configuration.
 
@@ -70,11 +70,13 @@ def resolved_learner(
         C.
     owners : Array, optional
         The node of each sample, (n,), where there are several.
+    steps : int
+        How many steps it takes in a round.
     """
     if not automatic_keys(learner):
         return learner
     kernel: Any = getattr(learner, "kernel", None)
-    sample = sample_for(learner, points, targets, outputs, owners)
+    sample = replace(sample_for(learner, points, targets, outputs, owners), steps=steps)
     if automatic_keys(kernel):  # first: the others ask for its Gram matrices
         learner = replace(learner, kernel=kernel.resolved(sample))  # type: ignore[type-var]
     own: Any = learner

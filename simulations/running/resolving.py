@@ -56,12 +56,14 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     if not any(automatic_keys(part) for part in (*learners, experiment.protocol)):
         return experiment
     points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
+    rule = experiment.protocol
+    steps = len(labels) if rule.pooled and rule.offline is None and not rule.averaged else 1
     return replace(
         experiment,
-        learner=_resolved(experiment.learner, points, targets, owners, source),
+        learner=_resolved(experiment.learner, points, targets, owners, source, steps),
         protocol=_resolved_protocol(experiment, points, targets, source),
         overrides=tuple(
-            Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source)))
+            Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source, steps)))
             for learner, nodes in groups.values()
         ),
     )
@@ -115,10 +117,10 @@ def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
     )  # a user's source without checkpoints; copies of large data would take memory
 
 
-def _resolved(learner: Learner, points: Array, targets: Array, owners: Owners, source: Source) -> Learner:
+def _resolved(learner: Learner, points: Array, targets: Array, owners: Owners, source: Source, steps: int) -> Learner:
     try:
         outputs = learner.loss.outputs(source.targets, source.classes)
-        return resolved_learner(learner, points, targets, outputs, owners)
+        return resolved_learner(learner, points, targets, outputs, owners, steps)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
 
