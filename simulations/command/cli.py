@@ -185,6 +185,12 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each combination.")] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="First search each row's own step, penalty and the like, on other seeds.")
+    ] = False,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Tune by risks on all nodes' data together, not on each node's own.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
     changes: Sets = None,
     backend: Backend = None,
@@ -204,7 +210,8 @@ def compare(
 ) -> None:
     """Run every combination of the varied keys over several seeds, print the table of final figures.
 
-    Given again, it reuses runs that have ended, goes on with those that were stopped, and adds new ones.
+    Given again, it reuses runs that have ended, goes on with those that were stopped, and adds new ones. With --tune
+    every row has the same number of pilot runs to find its own values, and the table says which.
     """
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.comparison.compare import compare as run_all
@@ -227,6 +234,8 @@ def compare(
                 afresh=afresh,
                 numbered=out is None,
                 drawing=drawing,
+                tune=tune or plan.tune,
+                pooled=pooled or plan.pooled,
             )
         folder, runs = comparison.folder or place, comparison.origins.items()
         written = page.write_comparison(comparison, folder)

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from kernelswarm.simulations.core.messages import toml
-from kernelswarm.simulations.suggestion.suggest import Suggestion, Trial
+from kernelswarm.simulations.core.messages import last_words, toml
+from kernelswarm.simulations.suggestion.suggest import Suggestion
+from kernelswarm.simulations.suggestion.trials import Trial
 
 SHOWN = 2
 """Causes of failures that are printed; many differ in the node and the round only."""
@@ -17,7 +18,7 @@ def as_text(suggestion: Suggestion) -> str:
     """Return the table of all candidates, the best of the longest pilots first, and the choice with its reason."""
     keys = [entry.key for entry in suggestion.ranges]
     risk = "pooled risk" if suggestion.pooled else "risk"
-    rows = [["", "rounds", risk, "model order", *_short(keys)]]
+    rows = [["", "rounds", risk, "model order", *last_words(keys)]]
     for trial in suggestion.trials:
         mark = "*" if trial is suggestion.chosen else ""
         rows.append([mark, f"{trial.rounds:,}", *_figures(trial, suggestion.pooled), *_values(trial, keys)])
@@ -31,21 +32,6 @@ def as_text(suggestion: Suggestion) -> str:
     lines.append(f"chosen  {suggestion.reason}")
     lines += [f"  {key} = {toml(value)}" for key, value in suggestion.chosen.values.items()]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _short(keys: list[str]) -> list[str]:
-    """Return the last words of dotted keys, as many as tell them apart.
-
-    Examples
-    --------
-    >>> _short(["learner.kernel.bandwidth", "learner.step_size.scale", "protocol.gamma.scale"])
-    ['bandwidth', 'step_size.scale', 'gamma.scale']
-    """
-    last = [key.rpartition(".")[2] for key in keys]
-    return [
-        name if name != "scale" and last.count(name) == 1 else ".".join(key.split(".")[-2:])
-        for key, name in zip(keys, last, strict=True)
-    ]
 
 
 def _figures(trial: Trial, pooled: bool) -> list[str]:

@@ -13,10 +13,10 @@ from typing import Any
 from kernelswarm.simulations.backends.cache_warmup import warm_cache
 from kernelswarm.simulations.backends.ray_backend import keep_ray
 from kernelswarm.simulations.backends.serial import Serial
-from kernelswarm.simulations.comparison import comparison_folder
+from kernelswarm.simulations.comparison import comparison_folder, tuning
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
-from kernelswarm.simulations.comparison.earlier_run import earlier, start_or_resume
+from kernelswarm.simulations.comparison.earlier_run import compare_versions, earlier, start_or_resume
 from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.core.messages import plain
@@ -24,11 +24,10 @@ from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import may_import
-from kernelswarm.simulations.experiment.variation import Cell, cells, read_compare
+from kernelswarm.simulations.experiment.variation import Cell, Plan, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.threads import one_thread
-from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.running.network import open_network
@@ -46,6 +45,8 @@ def compare(
     afresh: bool = False,
     numbered: bool = False,
     drawing: Drawing | None = None,
+    tune: bool = False,
+    pooled: bool = False,
 ) -> Comparison:
     """Run every combination of the varied values over several seeds and gather the final figures.
 
@@ -81,6 +82,11 @@ def compare(
         Whether such a folder is taken where ``out`` holds something else, which is refused otherwise.
     drawing : Drawing, optional
         Formats and style of the figures; PNG files for the screen when left out.
+    tune : bool
+        Whether each cell's step size, penalty, ridge and tolerances are searched before, by the same search for all
+        and on other seeds than those that are measured, see :func:`kernelswarm.simulations.suggestion.tuning.tuned`.
+    pooled : bool
+        Whether that search compares the risk on all nodes' data, and not that on each node's own.
 
     Raises
     ------
@@ -96,23 +102,28 @@ def compare(
         raise InputError(f"seeds = {seeds!r} must be at least 1")
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs = {jobs!r} must be at least 1")
+    tuning.refuse(tune, pooled, seeds)
     if out is not None:
         check_place(Path(out))
     found = cells(experiment.to_dict(), vary)
     tasks = list(_tasks(experiment, found, seeds))
-    # With defaults: what two rows differ in without being asked is often one of them.
-    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
-    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
+    found = _resolved(found, tasks)
     with ExitStack() as stack:
         folder, made = None, False
         runs: dict[int, Run] = {}
+        digests: Digests = {}
         if out is not None:
-            digests: Digests = {}
-            made_by: list[Mapping[str, str]] = []
             base = Described(plain(experiment.to_dict()), origins(experiment, digests))
-            described = [_described(task, digests) for task in tasks]
             opening = comparison_folder.opened(Path(out), base, vary, afresh=afresh, numbered=numbered)
             folder, index, made = stack.enter_context(opening)
+        hearing = stack.enter_context(watched(observe, "comparison_bar"))
+        if tune:
+            with comparison_folder.unmade(folder if made else None):
+                found = _tuned(tasks, found, vary, pooled, jobs, folder, hearing)
+            tasks = list(_tasks(experiment, found, seeds))
+        if folder is not None:
+            made_by: list[Mapping[str, str]] = []
+            described = [_described(task, digests) for task in tasks]
             tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
             for place, task in enumerate(tasks):
                 before = earlier(task.place, task.experiment, described[place].behind)
@@ -120,10 +131,9 @@ def compare(
                 if before.result is not None:
                     runs[place] = replace(run_of(task.cell, before.result, task.place), origin="reused")
                     made_by.append(before.result.summary.get("versions") or {})
-            _compare_versions(made_by)
-            _prepare(experiment, vary, seeds, folder, index)
-        with watched(observe, "comparison_bar") as hearing:
-            _run(tasks, runs, jobs, hearing, folder)
+            compare_versions(made_by)
+            _prepare(experiment, Plan(vary, seeds, tune, pooled), folder, index)
+        _run(tasks, runs, jobs, hearing, folder)
         if all(run.refused for run in runs.values()):
             if folder is not None and made:
                 shutil.rmtree(folder)
@@ -161,6 +171,10 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
     experiment = Experiment.from_file(folder / EXPERIMENT, safe=safe)
     found = cells(experiment.to_dict(), plan.vary)
     tasks = list(_tasks(experiment, found, plan.seeds))
+    found = _resolved(found, tasks)
+    if plan.tune:
+        found = tuning.kept_cells(_first(tasks), found, plan.vary, plan.pooled, folder)
+        tasks = list(_tasks(experiment, found, plan.seeds))
     digests: Digests = {}
     described = [_described(task, digests) for task in tasks]
     tasks, _ = _placed(tasks, described, found, plan.vary, folder, index)
@@ -172,8 +186,6 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
             if result is None
             else replace(run_of(task.cell, result, task.place), origin="reused")
         )
-    resolved = {task.cell: task.experiment.to_dict() for task in tasks}
-    found = [replace(cell, config=resolved[place]) for place, cell in enumerate(found)]
     return Comparison(tuple(plan.vary), tuple(found), tuple(runs), folder, drawn_keys(plan.vary))
 
 
@@ -206,6 +218,37 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
                 where = ", ".join(cell.labels)
                 raise InputError(f"{where}: {error}" if where else str(error)) from error
             yield _Task(place, ", ".join([*cell.labels, f"seed {seed}"]), built, safe=not may_import())
+
+
+def _resolved(found: Sequence[Cell], tasks: Sequence[_Task]) -> list[Cell]:
+    """Return the cells with defaults: what two rows differ in without being asked is often one of them."""
+    return [replace(cell, config=one.to_dict()) for cell, one in zip(found, _first(tasks), strict=True)]
+
+
+def _first(tasks: Sequence[_Task]) -> list[Experiment]:
+    """Return the experiment of each cell, with the first seed."""
+    return list({task.cell: task.experiment for task in reversed(tasks)}.values())[::-1]
+
+
+def _tuned(
+    tasks: Sequence[_Task],
+    found: Sequence[Cell],
+    vary: Mapping[str, Sequence[Any]],
+    pooled: bool,
+    jobs: int | None,
+    folder: Path | None,
+    observe: Callable[[ComparisonProgress], None] | None,
+) -> list[Cell]:
+    """Search the values of each cell, in as many processes as there are for runs."""
+
+    def watch(done: int) -> None:
+        if observe is not None:
+            observe(ComparisonProgress(0, len(tasks), 0, 0.0, f"{done} of {len(found)} rows are tuned", None))
+
+    count = min(parallel.cores() if jobs is None else jobs, len(found))
+    if count > 1:
+        _compile(tasks)
+    return tuning.tuned_cells(_first(tasks), found, vary, pooled, count, folder, watch)
 
 
 def _described(task: _Task, digests: Digests) -> Described:
@@ -265,23 +308,6 @@ def _run(
         raise
     except Interrupted as stop:
         raise Interrupted(f"{str(stop).partition(';')[0]}; {saved()}", stop.number, stop.round or 0) from stop
-
-
-def _compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
-    """Warn of runs that are reused and were made by other versions of what feeds their models."""
-    now = versions()
-    others = [
-        {name: then.get(name, "?") for name in now if name != "ray" and then.get(name) != now[name]} for then in made_by
-    ]
-    differing = dict.fromkeys(f"{name} {then}" for other in others for name, then in other.items())
-    if differing:
-        count = sum(bool(other) for other in others)
-        today = ", ".join(f"{name} {now[name]}" for name in now if any(name in other for other in others))
-        warnings.warn(
-            f"{count} of {len(made_by)} runs that are reused were made by {', '.join(differing)}, and this is {today}: "
-            f"{comparison_folder.AFRESH}",
-            stacklevel=3,
-        )
 
 
 def _compile(tasks: Sequence[_Task]) -> None:
@@ -353,9 +379,10 @@ def _execute(task: _Task, tell: Callable[[float], None]) -> Run:
         return Run(cell, seed, failure=str(error), refused=True, origin=state)
 
 
-def _prepare(experiment: Experiment, vary: Mapping[str, Sequence[Any]], seeds: int, folder: Path, index: Index) -> None:
+def _prepare(experiment: Experiment, plan: Plan, folder: Path, index: Index) -> None:
     """Write which run is where, and the experiment that repeats the comparison, before the first run begins."""
-    again = {**experiment.to_dict(), "compare": {"seeds": seeds, "vary": plain(vary)}}
+    asked = {key: True for key in ("tune", "pooled") if getattr(plan, key)}
+    again = {**experiment.to_dict(), "compare": {"seeds": plan.seeds, **asked, "vary": plain(plan.vary)}}
     comparison_folder.write_index(folder, index)
     comparison_folder.write_experiment(folder / EXPERIMENT, experiment, again)
 

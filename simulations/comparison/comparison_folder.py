@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -135,6 +136,17 @@ def opened(
         if refusal:
             raise InputError(refusal)
         yield place, index, made
+
+
+@contextmanager
+def unmade(folder: Path | None) -> Iterator[None]:
+    """Remove a folder that was made for what is refused."""
+    try:
+        yield
+    except InputError:
+        if folder is not None:
+            shutil.rmtree(folder)
+        raise
 
 
 def read_index(folder: Path) -> Index:

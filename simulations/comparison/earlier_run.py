@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernelswarm.agents.learners.resolving import automatic_keys
+from kernelswarm.simulations.comparison.comparison_folder import AFRESH
 from kernelswarm.simulations.comparison.origins import identified
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain, toml
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.records import checkpoint, run_folder
 from kernelswarm.simulations.records.checkpoints import FOLDER
 from kernelswarm.simulations.records.outcome import State
@@ -141,4 +143,21 @@ def _refuse_another(folder: Path, experiment: Experiment, behind: Mapping[str, s
         raise InputError(
             f"{folder} holds a run of {found['rounds']:,} rounds, and the comparison asks for {asked['rounds']:,}: ask "
             "for as many, or move it away"
+        )
+
+
+def compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
+    """Warn of runs that are reused and were made by other versions of what feeds their models."""
+    now = versions()
+    others = [
+        {name: then.get(name, "?") for name in now if name != "ray" and then.get(name) != now[name]} for then in made_by
+    ]
+    differing = dict.fromkeys(f"{name} {then}" for other in others for name, then in other.items())
+    if differing:
+        count = sum(bool(other) for other in others)
+        today = ", ".join(f"{name} {now[name]}" for name in now if any(name in other for other in others))
+        warnings.warn(
+            f"{count} of {len(made_by)} runs that are reused were made by {', '.join(differing)}, and this is {today}: "
+            f"{AFRESH}",
+            stacklevel=3,
         )

@@ -15,7 +15,7 @@ HEADINGS = {
     "model_order": "model order",
     "disagreement": "disagreement",
     "violation": "violation",
-    "scalars_sent": "scalars sent",
+    "bytes_sent": "bytes sent",
     "seconds": "seconds",
 }
 """The columns of the table."""

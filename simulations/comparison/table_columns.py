@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import best
 from kernelswarm.simulations.comparison.table_notes import marks
+from kernelswarm.simulations.comparison.tuning_notes import tuned_columns
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.records.series import TWINS
@@ -97,11 +98,12 @@ def measured(comparison: Comparison) -> set[str]:
 
 
 def label_columns(comparison: Comparison, rows: Sequence[Row]) -> list[list[str]]:
-    """Return the columns of varied values, each with its heading."""
+    """Return the columns of varied values, and of those that each row was tuned to, each with its heading."""
     if not comparison.keys:
-        return [["experiment", *("as given" for _ in rows)]]
+        return [["experiment", *("as given" for _ in rows)], *tuned_columns(comparison)]
     headings = [key.removesuffix(".name") for key in comparison.keys]
-    return [[heading, *(row.labels[place] for row in rows)] for place, heading in enumerate(headings)]
+    varied = [[heading, *(row.labels[place] for row in rows)] for place, heading in enumerate(headings)]
+    return [*varied, *tuned_columns(comparison)]
 
 
 def runs_column(rows: Sequence[Row]) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kernelswarm.simulations.comparison import tuning_notes
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
@@ -37,8 +38,8 @@ def above(comparison: Comparison) -> list[str]:
 
 
 def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
-    """Return in what unit figures are, why runs failed, which repeat one another, and what marks in the rows mean."""
-    notes = _units(comparison)
+    """Return the units of figures, how rows were tuned, why runs failed, which are the same, and what marks mean."""
+    notes = [*_units(comparison), *tuning_notes.notes(comparison)]
     for row in rows:
         cell = _cell(comparison, row)
         notes += [f"failed: {cell}: {reason}" for reason in row.reasons]

@@ -23,6 +23,7 @@ from kernelswarm.simulations.comparison.table_columns import (
     runs_column,
 )
 from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
+from kernelswarm.simulations.comparison.tuning_notes import as_cells, tuned_keys
 from kernelswarm.simulations.records.outcome import METRICS
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 OWN = ("rmse",)
 """Figures that only runs on own data have; of others the CSV files have empty columns."""
 
-EXACT = (*HEADINGS, "constant_risk", *OWN)
-"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows, and the error in the
-unit of the data is what the error says once more."""
+EXACT = (*HEADINGS, "scalars_sent", "constant_risk", *OWN)
+"""Columns of the CSV file: the risk of the best constant prediction is the same for many rows, scalars are bytes where
+nothing is rounded, and the error in the unit of the data is what the error says once more."""
 
 
 def write(comparison: Comparison, folder: Path) -> list[Path]:
@@ -110,6 +111,8 @@ def as_csv(comparison: Comparison) -> str:
         "best",
     ]
     of = best(comparison)
+    if tuned := tuned_keys(comparison):
+        header += ["tuned", "pilots", "edges"]
     lines = [
         [
             *comparison.exact(place),
@@ -120,6 +123,7 @@ def as_csv(comparison: Comparison) -> str:
             "; ".join(row.reasons),
             "; ".join(row.verdicts),
             "; ".join(name for name, cells in of.items() if place in cells),
+            *(as_cells(comparison.cells[place]) if tuned else ()),
         ]
         for place, row in enumerate(comparison.rows(OWN))
     ]

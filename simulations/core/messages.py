@@ -111,6 +111,21 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
+def last_words(keys: Sequence[str]) -> list[str]:
+    """Return the last words of dotted keys, as many as tell them apart.
+
+    Examples
+    --------
+    >>> last_words(["learner.kernel.bandwidth", "learner.step_size.scale", "protocol.gamma.scale"])
+    ['bandwidth', 'step_size.scale', 'gamma.scale']
+    """
+    last = [key.rpartition(".")[2] for key in keys]
+    return [
+        name if name != "scale" and last.count(name) == 1 else ".".join(key.split(".")[-2:])
+        for key, name in zip(keys, last, strict=True)
+    ]
+
+
 def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """Yield the dotted key and the text of every value in tables of tables.
 

@@ -26,6 +26,31 @@ NOT_APPLICABLE = "–"
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """Values that a cell does best with in pilot runs; none where it has no key to tune.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        What the search changed, by dotted keys; none where the cell does best as it is.
+    keys : tuple of str
+        All that were tried.
+    pilots : int
+        How many pilots were run.
+    seeds : tuple of int
+        Theirs; none of them is measured.
+    edges : mapping of str to str
+        The keys whose optimum is the lowest ("low") or the highest ("high") value that was tried.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    pilots: int = 0
+    seeds: tuple[int, ...] = ()
+    edges: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a comparison varies, and over how many seeds.
 
@@ -35,10 +60,14 @@ class Plan:
         Dotted keys of the experiment, each with the values to try, or with how they are drawn: "log:0.01:1:8".
     seeds : int
         Runs of each cell, with the experiment's seed, the next one, and so on.
+    tune, pooled : bool
+        Whether each cell's step, penalty and the like are searched on other seeds before; by which risk.
     """
 
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     seeds: int = 1
+    tune: bool = False
+    pooled: bool = False
 
     def with_options(self, vary: Mapping[str, Sequence[Any]] | None = None, seeds: int | None = None) -> Plan:
         """Let the options of a command come before the file: any ``vary`` replaces the file's, and so does ``seeds``.
@@ -60,7 +89,7 @@ class Plan:
             for value in values:
                 settings = [dict(entry) for entry in listed if entry.get("name") == value]
                 chosen[table] += settings or [{"name": value}]
-        return Plan(chosen or self.vary, self.seeds if seeds is None else seeds)
+        return dataclasses.replace(self, vary=chosen or self.vary, seeds=self.seeds if seeds is None else seeds)
 
     def combinations(self, config: Mapping[str, Any]) -> int:
         """Return how many cells there are of an experiment; raises InputError where they are refused."""
@@ -79,11 +108,14 @@ class Cell:
         The experiment of the cell.
     drawn : dict of str to float
         The values of its drawn keys.
+    tuned : Tuned, optional
+        How values were found for it, which are in ``config``; None where none were asked for.
     """
 
     labels: tuple[str, ...]
     config: Mapping[str, Any]
     drawn: Mapping[str, float] = field(default_factory=dict)
+    tuned: Tuned | None = None
 
     @property
     def protocol(self) -> str:
@@ -124,7 +156,7 @@ def read_compare(path: Path) -> Plan:
     """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
 
     ``[compare.vary]`` has the shape of the experiment with a list of values, or a text that says how they are drawn, in
-    the place of each value; ``seeds`` is a whole number.
+    the place of each value; ``seeds`` is a whole number, ``tune`` and ``pooled`` are true or false.
 
     Raises
     ------
@@ -135,16 +167,22 @@ def read_compare(path: Path) -> Plan:
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: compare = {shown(table)} must be a table with vary and seeds")
     for key in table:
-        if key not in ("vary", "seeds"):
+        if key not in _PLANNED:
             raise InputError(
-                f"{path}: compare.{key} is not known{nearest(key, ('vary', 'seeds'))} (known: vary, seeds)"
+                f"{path}: compare.{key} is not known{nearest(key, _PLANNED)} (known: {', '.join(_PLANNED)})"
             )
     vary, seeds = table.get("vary", {}), table.get("seeds", 1)
     if not isinstance(vary, Mapping):
         raise InputError(f"{path}: compare.vary = {shown(vary)} must be a table: [compare.vary]")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
         raise InputError(f"{path}: compare.seeds = {shown(seeds)} must be a whole number of at least 1")
-    return Plan(dict(_leaves(vary, "", str(path))), seeds)
+    for key in ("tune", "pooled"):
+        if not isinstance(table.get(key, False), bool):
+            raise InputError(f"{path}: compare.{key} = {shown(table[key])} must be true or false")
+    return Plan(dict(_leaves(vary, "", str(path))), seeds, table.get("tune", False), table.get("pooled", False))
+
+
+_PLANNED = tuple(entry.name for entry in dataclasses.fields(Plan))
 
 
 def cells(config: Mapping[str, Any], vary: Mapping[str, Sequence[Any]], lacking: bool = False) -> list[Cell]:

@@ -28,6 +28,7 @@ METRICS = (
     "disagreement",
     "violation",
     "scalars_sent",
+    "bytes_sent",
     "seconds",
 )
 """The final figures that a comparison gives for each cell: columns of the last row of ``network.parquet``."""

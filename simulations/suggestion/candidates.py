@@ -12,8 +12,10 @@ FOR_EACH = 6
 """Candidates for each key that is tried."""
 
 
-def candidates(ranges: Sequence[Range]) -> list[dict[str, Any]]:
+def candidates(ranges: Sequence[Range], count: int | None = None) -> list[dict[str, Any]]:
     """Return the values of each candidate by key: none of the first, which is the experiment as it is.
+
+    ``count`` is how many others there are, ``FOR_EACH`` for each range when left out.
 
     Candidate k stands at ``frac(1/2 + k / g^j)`` of range j, with g the root above 1 of ``g^(d+1) = g + 1`` for d
     ranges: a sequence whose points keep apart in each range alone and in all together (Roberts, "The unreasonable
@@ -24,7 +26,7 @@ def candidates(ranges: Sequence[Range]) -> list[dict[str, Any]]:
         ratio = (1.0 + ratio) ** (1.0 / (len(ranges) + 1))
     points = [
         [(0.5 + (place + 1) * ratio ** -(j + 1)) % 1.0 for j in range(len(ranges))]
-        for place in range(FOR_EACH * len(ranges))
+        for place in range(FOR_EACH * len(ranges) if count is None else count)
     ]
     return [
         {},
@@ -36,8 +38,10 @@ STEP = 1.0 / 6.0
 """Of a range: how far a neighbour is from a candidate in one key."""
 
 
-def neighbors(ranges: Sequence[Range], values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def neighbors(ranges: Sequence[Range], values: Mapping[str, Any], step: float = STEP) -> list[dict[str, Any]]:
     """Return a candidate's neighbours: each key in turn a step lower and a step higher, where it has a number now.
+
+    They may lie beyond the ends of a range, by the same ratio.
 
     Examples
     --------
@@ -48,7 +52,7 @@ def neighbors(ranges: Sequence[Range], values: Mapping[str, Any]) -> list[dict[s
     for entry in ranges:
         share = entry.share(values)
         if share is not None:
-            moved = [entry.value(share - STEP), entry.value(share + STEP)]
+            moved = [entry.value(share - step), entry.value(share + step)]
             found += [{**values, entry.key: value} for value in moved if value != values.get(entry.key)]
     return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
@@ -102,6 +103,51 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
     return [entry for entry in found if entry is not None]
 
 
+def own_ranges(experiment: Experiment) -> list[Range]:
+    """Return the keys that each row of a comparison has values of its own for, whatever the experiment says of them.
+
+    They are the step size, or the ridge of a learner or a protocol without steps, the penalty and the tolerances. What
+    rows share, such as kernel, bandwidth and budget, is none of them. A step size that is a number, or left to the
+    data, is tried around what "auto" stands for; any other schedule keeps its form and its offset.
+    """
+    tables = experiment.to_dict()
+    learner, protocol = tables["learner"], tables["protocol"]
+    found = [
+        _own_step_size(experiment, learner),
+        None if "step_size" in learner else _ridge(experiment, "learner"),
+        _penalty(experiment, protocol, {}, True),
+        _ridge(experiment, "protocol"),
+        _own_tolerance(protocol),
+    ]
+    return [entry for entry in found if entry is not None]
+
+
+def _own_step_size(experiment: Experiment, learner: Mapping[str, Any]) -> Range | None:
+    key, now = "learner.step_size", learner.get("step_size")
+    if isinstance(now, Mapping):
+        name = next((name for name in ("initial", "scale", "value") if name in now), "")
+        return _around(f"{key}.{name}", now.get(name), SCALES)
+    if not isinstance(now, int | float):
+        return None
+    try:
+        usual = _stands_for(experiment, key, "auto")
+    except InputError:  # of a learner whose steps data do not decide
+        usual = now
+    around = _around(key, usual, SCALES) or _around(key, now, SCALES)
+    return around and replace(around, now=float(now))
+
+
+def _ridge(experiment: Experiment, part: str) -> Range | None:
+    key = f"{part}.ridge"
+    number = _said(open_network(experiment).experiment.to_dict(), key)
+    return _around(key, number, PENALTIES)
+
+
+def _own_tolerance(protocol: Mapping[str, Any]) -> Range | None:
+    gamma = protocol.get("gamma")
+    return _tolerance(protocol, {}, True) if isinstance(gamma, Mapping) else _around("protocol.gamma", gamma, SCALES)
+
+
 def _said(table: Mapping[str, Any], key: str) -> Any:
     """Return what a file says of a dotted key; None where it says nothing, or only the name of the part around it."""
     value: Any = table
@@ -129,8 +175,8 @@ def _bandwidth(
 
 
 def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
-    """Return the bandwidth that a word becomes in an experiment."""
-    return open_network(experiment.with_changes({key: word})).experiment.to_dict()["learner"]["kernel"]["bandwidth"]
+    """Return what a word becomes in an experiment."""
+    return _said(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
 
 
 _OPEN = (None, "median", "auto")

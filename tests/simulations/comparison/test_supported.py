@@ -75,7 +75,7 @@ def test_a_clear_winner_is_said_with_its_lead_and_its_seeds() -> None:
 def test_what_beats_all_others_is_bold_and_nothing_else() -> None:
     found = clear()
     assert bold(found, "risk") == bold(found, "risk change") == [False, False, True]
-    assert not any(any(bold(found, HEADINGS[name])) for name in ("seconds", "model_order", "scalars_sent"))
+    assert not any(any(bold(found, HEADINGS[name])) for name in ("seconds", "model_order", "bytes_sent"))
     assert tables.as_latex(found).count(r"\mathbf") == 2
     assert "bold: lower than in all other rows" in tables.as_markdown(found)
     lines = list(csv.DictReader(io.StringIO(tables.as_csv(found))))

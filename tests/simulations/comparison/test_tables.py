@@ -32,7 +32,7 @@ def comparison(seeds: int = 4, labels: tuple[tuple[str, ...], ...] = LABELS) -> 
     for place in range(len(labels)):
         for seed in range(seeds):
             final = {name: float(random.lognormal() / (place + 1) ** 4) for name in METRICS}
-            final |= {"violation": math.nan, "scalars_sent": 1_523_456.0 * place}
+            final |= {"violation": math.nan, "bytes_sent": 1_523_456.0 * place}
             runs.append(Run(place, seed, final=final, folder=Path(f"out/runs/{place}/seed_{seed}")))
     cells = tuple(Cell(label, {}) for label in labels)
     return Comparison(("protocol.name", "topology")[: len(labels[0])], cells, tuple(runs), Path("out"))
@@ -161,7 +161,7 @@ def latex_columns(text: str) -> dict[str, list[str]]:
 
 
 def test_latex_has_the_power_of_ten_of_a_column_in_its_heading() -> None:
-    scalars = latex_columns(tables.as_latex(comparison()))[r"scalars sent ($\times 10^{6}$)"]
+    scalars = latex_columns(tables.as_latex(comparison()))[r"bytes sent ($\times 10^{6}$)"]
     assert scalars == ["$0$", "$1.523$", "$3.047$"]
 
 
@@ -204,8 +204,7 @@ def test_latex_has_the_digits_of_the_terminal_bold_or_not(unit: float) -> None:
 def test_chosen_columns_are_shown_in_their_order_and_others_not() -> None:
     found = comparison()
     runs = tuple(
-        Run(run.cell, run.seed, final={**run.final, "bytes_sent": 8.0 * run.final["scalars_sent"]})
-        for run in found.runs
+        Run(run.cell, run.seed, final={**run.final, "bytes_sent": 8.0 * run.final["bytes_sent"]}) for run in found.runs
     )
     found = Comparison(found.keys, found.cells, runs)
     columns = latex_columns(tables.as_latex(found, ["bytes_sent", "risk"], spread=False))

@@ -10,7 +10,7 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.suggestion import suggest as module
+from kernelswarm.simulations.suggestion import trials as module
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE

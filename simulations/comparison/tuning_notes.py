@@ -1,0 +1,117 @@
+"""What a comparison's table says of its rows' steps and penalties: what was chosen for each, or that nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernelswarm.simulations.core.messages import last_words, shown, toml
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Tuned
+from kernelswarm.simulations.records.outcome import label
+
+if TYPE_CHECKING:
+    from kernelswarm.simulations.experiment.variation import Cell
+    from kernelswarm.simulations.records.outcome import Comparison
+
+GIVEN = ("learner.step_size", "protocol.penalty", "protocol.ridge", "protocol.gamma")
+"""Keys that suit one row and not the next, where they are numbers."""
+
+
+def tuned_keys(comparison: Comparison) -> list[str]:
+    """Return the keys that were tuned in some row."""
+    return list(dict.fromkeys(key for cell in comparison.cells if cell.tuned for key in cell.tuned.keys))
+
+
+def tuned_columns(comparison: Comparison) -> list[list[str]]:
+    """Return a column with its heading for each key that was tuned: what each row has."""
+    keys = tuned_keys(comparison)
+    return [
+        [heading, *(_value(cell, key) for cell in comparison.cells)]
+        for key, heading in zip(keys, last_words(keys), strict=True)
+    ]
+
+
+def as_cells(cell: Cell) -> list[str]:
+    """Return what a row was tuned to, in how many pilots, and the keys whose optimum may lie beyond."""
+    found = cell.tuned or Tuned()
+    values = [f"{key} = {_value(cell, key)}" for key in found.keys]
+    return ["; ".join(values), str(found.pilots), "; ".join(f"{key} {side}" for key, side in found.edges.items())]
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Return how rows were tuned, which optimum lies at the edge of what was tried, or that none was tuned."""
+    found = [(place, cell.tuned) for place, cell in enumerate(comparison.cells) if cell.tuned is not None]
+    if not found:
+        return _untuned(comparison)
+    counts = sorted({tuned.pilots for _, tuned in found if tuned.pilots})
+    if not counts:
+        return ["tuned: no row has a step size, penalty, ridge or tolerance to tune"]
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    seeds = " and ".join(map(str, next(tuned.seeds for _, tuned in found if tuned.seeds)))
+    lines = [
+        f"tuned: each row by the same search, {number} pilot runs a row with seeds {seeds}, none of which is measured"
+    ]
+    lines += _not_tuned(comparison, dict(found))
+    for place, tuned in found:
+        for key, side in tuned.edges.items():
+            beyond = "higher" if side == "high" else "lower"
+            value = _value(comparison.cells[place], key)
+            lines.append(
+                f"edge: {_named(comparison, place)}: no {beyond} {key} than {value} was tried beside the row's other "
+                "values, and the optimum may lie there"
+            )
+    return lines
+
+
+def _not_tuned(comparison: Comparison, found: Mapping[int, Tuned]) -> list[str]:
+    fixed = [_named(comparison, place) for place, tuned in found.items() if not tuned.pilots]
+    return [f"not tuned, since they have no such key: {'; '.join(fixed)}"] if fixed else []
+
+
+def _untuned(comparison: Comparison) -> list[str]:
+    """Say which numbers were given once for rows that differ in their protocol or learner."""
+    once = []
+    for key in GIVEN:
+        if any(varied == key or varied.startswith(f"{key}.") for varied in comparison.keys):
+            continue  # its values are what is compared
+        numbers = [
+            (number, toml({part: cell.config[part] for part in ("learner", "protocol")}))
+            for cell in comparison.cells
+            if (number := _number(_at(cell.config, key))) is not None
+        ]
+        for number in dict.fromkeys(number for number, _ in numbers):
+            if len({parts for other, parts in numbers if other == number}) > 1:
+                once.append(f"{key} = {shown(number)}")
+    if not once:
+        return []
+    return [f"untuned: {', '.join(once)} was given once for rows that may want others; --tune finds each row's own"]
+
+
+def _number(value: Any) -> float | None:
+    """Return the number of a key, or of the schedule there; None of a word, of what data decide, and of none."""
+    if isinstance(value, Mapping):
+        value = (
+            None
+            if value.get("name") == "auto"
+            else next((value[key] for key in ("initial", "scale") if key in value), None)
+        )
+    return float(value) if isinstance(value, int | float) and value > 0.0 else None
+
+
+def _at(table: Mapping[str, Any], key: str) -> Any:
+    value: Any = table
+    for step in key.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def _value(cell: Cell, key: str) -> str:
+    value = _at(cell.config, key)
+    return NOT_APPLICABLE if value is None else f"{value:g}" if isinstance(value, float) else toml(value)
+
+
+def _named(comparison: Comparison, place: int) -> str:
+    every = range(len(comparison.keys))
+    return label(comparison, comparison.cells[place].labels, every) or "the experiment"

@@ -1,0 +1,77 @@
+"""The values that an experiment does best with, found on other seeds than those that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.variation import Tuned
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.suggestion.bracketing import bracket, edges
+from kernelswarm.simulations.suggestion.candidates import candidates
+from kernelswarm.simulations.suggestion.halving import halve
+from kernelswarm.simulations.suggestion.ranges import own_ranges
+from kernelswarm.simulations.suggestion.trials import Search, refuse_untried
+
+APART = 1_000_000
+"""Added to the experiment's seed for the first of the pilots': so many seeds may be measured before the two meet."""
+
+SEEDS = 2
+"""With which each candidate is tried; its risks are averaged."""
+
+CANDIDATES = 12
+"""Spread over the ranges, beside the experiment as it is, however many keys there are."""
+
+POLLED = 24
+"""Candidates, at most, that are tried around the best one to have worse ones on all sides of it."""
+
+
+def tuned(experiment: Experiment, pooled: bool = False, watch: Callable[[float], None] | None = None) -> Tuned:
+    """Search the keys of :func:`~kernelswarm.simulations.suggestion.ranges.own_ranges`, in this process.
+
+    Successive halving of as many candidates for every experiment, then a pattern search around the best one, see
+    :func:`~kernelswarm.simulations.suggestion.bracketing.bracket`. Pilots are those of
+    :func:`~kernelswarm.simulations.suggestion.suggest.suggest`, with seeds of their own. The least risk counts.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        As it is; its values are one candidate.
+    pooled : bool
+        Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
+    watch : callable, optional
+        Hears which share is done, about.
+
+    Raises
+    ------
+    InputError
+        The experiment is refused, has too little data, or is of a Markov chain, whose values are not in the data.
+    """
+    hear = watch or (lambda share: None)
+    seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + SEEDS))
+    first = replace(experiment, seed=seeds[0])
+    if first.protocol.offline is not None:
+        return Tuned()
+    network = open_network(first)
+    refuse_untried(first, network)
+    found = own_ranges(first)
+    if not found:
+        return Tuned()
+
+    def build(changes: Mapping[str, Any]) -> Experiment | str:
+        try:
+            return first.with_changes(changes)
+        except InputError as error:
+            return str(error)
+
+    def tell(rounds: int, count: int, share: float) -> None:
+        hear(min(1.0, len(search.trials) / (CANDIDATES + 1 + POLLED)))
+
+    search = Search(build, network, candidates(found, CANDIDATES), pooled, None, 1, tell, seeds)
+    finals = bracket(halve(len(search.values), search.longest, search.scores), found, search, POLLED)
+    best = min(finals, key=lambda place: finals[place])
+    keys = tuple(entry.key for entry in found)
+    return Tuned(search.trials[best].values, keys, search.pilots, seeds, edges(best, finals, found, search))

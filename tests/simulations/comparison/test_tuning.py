@@ -1,0 +1,176 @@
+"""A tuned comparison gives every row the same search, on other seeds than it measures, and says what was chosen."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.comparison import tuning
+from kernelswarm.simulations.comparison.compare import compare, read
+from kernelswarm.simulations.comparison.tables import as_text
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.records.outcome import Comparison
+from kernelswarm.simulations.suggestion import trials
+from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
+
+TABLE: dict[str, Any] = {
+    "seed": 3,
+    "rounds": 40,
+    "evaluate_every": 20,
+    "topology": {"name": "ring", "nodes": 4},
+    "stream": {"name": "sine_regression", "noise": 1.0},
+    "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}, "step_size": 0.1},
+    "protocol": {"name": "isolated"},
+}
+VARY = {"protocol.name": ["isolated", "consensus"]}
+
+
+def experiment(step: Any = 0.1, **changes: Any) -> Experiment:
+    return Experiment.from_dict({**TABLE, "learner": {**TABLE["learner"], "step_size": step}, **changes})
+
+
+def risks(found: Comparison) -> list[float]:
+    return [row.mean["global_error"] for row in found.rows()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("tuned") / "out"
+    compare(experiment(step=6.0), VARY, 3, 2, out, tune=True, pooled=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def tuned(folder: Path) -> Comparison:
+    return read(folder)
+
+
+def test_a_bad_step_is_mended_for_every_row_alike(tuned: Comparison) -> None:
+    wild, timid = (compare(experiment(step=step), VARY, 3, 1) for step in (6.0, 0.0005))
+    mended = compare(experiment(step=0.0005), VARY, 3, 1, tune=True, pooled=True)
+    for row in range(2):
+        assert risks(tuned)[row] < 0.5 * min(risks(wild)[row], risks(timid)[row])
+        assert risks(tuned)[row] == pytest.approx(risks(mended)[row], rel=0.1)
+
+
+def test_the_same_is_found_in_one_process_and_in_two(tuned: Comparison) -> None:
+    alone = compare(experiment(step=6.0), VARY, 3, 1, tune=True, pooled=True)
+    assert [cell.tuned for cell in alone.cells] == [cell.tuned for cell in tuned.cells]
+    assert [run.digest for run in alone.runs] == [run.digest for run in tuned.runs]
+
+
+def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Pilot] = []
+
+    def listening(pilots: Sequence[Pilot], *rest: Any) -> list[Figures]:
+        heard.extend(pilots)
+        return run_all(pilots, *rest)
+
+    monkeypatch.setattr(trials, "run_all", listening)
+    found = compare(experiment(), VARY, 4, 1, tune=True)
+    seeds = {pilot.experiment.seed for pilot in heard}
+    assert {run.seed for run in found.runs} == {3, 4, 5, 6} and not seeds & {3, 4, 5, 6}
+    for cell in found.cells:
+        mine = [pilot for pilot in heard if pilot.experiment.to_dict()["protocol"]["name"] == cell.protocol]
+        assert cell.tuned is not None and (len(mine), set(cell.tuned.seeds)) == (cell.tuned.pilots, seeds)
+
+
+def test_rows_that_do_not_communicate_do_not_win_by_being_tuned() -> None:
+    """Proximity with endless tolerances is isolated learning, and has a key more to tune."""
+    vary = {"protocol": [{"name": "isolated"}, {"name": "proximity", "gamma": 1e9}]}
+    found = compare(experiment(), vary, 6, 1, tune=True)
+    one, other = (cell.tuned for cell in found.cells)
+    assert one is not None and other is not None
+    assert one.keys == ("learner.step_size",) and other.keys == ("learner.step_size", "protocol.gamma")
+    assert not any(pair.supported for pair in found.differences())
+
+
+def test_tuning_learns_nothing_from_targets_that_were_shuffled() -> None:
+    random = np.random.default_rng(0)
+    points = random.uniform(size=(160, 1))
+    targets = random.permutation(np.sin(6.0 * points[:, 0]) + 0.1 * random.normal(size=160))
+    shuffled = build_experiment(
+        data=(points, targets),
+        rounds=20,
+        topology={"name": "ring", "nodes": 4},
+        learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+        protocol="isolated",
+    )
+    found = compare(shuffled, {}, 6, 1, tune=True)
+    (row,) = found.rows()
+    assert row.mean["risk"] > 0.97 * row.mean["constant_risk"]
+
+
+def test_a_comparison_goes_on_without_searching_again(
+    folder: Path, tuned: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise AssertionError("it was searched before")
+
+    monkeypatch.setattr(tuning, "tuned", refused)
+    again = compare(Experiment.from_file(folder / "experiment.toml"), VARY, 3, 1, folder, tune=True, pooled=True)
+    assert again.origins == {"reused": 6}
+    assert [cell.tuned for cell in again.cells] == [cell.tuned for cell in tuned.cells]
+
+
+def test_the_table_says_what_was_chosen(folder: Path, tuned: Comparison) -> None:
+    text = as_text(tuned, 200)
+    isolated, consensus = tuned.cells
+    step = consensus.config["learner"]["step_size"]
+    heading = next(line for line in text.splitlines() if line.startswith("protocol"))
+    assert heading.split()[:3] == ["protocol", "step_size", "penalty"] and "bytes sent" in heading
+    assert f"consensus  {step:g}" in text
+    assert isolated.tuned is not None and isolated.tuned.keys == ("learner.step_size",)
+    assert "pilot runs a row with seeds 1000003 and 1000004, none of which is measured" in text
+    assert "untuned" not in text
+    with (folder / "comparison.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[1]["tuned"].startswith(f"learner.step_size = {step:g}; protocol.penalty = ")
+    assert [int(row["pilots"]) for row in rows] == [cell.tuned.pilots for cell in tuned.cells if cell.tuned]
+
+
+def test_rows_that_were_given_one_step_are_said_to_be_untuned() -> None:
+    assert "untuned: learner.step_size = 0.1 was given once" in as_text(compare(experiment(), VARY, 1, 1), 200)
+    assert "untuned" not in as_text(compare(experiment(step="auto"), VARY, 1, 1), 200)
+    steps = {**VARY, "learner.step_size": [0.1, 0.2]}
+    assert "untuned" not in as_text(compare(experiment(), steps, 1, 1), 200)
+    alone = {"topology.name": ["ring", "complete"]}
+    assert "untuned" not in as_text(compare(experiment(), alone, 1, 1), 200)
+
+
+def test_a_row_without_keys_is_said_not_to_be_tuned() -> None:
+    found = compare(experiment(), {"protocol.name": ["batch", "isolated"]}, 1, 1, tune=True)
+    assert found.cells[0].tuned is not None and found.cells[0].tuned.pilots == 0
+    assert "not tuned, since they have no such key: batch" in as_text(found, 200)
+
+
+@pytest.mark.parametrize(
+    ("keys", "match"),
+    [({"pooled": True}, "ask for tune too"), ({"tune": True, "seeds": 2_000_000}, "at most 1,000,000 with tune")],
+)
+def test_what_cannot_be_asked_for_together_is_refused(keys: dict[str, Any], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        compare(experiment(), VARY, **keys)
+
+
+def test_a_damaged_file_of_values_is_refused(tmp_path: Path) -> None:
+    compare(experiment(rounds=1), {}, 1, 1, tmp_path / "out")
+    (tmp_path / "out" / tuning.TUNING).write_text("{")
+    with pytest.raises(InputError, match=r"tuning\.json is damaged.*remove it to search again"):
+        compare(experiment(rounds=1), {}, 1, 1, tmp_path / "out", tune=True)
+
+
+def test_what_cannot_be_tuned_leaves_no_folder(tmp_path: Path) -> None:
+    few = build_experiment(
+        data=(np.zeros((8, 1)), np.zeros(8)), topology={"name": "ring", "nodes": 4}, learner="polk", protocol="isolated"
+    )
+    with pytest.raises(InputError, match="samples to learn from"):
+        compare(few, VARY, 1, 1, tmp_path / "out", tune=True)
+    assert not (tmp_path / "out").exists()
