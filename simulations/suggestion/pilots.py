@@ -17,7 +17,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.suggestion.set_aside import SetAside
 
 MEASURED = 4000
-"""Samples that are measured on, about, of all nodes together."""
+"""Samples that are measured on, about, of all nodes together, where nothing else is said."""
 
 FEWEST = 20
 """Samples of each node that are measured on, at least, where there are as many."""
@@ -39,6 +39,8 @@ class Pilot:
         What a node learns from in the longest pilot.
     fold : int
         Which fifth of the samples is set aside.
+    measured : int
+        Samples that are measured on, about, of all nodes together.
     """
 
     experiment: Experiment
@@ -46,6 +48,7 @@ class Pilot:
     rounds: int
     samples: int
     fold: int = 0
+    measured: int = MEASURED
 
     def prepared(self) -> Experiment:
         """Return what is run: in one process, measured once, at its end, on what was set aside."""
@@ -56,7 +59,7 @@ class Pilot:
             rounds=self.rounds,
             evaluate_every=self.rounds,
             checkpoint_every=0,
-            evaluation=Evaluation(max(FEWEST, MEASURED // self.nodes), MEASURED, rkhs_distance=False),
+            evaluation=Evaluation(max(FEWEST, self.measured // self.nodes), self.measured, rkhs_distance=False),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import Network
-from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, failed, run_all
+from kernelswarm.simulations.suggestion.pilots import MEASURED, Figures, Pilot, failed, run_all
 from kernelswarm.simulations.suggestion.set_aside import FOLDS, refuse_too_few
 
 WORK = 3e7
@@ -68,6 +68,8 @@ class Search:
         Hears how many rounds the pilots of now have, how many candidates, and which share is done.
     seeds : sequence of int
         With which each candidate is tried; the experiment's when left out.
+    measured : int
+        Samples that a pilot is measured on, about, of all nodes together, where the stream has no end.
 
     Attributes
     ----------
@@ -89,6 +91,7 @@ class Search:
         jobs: int,
         watch: Callable[[int, int, float], None] | None,
         seeds: Sequence[int] = (),
+        measured: int = MEASURED,
     ) -> None:
         self.values: list[dict[str, Any]] = []
         self.trials: dict[int, Trial] = {}
@@ -100,6 +103,7 @@ class Search:
         self._jobs = jobs
         self._watch = watch or (lambda rounds, count, share: None)
         self._build = build
+        self._measured = measured
         self._experiments: list[Experiment | str] = []
         self.add(values)
         experiment = network.experiment
@@ -139,7 +143,7 @@ class Search:
         for seed, fold in product(self._seeds, range(self._folds)):  # in this order each seed's data are drawn once
             for place, experiment in tried.items():
                 seeded = replace(experiment, seed=seed)
-                pilots.append(Pilot(seeded, self._nodes, rounds, self._samples, fold))
+                pilots.append(Pilot(seeded, self._nodes, rounds, self._samples, fold, self._measured))
                 owners.append(place)
         figures = self._run(pilots, lambda share: self._watch(rounds, len(places), share))
         self.node_rounds += rounds * self._nodes * len(pilots)

@@ -25,6 +25,9 @@ SEEDS = 2
 CANDIDATES = 12
 """Spread over the ranges, beside the experiment as it is, however many keys there are."""
 
+MEASURED = 20_000
+"""Samples of a pilot that are measured on: in strong noise fewer do not tell penalties apart."""
+
 POLLED = 24
 """Candidates, at most, that are tried around the best one to have worse ones on all sides of it."""
 
@@ -70,7 +73,7 @@ def tuned(experiment: Experiment, pooled: bool = False, watch: Callable[[float],
     def tell(rounds: int, count: int, share: float) -> None:
         hear(min(1.0, len(search.trials) / (CANDIDATES + 1 + POLLED)))
 
-    search = Search(build, network, candidates(found, CANDIDATES), pooled, None, 1, tell, seeds)
+    search = Search(build, network, candidates(found, CANDIDATES), pooled, None, 1, tell, seeds, MEASURED)
     finals = bracket(halve(len(search.values), search.longest, search.scores), found, search, POLLED)
     best = min(finals, key=lambda place: finals[place])
     keys = tuple(entry.key for entry in found)

@@ -28,6 +28,14 @@ COMPRESSION = 4.0
 """Of the budgets ``COMPRESSION / T``."""
 
 TOLERANCE = 0.0
+"""Where all nodes share the target, which f* meets whatever the tolerance."""
+
+DIFFERING: dict[str, Any] = {**FIELD, "length": 0.5}
+"""Targets of which neighbours' differ, so that nodes that never talk violate the constraint in every round anew."""
+
+WITHIN = 0.1
+"""The tolerance there."""
+
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
 RATIOS = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 PERIODS = (1000.0, 4000.0, 16000.0)
@@ -53,7 +61,9 @@ def reproduce(request: Request) -> Reproduction:
     horizons, seeds = (HORIZONS[:5], 2) if request.quick else (HORIZONS, 6)
     draws = [request.seed + draw for draw in range(seeds)]
     request.tell("regret and violation", 0.0)
-    regret, violation = _over_horizons(horizons, draws, lambda share: request.tell("regret and violation", 0.6 * share))
+    regret, violation, alone = _over_horizons(
+        horizons, draws, lambda share: request.tell("regret and violation", 0.6 * share)
+    )
     request.tell("disagreement", 0.6)
     disagreement = _over_penalties(1500 if request.quick else 4000, draws)
     request.tell("model order", 0.8)
@@ -64,9 +74,10 @@ def reproduce(request: Request) -> Reproduction:
     kept = _over_budgets(500 if request.quick else 2000, draws)
     lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": orders}
     arrays = {f"{name}_x": np.array(line.x) for name, line in lines.items()}
+    arrays["alone_y"] = np.array(alone.y)
     arrays |= {f"{name}_y": np.array(line.y) for name, line in lines.items()}
     return Reproduction(
-        claims=[*_claims(lines, drift), *trade(kept)],
+        claims=[*_claims(lines, alone, drift), *trade(kept)],
         notes=_notes(horizons, seeds),
         figures={"survey_theory": _figure(lines, kept)},
         arrays={
@@ -80,22 +91,31 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _over_horizons(horizons: Sequence[int], draws: Sequence[int], tell: Callable[[float], None]) -> tuple[Line, Line]:
-    """Measure regret and violation of the published method, with step and budget for each horizon."""
-    regrets, violations = [], []
+def _over_horizons(
+    horizons: Sequence[int], draws: Sequence[int], tell: Callable[[float], None]
+) -> tuple[Line, Line, Line]:
+    """Measure regret and violation of the published method, with step and budget for each horizon.
+
+    The third line is the violation of nodes that never talk: their dual variables stay at 0.
+    """
+    published = {"name": "proximity", "as_published": True}
+    alone = {"name": "proximity", "form": "one_sided", "step": "explicit", "dual_step": 1e-12, "gamma": WITHIN}
+    found: list[list[float]] = []
     for place, rounds in enumerate(horizons):
         tell(place / len(horizons))
         learner: dict[str, Any] = {"step_size": STEP / rounds**0.5, "budget": {"epsilon": COMPRESSION / rounds}}
-        rule = {"name": "proximity", "gamma": TOLERANCE, "as_published": True}
-        found = []
+        own, network = [], graph("ring", NODES)
         for seed in draws:
-            run = outcome(graph("ring", NODES), SINE, rule, rounds, seed, ("regret",), **learner)
-            found.append([run.regret, run.violation])
-        regret, violation = np.mean(found, axis=0)
-        regrets.append(float(regret))
-        violations.append(float(violation))
+            common = outcome(network, SINE, {**published, "gamma": TOLERANCE}, rounds, seed, ("regret",), **learner)
+            differing = [
+                outcome(network, DIFFERING, rule, rounds, seed, **learner).violation
+                for rule in ({**published, "gamma": WITHIN}, alone)
+            ]
+            own.append([common.regret, *differing])
+        found.append(np.mean(own, axis=0).tolist())
     x = [float(rounds) for rounds in horizons]
-    return Line(x, regrets, 0.5), Line(x, violations, 0.75)
+    regret, violation, silent = (list(values) for values in zip(*found, strict=True))
+    return Line(x, regret, 0.5), Line(x, violation, 0.75), Line(x, silent, 0.75)
 
 
 def _over_penalties(rounds: int, draws: Sequence[int]) -> Line:
@@ -171,11 +191,15 @@ def trade(kept: Sequence[Outcome]) -> list[Claim]:
     ]
 
 
-def _claims(lines: dict[str, Line], drift: Sequence[float]) -> list[Claim]:
-    horizon = f"eta = {STEP:g} / sqrt T, eps = {COMPRESSION:g} / T, gamma = {TOLERANCE:g}, as published"
+SLACK = 0.05
+"""By which a slope may exceed the exponent that is proved."""
+
+
+def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list[Claim]:
+    horizon = f"eta = {STEP:g} / sqrt T, eps = {COMPRESSION:g} / T"
     words = {
-        "regret": ("regret against a batch solution", "O(sqrt T) (eq. 21)", horizon),
-        "violation": ("constraint violation", "O(T^(3/4)) (eq. 21)", horizon),
+        "regret": ("regret against a batch solution", "O(sqrt T) (eq. 21)", f"{horizon}, gamma = {TOLERANCE:g}"),
+        "violation": ("constraint violation", "O(T^(3/4)) (eq. 21)", f"{horizon}, gamma = {WITHIN:g}, sensor field"),
         "disagreement": ("disagreement", "O(1 / c)", "eta = 0.01, eps = 1e-4, symmetric, explicit"),
         "order": ("model order", "O((eta / eps)^p), here p = 1", "eta = 0.1, isolated"),
     }
@@ -184,7 +208,11 @@ def _claims(lines: dict[str, Line], drift: Sequence[float]) -> list[Claim]:
         line = lines[name]
         values = ", ".join(f"{y:.3g}" for y in line.y)
         measured = f"slope {line.slope:.2f}: {values} at {', '.join(f'{x:g}' for x in line.x)}"
-        claims.append(Claim(quantity, published, measured, settings, line.slope <= line.bound + 0.05))
+        holds = line.slope <= line.bound + SLACK
+        if name == "violation":  # a claim that holds for nodes that never talk says nothing of those that do
+            measured += f"; of nodes that never talk {alone.slope:.2f}"
+            holds = holds and alone.slope > alone.bound + SLACK
+        claims.append(Claim(quantity, published, measured, settings, holds))
     measured = ", ".join(f"{value:.3g} at {period:g}" for value, period in zip(drift, PERIODS, strict=True))
     claims.append(Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2"))
     return claims
@@ -192,14 +220,17 @@ def _claims(lines: dict[str, Line], drift: Sequence[float]) -> list[Claim]:
 
 def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
     return [
-        f"A ring of {NODES} nodes; but for disagreement and drift y = 2x + 3 sin 6x + noise of deviation 0.5, "
-        f"bandwidth 0.1, means over {seeds} seeds (two for disagreement and model order). Regret is the sum over "
+        f"A ring of {NODES} nodes; but for violation, disagreement and drift y = 2x + 3 sin 6x + noise of deviation "
+        f"0.5, bandwidth 0.1, means over {seeds} seeds (two for disagreement and model order). Regret is the sum over "
         "the rounds of S(f_t) - S(f*), the mean over the nodes, as in the column `regret`: every sample is predicted "
         "before it is learned from, and of its loss that of f* is taken off, kernel ridge regression on all samples of "
         "the run. All nodes share the target, so that f* meets every constraint.",
         f"Slopes are those of straight lines through logarithms over T = {horizons[0]} to {horizons[-1]}; a claim "
         "holds where the slope is at most the proved exponent plus 0.05. A slope below it is no better theorem: "
         "these data are easier than the worst.",
+        f"Violation is measured on the sensor field, length {DIFFERING['length']:g}: with a common target nodes that "
+        "never talk come ever nearer to one another too, and violate a tolerance of 0 no faster. The claim holds only "
+        "where it fails for them.",
         "1 / c bounds the disagreement of functions that minimise the penalised objective; measured on the sensor "
         "field, whose targets differ, with noise of deviation 0.1. With steps that do not go to zero noise keeps "
         "neighbours apart whatever c, and the slope flattens towards large c; the step is small here.",

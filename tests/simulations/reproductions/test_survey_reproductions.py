@@ -64,8 +64,25 @@ def test_rates_hold_up_to_their_exponents(exponents: tuple[float, ...], holds: t
         name: theory.Line(x, [value**exponent for value in x], bound)
         for name, exponent, bound in zip(names, exponents, bounds, strict=True)
     }
-    found = theory._claims(lines, [0.1, 0.2, 0.3])
+    alone = theory.Line(x, [value**1.1 for value in x], 0.75)
+    found = theory._claims(lines, alone, [0.1, 0.2, 0.3])
     assert tuple(claim.holds for claim in found) == (*holds, None)
+
+
+@pytest.mark.parametrize(("exponent", "holds"), [(1.1, True), (0.81, True), (0.79, False), (0.36, False)])
+def test_a_rate_of_violation_that_nodes_reach_that_never_talk_shows_nothing(exponent: float, holds: bool) -> None:
+    x = [10.0, 100.0, 1000.0]
+    steep = {"regret": 0.5, "violation": 0.5, "disagreement": -1.0, "order": 0.1}
+    bounds = {"regret": 0.5, "violation": 0.75, "disagreement": -1.0, "order": 1.0}
+    lines = {name: theory.Line(x, [value ** steep[name] for value in x], bounds[name]) for name in steep}
+    alone = theory.Line(x, [value**exponent for value in x], 0.75)
+    found = {claim.quantity: claim.holds for claim in theory._claims(lines, alone, [0.1, 0.2, 0.3])}
+    assert found["constraint violation"] is holds
+
+
+def test_nodes_that_never_talk_violate_every_round_anew() -> None:
+    _, violation, alone = theory._over_horizons((50, 100, 200), [0], lambda share: None)
+    assert alone.slope > 0.8 > violation.slope
 
 
 @pytest.mark.parametrize(
