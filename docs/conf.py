@@ -12,7 +12,7 @@ sys.path.insert(0, str(FOLDER / "extensions"))
 import kernelswarm  # noqa: E402
 
 project = "kernelswarm"
-author = "the authors of kernelswarm"
+author = "the kernelswarm developers"
 copyright = f"{author}, Apache-2.0"
 release = version = kernelswarm.__version__
 

@@ -150,6 +150,12 @@ def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
     assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))
 
 
+def test_the_readme_prints_what_stands_there(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,), (printed,) = blocks("README.md", "python"), blocks("README.md", "text")
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+    assert capsys.readouterr().out == printed
+
+
 BEGINNERS = {"tutorial": ["functions.png", "node0.npz"], "coming-from": [], "index": [], "topologies": [], "spppot": []}
 """Pages whose code runs as it stands, and the files that it leaves."""
 

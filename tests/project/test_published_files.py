@@ -1,4 +1,4 @@
-"""The files around the library say what holds of it: citation, changes, workflows, hooks, image."""
+"""The files around the library say what holds of it: citation, paper, changes, workflows, templates, hooks, image."""
 
 from __future__ import annotations
 
@@ -38,10 +38,41 @@ def test_the_citation_is_of_this_version_and_of_the_papers_that_docstrings_name(
         assert all(one["family-names"] in paper for one in references[word]["authors"])
 
 
-def test_the_readme_names_the_same_papers() -> None:
-    text = " ".join((ROOT / "README.md").read_text("utf-8").split()).lower()
+@pytest.mark.parametrize("name", ["docs/reproductions.md", "paper/paper.bib"])
+def test_pages_name_the_same_papers(name: str) -> None:
+    text = " ".join((ROOT / name).read_text("utf-8").split()).lower()
     for one in read("CITATION.cff")["references"]:
         assert one["title"].lower() in text
+
+
+def test_the_paper_is_of_this_project_and_cites_what_its_bibliography_holds() -> None:
+    _, head, text = (ROOT / "paper/paper.md").read_text("utf-8").split("---\n", 2)
+    paper, citation = yaml.safe_load(head), read("CITATION.cff")
+    assert paper["title"] == citation["title"]
+    assert [f"The {one['name']}" for one in paper["authors"]] == [one["name"] for one in citation["authors"]]
+    assert [one["name"] for one in PROJECT["authors"]] == [one["name"] for one in citation["authors"]]
+    assert len(text.split()) <= 1000
+    entries = re.findall(r"^@\w+\{(\w+),", (ROOT / "paper" / paper["bibliography"]).read_text("utf-8"), re.MULTILINE)
+    assert len(entries) == len(set(entries))
+    assert set(re.findall(r"(?<=[\[ ;])@(\w+)", text)) == set(entries)
+    for heading in ("Summary", "Statement of need", "State of the field", "Features", "References"):
+        assert f"\n# {heading}\n" in text
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.name)
+def test_issue_templates_ask_for_something(path: Any) -> None:
+    template = yaml.safe_load(path.read_text("utf-8"))
+    if path.name == "config.yml":
+        assert set(template) == {"blank_issues_enabled"}
+        return
+    assert {"name", "description", "body"} <= set(template)
+    names = [entry["id"] for entry in template["body"]]
+    assert len(names) == len(set(names))
+    assert any(entry.get("validations", {}).get("required") for entry in template["body"])
 
 
 def test_the_changes_begin_with_this_version() -> None:
