@@ -29,10 +29,11 @@ oldest:  ## run the tests with the oldest libraries that pyproject.toml allows, 
 	PIP_CONSTRAINT=.venv-oldest/constraints.txt .venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-lint: $(VENV)/installed-dev  ## check style (ruff) and types (mypy --strict)
+lint: $(VENV)/installed-dev  ## check style (ruff), types (mypy --strict) and prose (docs/prose.toml)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/project/test_prose.py
 
 docs: $(VENV)/installed-docs  ## write the documentation site to build/docs; a warning is an error
 	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs build/docs

@@ -13,6 +13,7 @@ import pytest
 
 import kernelswarm.testing
 from tests.helpers.checkout import ROOT
+from tests.helpers.command_line import commands
 
 PACKAGES = ["agents", "graphs", "protocols", "simulations"]
 
@@ -97,6 +98,35 @@ def test_a_learner_a_stream_and_a_topology_in_forty_lines_each_run_and_keep_thei
     monkeypatch.syspath_prepend(str(tmp_path))
     (test,) = (code for code in blocks("docs/contributing.md", "python") if "check_learner(" in code)
     exec(compile(test, "docs/contributing.md", "exec"), {})
+
+
+def test_the_commands_for_logs_of_robots_learn_in_the_order_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    from kernelswarm import load_model, read_run
+
+    page = (ROOT / "docs/streams.md").read_text("utf-8").partition("### Logs of robots and sensors")[2]
+    lines = re.findall(r"^    kernelswarm (.+)$", page.partition("\n## ")[0], re.MULTILINE)
+    assert [line.split()[0] for line in lines] == ["init", "run"]
+    random = np.random.default_rng(0)
+    log = ["robot,stamp,x,y,signal"]
+    for stamp in random.permutation(60):
+        for robot in ("amy", "ben", "cleo"):
+            x, y = random.uniform(size=2)
+            signal = "" if robot == "ben" and stamp == 30 else f"{np.sin(3 * x) + y}"
+            log.append(f"{robot},{1.7e9 + stamp / 2:.1f},{x},{y},{signal}")
+    (tmp_path / "log.csv").write_text("\n".join(log), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    run = commands(capsys)
+    for line in (lines[0], f"{lines[1]} --set rounds=30 --set stream.missing=drop --out run"):
+        answer = run(*shlex.split(line))
+        assert answer.code == 0, answer.err
+    stream = read_run("run").config["stream"]
+    assert (stream["order"], stream["time_column"]) == ("time", "stamp")
+    model = load_model("run", "amy")
+    assert model.predict([[0.5, 0.5]]).shape[0] == 1  # x and y: the time is no input
 
 
 def test_the_kubernetes_manifest_runs_a_command_that_there_is() -> None:
