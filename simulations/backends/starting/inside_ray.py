@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -42,6 +43,11 @@ def _found(module: str, path: str = "") -> Any:
     for name in path.split(".") if path else ():
         value = getattr(value, name, None)
     return value
+
+
+def runs() -> bool:
+    """Tell whether this process uses a Ray already; where another thread is importing it, wait for the end of that."""
+    return "ray" in sys.modules and bool(_found("ray").is_initialized())
 
 
 def _is_there(module: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernelswarm.simulations.backends.starting.inside_ray import DRAWS, WORKER, launched_by
+from kernelswarm.simulations.backends.starting.inside_ray import DRAWS, WORKER, launched_by, runs
 from kernelswarm.simulations.backends.starting.worker_launcher import RAYS_OWN, SERVER
 from kernelswarm.simulations.machine.memory import FORKED_BYTES, PROCESS_BYTES
 from kernelswarm.simulations.machine.temporarily import environment
@@ -116,13 +116,5 @@ def actor_bytes(server: ForkServer | None = None) -> int:
         Of the Ray that has been started here; left out where none has been. A Ray that runs already is the user's, and
         starts its workers itself.
     """
-    forked = server.serves if server is not None else sys.platform == "linux" and not _runs()
+    forked = server.serves if server is not None else sys.platform == "linux" and not runs()
     return FORKED_BYTES if forked and not any(map(os.environ.get, ENVIRONMENTS)) else PROCESS_BYTES
-
-
-def _runs() -> bool:
-    if "ray" not in sys.modules:
-        return False
-    import ray  # another thread may be in the midst of importing it: this waits for its end
-
-    return bool(ray.is_initialized())
