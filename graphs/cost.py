@@ -42,6 +42,7 @@ def round_cost(
     form: Literal["one_sided", "symmetric"] = "one_sided",
     duals: bool = False,
     row_sums: bool = False,
+    replay: float = 0.0,
 ) -> RoundCost:
     """Count what one round sends when neighbors talk, as under consensus and proximity.
 
@@ -64,14 +65,17 @@ def round_cost(
         Whether edges have dual variables, as under proximity; only the symmetric form sends them.
     row_sums : bool
         Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
+    replay : float
+        r, the points that a node replays beside its samples; of a rate the mean is counted, rounded down.
     """
     degrees = Adjacency.of(network).degrees
     directed_edges = int(degrees.sum())
-    samples = int((degrees * np.asarray(batch_size)).sum())  # those of a node count once for each of its neighbors
+    # Points of a node count once for each of its neighbors.
+    points = int((degrees * (np.asarray(batch_size) + replay)).sum())
     if form == "one_sided":
-        return RoundCost(directed_edges, samples * (inputs + outputs))
+        return RoundCost(directed_edges, points * (inputs + outputs))
     each = inputs + 2 * outputs + (2 if row_sums else 0)
-    return RoundCost(directed_edges, samples * each + (directed_edges if duals else 0))
+    return RoundCost(directed_edges, points * each + (directed_edges if duals else 0))
 
 
 def vector_cost(network: Graph | Adjacency, length: int) -> RoundCost:

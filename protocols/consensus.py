@@ -10,6 +10,7 @@ from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
+from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -40,6 +41,12 @@ class Consensus:
         or, as published, both as they are at the old one, which large penalties make diverge.
     distance : Distance
         h: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
+    replay : float
+        r, the points that a node sends in a round besides its samples, drawn from those that it keeps, own and received
+        ones: a whole number, or a rate below 1, the probability of one point. The coupling acts there as at samples,
+        with the same weight for each point.
+    replay_buffer : int
+        The points that a node keeps to replay, at least 1.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
     """
@@ -48,6 +55,8 @@ class Consensus:
     form: Form = field(default="symmetric", metadata={"as_published": "one_sided"})
     step: Step = field(default="implicit", metadata={"as_published": "explicit"})
     distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
+    replay: float = 0.0
+    replay_buffer: int = BUFFER
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -67,6 +76,7 @@ class Consensus:
             object.__setattr__(self, "step", "explicit")
             object.__setattr__(self, "distance", Squared())
         refuse_explicit(self.step, self.distance)
+        check_replay(self.replay, self.replay_buffer)
 
     @property
     def strengths(self) -> dict[str, float]:

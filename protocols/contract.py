@@ -52,6 +52,8 @@ class Neighborhood:
     distinct : float
         The samples of the node that differ, infinite where its stream has no end: what it draws after them are rows
         that it has learned from.
+    key : tuple of int
+        Two 32-bit words from the experiment's seed, from which nodes that draw random numbers have their own keys.
     """
 
     node: int
@@ -67,6 +69,7 @@ class Neighborhood:
     asked: tuple[bool, ...] = ()
     outputs: int = 1
     distinct: float = math.inf
+    key: tuple[int, int] = (0, 0)
 
     @property
     def weights(self) -> Array:

@@ -20,6 +20,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.data_size import DataSize, significant
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
+from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
 
@@ -89,6 +90,12 @@ class Proximity:
         distance that times s^2.
     distance : Distance
         What h_ij is: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
+    replay : float
+        r, the points that a node sends in a round besides its samples, drawn from those that it keeps, own and received
+        ones: a whole number, or a rate below 1, the probability of one point. The coupling acts there as at samples,
+        with the same weight for each point.
+    replay_buffer : int
+        The points that a node keeps to replay, at least 1.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``, and a
         tolerance that adapts, which no paper has, becomes the constant 0.
@@ -103,6 +110,8 @@ class Proximity:
     dual_max: float = np.inf
     dual_step: float | Literal["auto"] = field(default="auto", metadata={"as_published": 1.0})
     distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
+    replay: float = 0.0
+    replay_buffer: int = BUFFER
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -125,6 +134,7 @@ class Proximity:
             if self.gamma.adapts:
                 object.__setattr__(self, "gamma", Constant(0.0))
         refuse_explicit(self.step, self.distance)
+        check_replay(self.replay, self.replay_buffer)
         if not fulfils(self.distance, ConstrainedDistance):
             raise RefusedKey(
                 "distance",

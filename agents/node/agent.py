@@ -9,9 +9,12 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Evaluated, Learner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
+from kernelswarm.agents.node.replay_buffer import ReplayBuffer
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls, parted_at
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
 from kernelswarm.protocols.coupling import mean_constraint_values, total
-from kernelswarm.protocols.limits import clip_pulls, gather_in, own_products, pair_row_sums_in, step_damping
+from kernelswarm.protocols.limits import clip_pulls, own_products, pair_row_sums_in, step_damping
+from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 
@@ -60,6 +63,7 @@ class Agent(Node):
         "_limited",
         "_loss_curvature",
         "_symmetric",
+        "buffer",
         "own_products",
         "row_sums",
         "rule",
@@ -90,7 +94,9 @@ class Agent(Node):
         self._bounded_curvature = learner.loss.curvature
         self._gain = learner.gain
         self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
-        self.row_sums = NOTHING  # of the pairs at its samples, then at its neighbours'; where steps are limited
+        self.row_sums = NOTHING  # of the pairs at its own points, then at its neighbours'; where steps are limited
+        replay = replay_of(rule)
+        self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
@@ -102,13 +108,33 @@ class Agent(Node):
         """
         if self.targets is not None:
             self._update(incoming)
+        received = [message.points for message in incoming]
         if self.following is not None:
             points, self.targets = self.following
-            self.evaluate(points, [message.points for message in incoming])
-        points, targets = self.source.draw(self.learner.batch_size)
-        points.flags.writeable = False  # shared with every neighbour in this process
-        self.following = (points, targets)
+            self.evaluate(points, received)
+        self.following = self.draw(received)
         return self.outgoing()
+
+    def draw(self, received: Sequence[Array]) -> tuple[Array, Array]:
+        """Draw the samples of the round to come, and the points to replay in it.
+
+        Parameters
+        ----------
+        received : sequence of Array
+            The neighbours' points that are new, which may be replayed from now on.
+
+        Returns
+        -------
+        tuple of Array
+            The samples' points with those to replay behind them, (b + r, p), and the samples' targets (b, q).
+        """
+        points, targets = self.source.draw(self.learner.batch_size)
+        if self.buffer is not None:
+            for entry in (*received, points):
+                self.buffer.keep(entry)
+            points = np.concatenate([points, self.buffer.draw()])
+        points.flags.writeable = False  # shared with every neighbour in this process
+        return points, targets
 
     def duals(self) -> Array | None:
         """Return the dual variables of the node's directed edges, (deg,), or None."""
@@ -119,7 +145,8 @@ class Agent(Node):
         return self.rule.record(self.links, len(self.neighbors))
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
-        """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
+        """Evaluate the function at the node's own points, samples and replayed ones, (b + r, p), and at each
+        neighbour's, for the step to come."""
         learner = self.learner
         self.own = learner.evaluate(self.state, points)
         self.theirs = [learner.evaluate(self.state, received) for received in theirs]
@@ -130,7 +157,8 @@ class Agent(Node):
         stepped = together([self.own, *self.theirs]) if self._symmetric else self.own
         gram = learner.inner(self.state, stepped)
         self.row_sums = np.empty(len(gram))
-        self.own_products = own_products(gram, len(points))
+        samples = len(points) if self.buffer is None or self.targets is None else len(self.targets)
+        self.own_products = own_products(gram, samples)
         pair_row_sums_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.row_sums)
         self.row_sums.flags.writeable = False
 
@@ -155,94 +183,124 @@ class Agent(Node):
     def _update(self, incoming: Sequence[Outgoing]) -> None:
         own, targets = self.own, self.targets
         assert own is not None and targets is not None
-        learner, rule, tally = self.learner, self.rule, self.tally
-        size = len(targets)
-        part = share(size, learner.batch_size)
-        eta = learner.eta(self.state)
-        evaluations: list[Evaluated] = []
-        gradients: list[Array] = []
-        curvatures: list[float] = []
+        learner, rule = self.learner, self.rule
+        size, degree = len(targets), len(self.neighbors)
+        samples, replayed = parted_at(own, size)
+        part, eta = share(size, learner.batch_size), learner.eta(self.state)
+        rate = eta / learner.batch_size
+        terms, pulls, taken = Terms(), NO_PULLS, 1.0
         constraint_values: Array | None = None
         excess_loss: Array | None = None
-        degree = len(self.neighbors)
-        taken = 1.0
+        if degree and len(own.points):
+            answers, row_sums = self._answers(own, incoming)
+            coupling = rule.coupling_gradient(self.links, own.values, answers)
+            pulls = own_pulls(coupling, row_sums, size, learner.batch_size)
         if size:
-            loss = self.admit(own.values, targets)
-            gradient = learner.gradient(self.state, own, targets)
+            loss = self.admit(samples.values, targets)
+            gradient = learner.gradient(self.state, samples, targets)
             curvature = self._bounded_curvature
             if degree:
-                answers = np.empty((degree, size, self.outputs))
-                row_sums = np.zeros((degree, size))
-                for j, (message, slot) in enumerate(zip(incoming, self.slots, strict=True)):
-                    answer = message.answers[slot]
-                    assert answer is not None
-                    answers[j] = answer[:, : self.outputs]
-                    if self._limited:
-                        row_sums[j] = self.row_sums[:size] + (
-                            answer[:, -1] if self._symmetric else self.row_sums[:size]
-                        )
-                pulls = rule.coupling_gradient(self.links, own.values, answers)
-                pulling = np.empty_like(own.values)
-                stiffness, limited = gather_in(*pulls, row_sums, learner.batch_size, pulling)
-                rate = eta / learner.batch_size
-                if self._implicit:
-                    order = learner.function(self.state).order
-                    taken = step_damping(
-                        rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples
-                    )
-                    if not learner.linear:
-                        curvature += limited
-                else:
-                    self.check_stability(rate, self._loss_curvature + stiffness)
-                gradient = gradient + pulling / taken
-                constraint_values = mean_constraint_values(rule, own.values, answers)
+                taken = self.damping(rate, pulls.samples[0])
+                if self._implicit and not learner.linear:
+                    curvature += pulls.samples[1]
+                gradient = gradient + pulls.pulling[:size] / taken
+                answers = answers[:, :size]
+                constraint_values = mean_constraint_values(rule, samples.values, answers)
                 if rule.compares_losses:
                     # Neighbour by neighbour, as compiled rounds do: a loss may round a larger array otherwise.
                     losses = [total(learner.loss.values(answer, targets)) for answer in answers]
                     excess_loss = np.array([(theirs - loss) / size for theirs in losses])
                     if not self.sees_new:
                         excess_loss[:] = np.nan
-            evaluations.append(own)
-            gradients.append(gradient if part == 1.0 else gradient * part)
-            curvatures.append(curvature if part == 1.0 else curvature * part)
-        before = size
-        for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
-            # What this round cost: its points to each neighbour and its answer to each; symmetric, its own values too.
-            tally.scalars_sent += own.points.size + evaluation.values.size
-            if self._symmetric:
-                tally.scalars_sent += own.values.size + (message.duals is not None)
-                if self._limited:
-                    tally.scalars_sent += size + len(evaluation.points)
-            if self._symmetric and len(evaluation.points):
-                assert message.own is not None
-                dual = 0.0 if message.duals is None else float(message.duals[slot])
-                count = len(evaluation.points)
-                theirs = np.ascontiguousarray(message.own[:, : self.outputs])
-                pull, stiff = rule.coupling_gradient_at_neighbor(self.links, j, evaluation.values, theirs, dual)
-                pull = np.array(pull)
-                both = np.zeros(count)
-                if self._limited:
-                    both = self.row_sums[before : before + count] + message.own[:, -1]
-                stiffness, limited = clip_pulls(pull, stiff, both, self._batch_sizes[j])
-                if not self._implicit:
-                    self.check_stability(eta / self._batch_sizes[j], stiffness)
-                there = share(count, self._batch_sizes[j])
-                evaluations.append(evaluation)
-                gradients.append((pull if there == 1.0 else pull * there) / taken)
-                curvatures.append(0.0 if learner.linear else limited * there)
-                before += count
-        if evaluations:
-            implicit = curvatures if self._implicit else None
-            info = learner.step(self.state, evaluations, gradients, implicit, targets, eta * taken)
-            tally.compression_error += info.compression_error
-        tally.rounds += 1
+            terms.add(samples, gradient, curvature, part)
+        if replayed is not None:
+            self.add_replayed(terms, replayed, pulls, rate, taken)
+        self._add_others(terms, incoming, eta, taken)
+        self._count(own, incoming)
+        if terms.evaluations:
+            curvatures = terms.curvatures if self._implicit else None
+            info = learner.step(self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken)
+            self.tally.compression_error += info.compression_error
+        self.tally.rounds += 1
         self.round += 1
         if constraint_values is not None:
-            self.links = rule.advance(self.links, constraint_values, excess_loss, eta * part, self.round)
-            tally.constraint_values += constraint_values
-            tally.constraint_rounds += 1
-            if self._constrained:
-                tally.violation += constraint_values - rule.record(self.links, len(constraint_values)).tolerances
+            self._advance_links(constraint_values, excess_loss, eta * part)
+
+    def damping(self, rate: float, stiffness: float) -> float:
+        """Return the part of its step that the node takes on its samples, where the coupling has a curvature there."""
+        if not self._implicit:
+            self.check_stability(rate, self._loss_curvature + stiffness)
+            return 1.0
+        order = self.learner.function(self.state).order
+        return step_damping(rate, *self.own_products, self._bounded_curvature, stiffness, order, self.samples)
+
+    def add_replayed(self, terms: Terms, replayed: Evaluated, pulls: OwnPulls, rate: float, taken: float) -> None:
+        """Add the term of the points that the node replays: nothing but its neighbours' pulls."""
+        stiffness, limited = pulls.replayed
+        if not self._implicit:
+            self.check_stability(rate, stiffness)
+        count = len(replayed.points)
+        pulling = pulls.pulling[len(pulls.pulling) - count :]
+        curvature = 0.0 if self.learner.linear else limited
+        terms.add(replayed, pulling, curvature, count / self.learner.batch_size, taken)
+
+    def _answers(self, own: Evaluated, incoming: Sequence[Outgoing]) -> tuple[Array, Array]:
+        """Return the neighbours' values at the node's points, (deg, n, C), and both ends' row sums, (deg, n)."""
+        count, degree = len(own.points), len(self.neighbors)
+        answers, row_sums = np.empty((degree, count, self.outputs)), np.zeros((degree, count))
+        for j, (message, slot) in enumerate(zip(incoming, self.slots, strict=True)):
+            answer = message.answers[slot]
+            assert answer is not None
+            answers[j] = answer[:, : self.outputs]
+            if self._limited:
+                mine = self.row_sums[:count]
+                row_sums[j] = mine + (answer[:, -1] if self._symmetric else mine)
+        return answers, row_sums
+
+    def _add_others(self, terms: Terms, incoming: Sequence[Outgoing], eta: float, taken: float) -> None:
+        """Add the terms of the neighbours' points, in the symmetric form."""
+        if not self._symmetric:
+            return
+        assert self.own is not None
+        before = len(self.own.points)
+        for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
+            count, batch_size = len(evaluation.points), self._batch_sizes[j]
+            if not count:
+                continue
+            assert message.own is not None
+            dual = 0.0 if message.duals is None else float(message.duals[slot])
+            theirs = np.ascontiguousarray(message.own[:, : self.outputs])
+            pull, stiff = self.rule.coupling_gradient_at_neighbor(self.links, j, evaluation.values, theirs, dual)
+            pull = np.array(pull)
+            both = np.zeros(count)
+            if self._limited:
+                both = self.row_sums[before : before + count] + message.own[:, -1]
+            stiffness, limited = clip_pulls(pull, stiff, both, batch_size)
+            if not self._implicit:
+                self.check_stability(eta / batch_size, stiffness)
+            terms.add(evaluation, pull, 0.0 if self.learner.linear else limited, count / batch_size, taken)
+            before += count
+
+    def _count(self, own: Evaluated, incoming: Sequence[Outgoing]) -> None:
+        """Count what this round cost: its points to each neighbour and its answer to each; symmetric, its own values
+        too."""
+        for message, evaluation in zip(incoming, self.theirs, strict=True):
+            self.tally.scalars_sent += own.points.size + evaluation.values.size
+            if self._symmetric:
+                self.tally.scalars_sent += own.values.size + (message.duals is not None)
+                if self._limited:
+                    self.tally.scalars_sent += len(own.points) + len(evaluation.points)
+
+    def _advance_links(self, constraint_values: Array, excess_loss: Array | None, eta: float) -> None:
+        """Take over what the samples say of the edges, (deg,); NaN of those that said nothing."""
+        tally, rule = self.tally, self.rule
+        self.links = rule.advance(self.links, constraint_values, excess_loss, eta, self.round)
+        received = ~np.isnan(constraint_values)
+        tally.constraint_values += np.where(received, constraint_values, 0.0)
+        tally.constraint_rounds += received
+        if self._constrained:
+            apart = constraint_values - rule.record(self.links, len(constraint_values)).tolerances
+            tally.violation += np.where(received, apart, 0.0)
 
     def check_stability(self, rate: float, curvature: float) -> None:
         """Raise DivergenceError where an explicit step of size ``eta / b = rate`` multiplies errors."""
@@ -257,8 +315,10 @@ class Agent(Node):
             )
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return nothing: what is in flight is computed again."""
-        return {}
+        """Return the points that it keeps to replay; what is in flight is computed again."""
+        return {} if self.buffer is None else self.buffer.arrays()
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over nothing."""
+        """Take over what :meth:`further_arrays` returned."""
+        if self.buffer is not None:
+            self.buffer.take_over(arrays)

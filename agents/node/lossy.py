@@ -12,10 +12,11 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import LastSent, Pairs, recalled, received_pairs, remembered
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls, parted_at
 from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, Pull
 from kernelswarm.protocols.coupling import mean_constraint_values, total
-from kernelswarm.protocols.limits import clip_pulls, gather_in, pair_row_sums_in, step_damping
+from kernelswarm.protocols.limits import clip_pulls, pair_row_sums_in
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.unreliable.realization import Conditions
 
@@ -80,14 +81,16 @@ class LossyAgent(Agent):
             return self.outgoing()
         if self.targets is not None:
             self._learn(now)
+        new: Sequence[Array] = ()
         if self.following is not None:
             points, self.targets = self.following
-            self.evaluate(points, self._received_points(now))
+            known = self.received_at.copy()
+            received = self._received_points(now)
+            self.evaluate(points, received)
             assert self.own is not None
             self.predicted[self.sent_at[1]] = self.own.values
-        drawn = self.source.draw(self.learner.batch_size)
-        drawn[0].flags.writeable = False
-        self.following = drawn
+            new = [entry for e, entry in enumerate(received) if self.received_at[e] != known[e]]
+        drawn = self.following = self.draw(new)
         oldest = now - self.inbox.memory
         self.drawn = {at: entry for at, entry in self.drawn.items() if at >= oldest}
         self.predicted = {at: entry for at, entry in self.predicted.items() if at >= oldest}
@@ -95,7 +98,7 @@ class LossyAgent(Agent):
         self.sent_at = self.sent_at[1], now
         self._listen_to_itself(now)
         sent = self.outgoing()
-        self._count(sent)
+        self._count_sent(sent)
         return sent
 
     def outgoing(self) -> Outgoing:
@@ -125,6 +128,8 @@ class LossyAgent(Agent):
     def begin_anew(self) -> None:
         """Put the learner and the links where they were before the first round."""
         self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
+        if self.buffer is not None:
+            self.buffer.forget()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what the node has heard and said, and the rounds to which its samples belong."""
@@ -137,7 +142,8 @@ class LossyAgent(Agent):
             "weather.quiet": self.quiet.copy(),
             "weather.traffic": tally.traffic.copy(),
         }
-        return arrays | remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
+        arrays |= remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
+        return arrays | super().further_arrays()
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
@@ -148,6 +154,7 @@ class LossyAgent(Agent):
         self.tally.traffic = arrays["weather.traffic"].copy()
         self.drawn, self.predicted, self.last_sent = recalled(arrays, len(self.neighbors))
         self.inbox.take_over(arrays)
+        super().take_further(arrays)
 
     def _received_points(self, now: int) -> list[Array]:
         """Return the newest points of each neighbour that have arrived."""
@@ -176,7 +183,7 @@ class LossyAgent(Agent):
             if there[e] and not self.quiet[e]:
                 self.last_sent[e] = LastSent(evaluation.points, evaluation.values)
 
-    def _count(self, sent: Outgoing) -> None:
+    def _count_sent(self, sent: Outgoing) -> None:
         """Count what was sent: points, values and what else there is."""
         tally, bits = self.tally, self.conditions.links.bits
         if self.now <= PRIMING:
@@ -206,78 +213,70 @@ class LossyAgent(Agent):
         learner, rule, tally = self.learner, self.rule, self.tally
         size, degree = len(targets), len(self.neighbors)
         part, eta = share(size, learner.batch_size), learner.eta(self.state)
-        rate = eta / learner.batch_size
+        rate, count = eta / learner.batch_size, len(own.points)
+        samples, replayed = parted_at(own, size)
         if size:
-            self.admit(own.values, targets)
-        answered = [self._answered(e, now, own) if size and self.asks[e] else None for e in range(degree)]
+            self.admit(samples.values, targets)
+        answered = [self._answered(e, now, own) if count and self.asks[e] else None for e in range(degree)]
         backward = [self._backward(e, now) if self._symmetric and self.asked[e] else None for e in range(degree)]
         late = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is not own]
-        sets = [own] if size else []
+        sets = [own] if count else []
         sets += [pairs.evaluation for pairs in backward if pairs is not None]
         sets += [pairs.evaluation for _, pairs in late]
         row_sums = self._row_sums_of(sets, answered, backward, len(late))
-        evaluations: list[Evaluated] = []
-        gradients: list[Array] = []
-        curvatures: list[float] = []
-        constraints, excess_loss, taken = np.full(degree, np.nan), np.full(degree, np.nan), 1.0
+        terms, pulls, taken = Terms(), NO_PULLS, 1.0
+        constraints, excess_loss = np.full(degree, np.nan), np.full(degree, np.nan)
         held: list[tuple[Array, float]] = []  # the pulls at late points, and their limits
+        if degree and count:
+            pulls, held = self._pulled(own, answered, late, row_sums, rate)
         if size:
-            gradient = learner.gradient(self.state, own, targets)
+            gradient = learner.gradient(self.state, samples, targets)
             curvature = self._bounded_curvature
             if degree:
-                pulls, stiffness, limited, held = self._pulled(own, answered, late, row_sums, rate)
-                if self._implicit:
-                    order, bound = learner.function(self.state).order, self._bounded_curvature
-                    taken = step_damping(rate, *self.own_products, bound, stiffness, order, self.samples)
-                    curvature += 0.0 if learner.linear else limited
-                else:
-                    self.check_stability(rate, self._loss_curvature + stiffness)
-                gradient = gradient + pulls / taken
+                taken = self.damping(rate, pulls.samples[0])
+                if self._implicit and not learner.linear:
+                    curvature += pulls.samples[1]
+                gradient = gradient + pulls.pulling[:size] / taken
                 self._compare(own, targets, answered, constraints, excess_loss)
-            evaluations.append(own)
-            gradients.append(gradient if part == 1.0 else gradient * part)
-            curvatures.append(curvature if part == 1.0 else curvature * part)
-        before = size
+            terms.add(samples, gradient, curvature, part)
+        if replayed is not None:
+            self.add_replayed(terms, replayed, pulls, rate, taken)
+        self._add_backward(terms, backward, row_sums[count:], eta, taken)
+        for (_, pairs), (pull, limited) in zip(late, held, strict=True):
+            weight = len(pull) / learner.batch_size
+            terms.add(pairs.evaluation, pull, 0.0 if learner.linear else limited, weight, taken)
+        if terms.evaluations:
+            curvatures = terms.curvatures if self._implicit else None
+            info: Info = learner.step(self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken)
+            tally.compression_error += info.compression_error
+        tally.rounds += 1
+        self.round += 1
+        if size and degree:
+            self._advance_links(constraints, excess_loss if rule.compares_losses else None, eta * part)
+
+    def _add_backward(
+        self, terms: Terms, backward: Sequence[Pairs | None], row_sums: Array, eta: float, taken: float
+    ) -> None:
+        """Add the terms of the neighbours' points; ``row_sums`` are those of the pairs from there on."""
+        before = 0
         for e, pairs in enumerate(backward):
             if pairs is None:
                 continue
-            count = len(pairs.evaluation.points)
+            count, batch_size = len(pairs.evaluation.points), self._batch_sizes[e]
             dual = self.inbox.packets[e][int(self.used[e, 1])].dual
-            pull, stiff = rule.coupling_gradient_at_neighbor(self.links, e, pairs.evaluation.values, pairs.theirs, dual)
+            mine = pairs.evaluation.values
+            pull, stiff = self.rule.coupling_gradient_at_neighbor(self.links, e, mine, pairs.theirs, dual)
             pull, both = np.array(pull), np.zeros(count)
             damped = self._links.damped(pairs.age)
             if damped != 1.0:
                 pull, stiff = pull * damped, stiff * damped
             if self._limited:
                 both = row_sums[before : before + count] + pairs.row_sums
-            stiffness, limited = clip_pulls(pull, stiff, both, self._batch_sizes[e])
+            stiffness, limited = clip_pulls(pull, stiff, both, batch_size)
             if not self._implicit:
-                self.check_stability(eta / self._batch_sizes[e], stiffness)
-            there = share(count, self._batch_sizes[e])
-            evaluations.append(pairs.evaluation)
-            gradients.append((pull if there == 1.0 else pull * there) / taken)
-            curvatures.append(0.0 if learner.linear else limited * there)
+                self.check_stability(eta / batch_size, stiffness)
+            terms.add(pairs.evaluation, pull, 0.0 if self.learner.linear else limited, count / batch_size, taken)
             before += count
-        for (_, pairs), (pull, limited) in zip(late, held, strict=True):
-            evaluations.append(pairs.evaluation)
-            gradients.append(pull / taken)
-            curvatures.append(0.0 if learner.linear else limited)
-        if evaluations:
-            implicit = curvatures if self._implicit else None
-            info: Info = learner.step(self.state, evaluations, gradients, implicit, targets, eta * taken)
-            tally.compression_error += info.compression_error
-        tally.rounds += 1
-        self.round += 1
-        if size and degree:
-            self.links = rule.advance(
-                self.links, constraints, excess_loss if rule.compares_losses else None, eta * part, self.round
-            )
-            received = ~np.isnan(constraints)
-            tally.constraint_values += np.where(received, constraints, 0.0)
-            tally.constraint_rounds += received
-            if self._constrained:
-                apart = constraints - rule.record(self.links, degree).tolerances
-                tally.violation += np.where(received, apart, 0.0)
 
     def _answered(self, e: int, now: int, own: Evaluated) -> Pairs | None:
         """Return the pairs at the node's own samples that a neighbour answered; None where there is nothing to use."""
@@ -339,44 +338,42 @@ class LossyAgent(Agent):
         late: Sequence[tuple[int, Pairs]],
         row_sums: Array,
         rate: float,
-    ) -> tuple[Array, float, float, list[tuple[Array, float]]]:
-        """Return the pulls at the node's samples with their curvatures, whole and limited, and those at late points."""
-        rule, size, degree = self.rule, len(own.points), len(answered)
-        answers, both = np.stack([own.values] * degree), np.zeros((degree, size))
+    ) -> tuple[OwnPulls, list[tuple[Array, float]]]:
+        """Return the pulls at the node's points, and those at late points with what is taken of their curvatures."""
+        rule, count, degree = self.rule, len(own.points), len(answered)
+        assert self.targets is not None
+        answers, both = np.stack([own.values] * degree), np.zeros((degree, count))
         fresh = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is own]
         for e, pairs in fresh:
             answers[e] = pairs.theirs
             if self._limited:
-                both[e] = row_sums[:size] + (pairs.row_sums if self._symmetric else row_sums[:size])
+                both[e] = row_sums[:count] + (pairs.row_sums if self._symmetric else row_sums[:count])
         pull, stiff = (np.array(part) for part in rule.coupling_gradient(self.links, own.values, answers))
-        summed = np.zeros(size)
         received = np.zeros(degree, dtype=np.bool_)
         for e, pairs in fresh:
             received[e] = True
             damped = self._links.damped(pairs.age)
             if damped != 1.0:
                 pull[e], stiff[e] = pull[e] * damped, stiff[e] * damped
-            summed += stiff[e]
         pull[~received], stiff[~received] = 0.0, 0.0
+        pulls = own_pulls(Pull(pull, stiff), both, len(self.targets), self.learner.batch_size)
         held: list[tuple[Array, float]] = []
-        begin = len(row_sums) - sum(len(pairs.theirs) for _, pairs in late)
+        begin, summed = len(row_sums) - sum(len(pairs.theirs) for _, pairs in late), pulls.samples[0]
         for e, pairs in late:
-            values, count, damped = pairs.evaluation.values, len(pairs.theirs), self._links.damped(pairs.age)
+            values, size, damped = pairs.evaluation.values, len(pairs.theirs), self._links.damped(pairs.age)
             there = np.stack([values] * degree)
             there[e] = pairs.theirs
             far, bound = rule.coupling_gradient(self.links, values, there)
             pulled, bounds = far[e] * damped, bound[e] * damped
-            mine = row_sums[begin : begin + count]
-            begin += count
-            both_ends = mine + (pairs.row_sums if self._symmetric else mine) if self._limited else np.zeros(count)
+            mine = row_sums[begin : begin + size]
+            begin += size
+            both_ends = mine + (pairs.row_sums if self._symmetric else mine) if self._limited else np.zeros(size)
             strength, limited = clip_pulls(pulled, bounds, both_ends, self.learner.batch_size)
             if not self._implicit:
                 self.check_stability(rate, strength)
             summed += strength
             held.append((pulled, limited))
-        pulling = np.empty_like(own.values)
-        _, limited = gather_in(pull, stiff, both, self.learner.batch_size, pulling)
-        return pulling, float(np.max(summed)), limited, held
+        return pulls._replace(samples=(summed, pulls.samples[1])), held
 
     def _compare(
         self, own: Evaluated, targets: Array, answered: Sequence[Pairs | None], constraints: Array, excess_loss: Array
@@ -386,14 +383,17 @@ class LossyAgent(Agent):
         for e, pairs in enumerate(answered):
             if pairs is None:
                 continue
-            values = pairs.evaluation.values
-            constraints[e] = mean_constraint_values(self.rule, values, pairs.theirs[np.newaxis])[0]
+            values, there, before = pairs.evaluation.values, targets, pairs.evaluation.values
+            if pairs.evaluation is not own:
+                # Fresh samples decide who predicts better: the node has learned from these since, and its neighbour
+                # has not.
+                at = self.inbox.packets[e][int(self.used[e, 0])].answered
+                there, before = self.drawn[at][1], self.predicted.get(at, values)
+            size = len(there)  # of the points the samples: what is replayed has no targets
+            if not size:
+                continue
+            theirs = pairs.theirs[:size]
+            constraints[e] = mean_constraint_values(self.rule, values[:size], theirs[np.newaxis])[0]
             if self.rule.compares_losses and self.sees_new:
-                there = targets
-                if pairs.evaluation is not own:
-                    # Fresh samples decide who predicts better: the node has learned from these since, and its
-                    # neighbour has not.
-                    at = self.inbox.packets[e][int(self.used[e, 0])].answered
-                    there, values = self.drawn[at][1], self.predicted.get(at, values)
-                mine, theirs = total(loss.values(values, there)), total(loss.values(pairs.theirs, there))
-                excess_loss[e] = (theirs - mine) / len(values)
+                excess = total(loss.values(theirs, there)) - total(loss.values(before[:size], there))
+                excess_loss[e] = excess / size

@@ -77,18 +77,17 @@ class StackedAgent(Node):
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
-        before = self.own
-        if before is not None:
+        if self.own is not None:
             received = [message.ensemble[-1].points[0] for message in incoming]
             self._update_mixture_weights(np.array(received).reshape(len(received), len(self.ensemble)))
             self.round += 1
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
         self.hand(points, targets)
-        sent = self.sent()
+        sent, last = self.sent(), self.ensemble[-1].own
         self._advance_ensemble(incoming)
-        if before is not None:
-            self.add_up(1, self.sent() - sent + self.besides(1, before.points.size))
+        if last is not None:
+            self.add_up(1, self.sent() - sent + self.besides(1, last.points.size))
         self.gather()
         return self.outgoing()
 
@@ -107,9 +106,11 @@ class StackedAgent(Node):
         self._handed.samples = points, targets
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
-        """Evaluate all copies at the node's own points (b, p) and at each neighbour's, for the step to come."""
+        """Evaluate all copies at the node's own points (b, p), and at those that they replay, and at each neighbour's,
+        for the step to come."""
         for copy in self.ensemble:
-            copy.evaluate(points, theirs if copy.neighbors else ())
+            own = points if copy.buffer is None or copy.own is None else copy.own.points
+            copy.evaluate(own, theirs if copy.neighbors else ())
         self.own, self.theirs = self.ensemble[0].own, self.ensemble[-1].theirs
 
     def outgoing(self) -> Outgoing:
@@ -203,7 +204,7 @@ class StackedAgent(Node):
         if not len(targets):
             return
         loss = self.learner.loss
-        values = [copy.own.values for copy in self.ensemble if copy.own is not None]
+        values = [copy.own.values[: len(targets)] for copy in self.ensemble if copy.own is not None]
         mixture = combined(values, self.rule.mixture_weights(self.links))
         self.admit(mixture, targets)
         if not self.sees_new:  # a copy that knows the rows by heart would count for more than it is worth

@@ -24,6 +24,7 @@ from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.replay import replay_of
 
 AnyPopulation = Population | VectorPopulation | StackedPopulation
 
@@ -35,6 +36,8 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     """
     if not whole:
         return "samples that are lost or late on their way to the one learner"
+    if replay_of(rule).points:
+        return "points that are replayed"
     if fulfils(rule, StackedRule):
         if not ideal:
             return "copies over links and clocks that are not ideal"

@@ -16,6 +16,7 @@ from kernelswarm.protocols.first_class import sole
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.compiled import packed, unpacked
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -75,10 +76,14 @@ class Stacking:
         The usual penalty, positive, as of ``consensus``; data turn "auto" into a number.
     dual_step : float or "auto"
         As of ``proximity``.
+    replay, replay_buffer : float and int
+        As of ``consensus``; all copies that communicate replay the same points.
     """
 
     penalty: float | Literal["auto"] = "auto"
     dual_step: float | Literal["auto"] = "auto"
+    replay: float = 0.0
+    replay_buffer: int = BUFFER
 
     form: ClassVar[Form] = "symmetric"
     step: ClassVar[Step] = "implicit"
@@ -93,13 +98,16 @@ class Stacking:
         if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
             raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
         Proximity(dual_step=self.dual_step)  # refuses what it refuses
+        check_replay(self.replay, self.replay_buffer)
 
     @cached_property
     def members(self) -> tuple[Rule, ...]:
         """The copies' protocols; the last has the tolerances and dual variables that are recorded."""
         usual = Consensus(self.penalty).strength
-        consensus = [Consensus(factor * usual) for factor in PENALTIES]
-        return cast(tuple[Rule, ...], (Isolated(), *consensus, Proximity(dual_step=self.dual_step)))
+        replay, kept = self.replay, self.replay_buffer
+        consensus = [Consensus(factor * usual, replay=replay, replay_buffer=kept) for factor in PENALTIES]
+        proximity = Proximity(dual_step=self.dual_step, replay=replay, replay_buffer=kept)
+        return cast(tuple[Rule, ...], (Isolated(), *consensus, proximity))
 
     @property
     def automatic(self) -> tuple[str, ...]:

@@ -182,7 +182,7 @@ class Links:
 IDEAL = Links()
 
 
-def bytes_of(points: int, values: int, others: int, scales: int, bits: int) -> float:
+def bytes_of(points: float, values: float, others: float, scales: int, bits: int) -> float:
     """Return the bytes of a message of so many numbers: of points, of values, and of row sums and dual variables.
 
     Rounded messages carry ``scales`` besides, and these and the others in SCALE_BITS.

@@ -21,6 +21,7 @@ class Role(IntEnum):
     BATCH = 6
     LINKS_AND_CLOCK = 7
     COMPARISON = 8
+    REPLAY = 9
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

@@ -14,6 +14,7 @@ from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import StackedRule, requirement_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
@@ -335,7 +336,8 @@ def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> Roun
         if member.communicates:
             assert member.form != "parameters"
             form, implicit = member.form, member.step == "implicit"
-            each = round_cost(adjacency, inputs, network.outputs, sizes, form, member.sends_duals, implicit)
+            duals, replay = member.sends_duals, replay_of(member).points
+            each = round_cost(adjacency, inputs, network.outputs, sizes, form, duals, implicit, replay)
             found = RoundCost(found.messages, found.scalars + each.scalars)
             inputs = 0
     return found
@@ -352,9 +354,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:
         assert rule.form != "parameters"
-        cost = round_cost(
-            adjacency, inputs, network.outputs, sizes, rule.form, rule.sends_duals, rule.step == "implicit"
-        )
+        implicit, replay = rule.step == "implicit", replay_of(rule).points
+        cost = round_cost(adjacency, inputs, network.outputs, sizes, rule.form, rule.sends_duals, implicit, replay)
     else:
         cost = RoundCost(0, 0)
     total, most = float(network.rounds * cost.bytes), ""

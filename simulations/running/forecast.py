@@ -15,6 +15,7 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.measure import BYTES
@@ -77,7 +78,7 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
     if math.isinf(links.bandwidth):
         return 1
     with Asked("links", links):
-        return links.transit(max(_messages(plans, links.bits), default=0.0))
+        return links.transit(max(_messages(plans, links.bits, largest=True), default=0.0))
 
 
 def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Privacy | None:
@@ -94,7 +95,8 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         )
     symmetric = rule.form == "symmetric"
     row_sums = symmetric and rule.step == "implicit"
-    return privacy(links, symmetric, row_sums, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
+    sizes, replays = (plan.inputs, plan.outputs, source.epochs), replay_of(rule).points > 0.0
+    return privacy(links, symmetric, row_sums, rule.sends_duals, *sizes, replays)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
@@ -140,31 +142,33 @@ def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
     return float(np.mean(found)) if found else 0.0
 
 
-def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False) -> list[float]:
-    """Return the bytes of a message on each directed edge, without points if it is ``bare``."""
+def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest: bool = False) -> list[float]:
+    """Return the bytes of a message on each directed edge, without points if it is ``bare``: the mean, or the most."""
     found: list[float] = []
     for plan in plans:
-        rule, own = plan.rule, plan.learner.batch_size
+        rule, own, replay = plan.rule, plan.learner.batch_size, replay_of(plan.rule)
+        replayed = replay.most if largest else replay.points
         if fulfils(rule, ParameterRule):
             length = len(rule.send(plan.begin()))
             found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
         if fulfils(rule, StackedRule):
-            found += _stacked(plan, rule, bits)
+            found += _stacked(plan, rule, bits, largest)
             continue
-        symmetric = rule.form == "symmetric"
-        for theirs in plan.neighborhood.batch_sizes:
-            values, others = theirs * plan.outputs, 0
+        symmetric, mine = rule.form == "symmetric", own + replayed
+        for batch_size in plan.neighborhood.batch_sizes:
+            theirs = batch_size + replayed
+            values, others = theirs * plan.outputs, 0.0
             if symmetric:
-                values += own * plan.outputs
-                others = int(rule.sends_duals) + (own + theirs if rule.step == "implicit" else 0)
-            points, scales = (0, 1) if bare else (own * plan.inputs, 2)
+                values += mine * plan.outputs
+                others = rule.sends_duals + (mine + theirs if rule.step == "implicit" else 0)
+            points, scales = (0.0, 1) if bare else (mine * plan.inputs, 2)
             found.append(bytes_of(points, values, others, scales + symmetric, bits))
     return found
 
 
-def _stacked(plan: AgentPlan, rule: StackedRule, bits: int) -> list[float]:
+def _stacked(plan: AgentPlan, rule: StackedRule, bits: int, largest: bool) -> list[float]:
     """Return the bytes of a node's messages that hold those of its copies, the points once, and their shares."""
     talking = [replace(plan, rule=member) for member in rule.members if member.communicates]
-    parts = [_messages([one], bits, bare=one is not talking[0]) for one in talking]
+    parts = [_messages([one], bits, bare=one is not talking[0], largest=largest) for one in talking]
     return [sum(each) + BYTES * len(rule.members) for each in zip(*parts, strict=True)]

@@ -20,6 +20,7 @@ from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.protocols.unreliable.timetable import Timetable
 from kernelswarm.simulations.core.errors import InputError
@@ -179,6 +180,9 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     whole=not isinstance(pool, TravellingSamples),
                 )
             )
+    if replay_of(rule).points:
+        key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
+        plans = [replace(plan, neighborhood=replace(plan.neighborhood, key=key)) for plan in plans]
     _refuse_other_learners(plans)
     for plan in plans:
         _refuse_instability(plan)

@@ -3,7 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.node.replay_buffer import ReplayBuffer
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 
@@ -26,12 +28,44 @@ class NaiveNode:
         self.weights = np.concatenate([shrink * self.weights, weights])
 
 
+class Batches:
+    """What the nodes of an opened network learn from, round by round, with what they replay behind their samples."""
+
+    def __init__(self, network) -> None:
+        plans, labels = network.plans, network.adjacency.labels.tolist()
+        self.sources = dict(zip(labels, network.source.nodes, strict=True))
+        self.neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in plans}
+        replay = replay_of(plans[0].rule)
+        self.buffers = {
+            plan.neighborhood.node: ReplayBuffer(replay, plan.inputs, plan.neighborhood)
+            for plan in plans
+            if replay.points
+        }
+        self.sent: dict[int, Array] = {}
+
+    def draw(self, count: int) -> dict[int, tuple[Array, Array]]:
+        """Return each node's points and the targets of the first of them; points are replayed a round after they were
+        received."""
+        found = {}
+        for i, source in self.sources.items():
+            points, targets = source.draw(count)
+            if i in self.buffers:
+                for others in [self.sent[j] for j in self.neighbors[i] if self.sent]:
+                    self.buffers[i].keep(others)
+                self.buffers[i].keep(points)
+                points = np.concatenate([points, self.buffers[i].draw()])
+            found[i] = points, targets
+        self.sent = {i: points for i, (points, _) in found.items()}
+        return found
+
+
 def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric, implicit, size):
     """Take every node through SURVEY eq. 17 or 19 with the squared loss and edge strengths ``strength(i, j)``.
 
     Every sample has the rate eta / size, however many are left. The implicit step first moves a node by its coupling,
     every pair of an edge and a point as far as its limit, and then solves for the values of its own loss's proximal
-    step there; the library solves for the coefficients. Without any samples there is no step.
+    step there; the library solves for the coefficients. Without any samples there is no step. Points of a batch that
+    have no targets, behind those that do, are replayed: they have the coupling's terms alone.
     """
     steps = {}
     for i, node in nodes.items():
@@ -41,7 +75,7 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
         together = 0.0
         for j in node.duals:
             s = strength(i, j)
-            together += s
+            together += np.broadcast_to(s, len(points))[: len(targets)]
             if implicit:
                 s = limited(s, row_sums(nodes, batches, i, j, points, eta, symmetric), size)
             moves[0] = points, moves[0][1] - eta / size * np.reshape(s, (-1, 1)) * (values - nodes[j].values(points))
@@ -54,22 +88,23 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
                 moves.append((theirs, -eta / size * np.reshape(s, (-1, 1)) * apart))
         x = np.concatenate([entry[0] for entry in moves])
         weights = np.concatenate([entry[1] for entry in moves])
-        share = 1.0
-        if implicit and len(points) and node.duals:
-            gram = node.kernel.cross(points, points)
+        share, samples, values = 1.0, points[: len(targets)], values[: len(targets)]
+        gram = node.kernel.cross(samples, samples)
+        if implicit and len(samples) and node.duals:
             gain, reach = np.mean(np.diag(gram)), np.mean(np.abs(gram).sum(axis=1))
-            node.seen += len(points)
-            share = own_part(eta / size, gain, reach, 2.0, np.max(together), len(node.points), node.seen)
+            node.seen += len(samples)
+            order = len(np.unique(node.points, axis=0))
+            share = own_part(eta / size, gain, reach, 2.0, np.max(together), order, node.seen)
         rate = share * eta / size
         if implicit:
-            gram = node.kernel.cross(points, points)
-            reached = values + node.kernel.cross(points, x) @ weights
-            values = np.linalg.solve(np.eye(len(points)) + 2.0 * rate * gram, reached + 2.0 * rate * gram @ targets)
-        weights[: len(points)] -= rate * 2.0 * (values - targets)
+            reached = values + node.kernel.cross(samples, x) @ weights
+            values = np.linalg.solve(np.eye(len(samples)) + 2.0 * rate * gram, reached + 2.0 * rate * gram @ targets)
+        weights[: len(samples)] -= rate * 2.0 * (values - targets)
         steps[i] = (x, weights, share)
     constraint_values = {
-        (i, j): float(np.mean(np.sum((node.values(batches[i][0]) - nodes[j].values(batches[i][0])) ** 2, axis=1)))
+        (i, j): float(np.mean(np.sum((node.values(x) - nodes[j].values(x)) ** 2, axis=1)))
         for i, node in nodes.items()
+        for x in [batches[i][0][: len(batches[i][1])]]
         for j in node.duals
     }
     for i, (x, weights, share) in steps.items():

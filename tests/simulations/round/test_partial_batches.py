@@ -25,7 +25,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.contracts.specimens import SIZES, TRANSITIONS
-from tests.helpers.naive_network import NaiveNode, squared_loss_round
+from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
 ROWS = (7, 5, 8, 6)
@@ -108,18 +108,19 @@ def test_a_partial_batch_is_a_step_as_much_smaller(name):
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
-def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step):
+@pytest.mark.parametrize("replay", [0, 2])
+def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step, replay):
     penalty, gamma, delta = 0.4, 0.001, 0.5
     if protocol == "consensus":
-        rule = Consensus(penalty, form, step)
+        rule = Consensus(penalty, form, step, replay=replay)
     else:
-        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=1.0)
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=1.0, replay=replay)
     engine = SerialEngine([open_network(experiment(rule)).plans])
     engine.run(4)
-    sources = dict(zip(sorted(GRAPH), open_network(experiment(rule)).source.nodes, strict=True))
+    samples = Batches(open_network(experiment(rule)))
     nodes = {i: NaiveNode(Laplacian(0.3), 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
     for _ in range(4):
-        batches = {i: source.draw(BATCH) for i, source in sources.items()}
+        batches = samples.draw(BATCH)
 
         def strength(i, j):
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
@@ -130,7 +131,7 @@ def test_nodes_that_run_dry_follow_the_formulas(protocol, form, step):
                 nodes, batches, strength, ETA, 0.02, form == "symmetric", step == "implicit", BATCH
             )
         for (i, j), gap in constraint_values.items():
-            eta = ETA * len(batches[i][0]) / BATCH
+            eta = ETA * len(batches[i][1]) / BATCH
             if eta:
                 nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + eta * (gap - gamma))
     x = np.linspace(0.0, 1.0, 40)[:, None]

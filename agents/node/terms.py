@@ -1,0 +1,77 @@
+"""The terms of a node's step: its samples, the points that it replays, and its neighbours' points."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.protocols.contract import Pull
+from kernelswarm.protocols.limits import gather_in
+
+Array = npt.NDArray[np.float64]
+
+
+class Terms:
+    """Sets of points with the coefficients of a step there, as :meth:`Learner.step` takes them.
+
+    That step weighs a point of a set of n by ``eta / n``; with the weight ``n / b`` it is ``eta / b``.
+    """
+
+    __slots__ = ("curvatures", "evaluations", "gradients")
+
+    def __init__(self) -> None:
+        self.evaluations: list[Evaluated] = []
+        self.gradients: list[Array] = []
+        self.curvatures: list[float] = []
+
+    def add(
+        self, evaluation: Evaluated, gradient: Array, curvature: float, weight: float = 1.0, taken: float = 1.0
+    ) -> None:
+        """Add a set of points with the gradients (n, C) over the part of the step that is ``taken``."""
+        self.evaluations.append(evaluation)
+        self.gradients.append((gradient if weight == 1.0 else gradient * weight) / taken)
+        self.curvatures.append(curvature * weight)
+
+
+class OwnPulls(NamedTuple):
+    """What neighbours' values pull at a node's own points.
+
+    Attributes
+    ----------
+    pulling : Array
+        The sum of the pulls, each as far as its limit, at samples and replayed points, (b + r, C).
+    samples, replayed : tuple of float
+        The largest curvature of a sample, and of a replayed point, summed over the neighbours, and the largest of what
+        is taken of it.
+    """
+
+    pulling: Array
+    samples: tuple[float, float]
+    replayed: tuple[float, float]
+
+
+NO_PULLS = OwnPulls(np.zeros((0, 0)), (0.0, 0.0), (0.0, 0.0))
+
+
+def own_pulls(pulls: Pull, row_sums: Array, size: int, batch_size: int) -> OwnPulls:
+    """Add up the pulls (deg, n, C) at a node's points, of which the first ``size`` are samples.
+
+    ``row_sums`` (deg, n) are those of both ends; 0 where nothing is limited.
+    """
+    gradients, curvatures = pulls
+    pulling = np.empty(gradients.shape[1:])
+    if size == len(pulling):
+        return OwnPulls(pulling, gather_in(gradients, curvatures, row_sums, batch_size, pulling), (0.0, 0.0))
+    reaches = []
+    for part in (slice(0, size), slice(size, None)):
+        pull, curvature, both = (np.ascontiguousarray(array[:, part]) for array in (gradients, curvatures, row_sums))
+        reaches.append(gather_in(pull, curvature, both, batch_size, pulling[part]))
+    return OwnPulls(pulling, reaches[0], reaches[1])
+
+
+def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:
+    """Return the evaluation at a node's samples, and that at the points that it replays, if it does."""
+    if size == len(own.points):
+        return own, None
+    return Evaluated(*(part[:size] for part in own)), Evaluated(*(part[size:] for part in own))

@@ -1,0 +1,296 @@
+"""Replayed points: the round with them is that of the formulas, and the same however a network is run."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.node.replay_buffer import ReplayBuffer
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Laplacian
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols import distances, tolerances
+from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.replay import Replay, replay_of
+from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import as_text, examine
+from kernelswarm.simulations.running.forecast import message_bytes
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from tests.helpers.equality import same
+from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
+from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
+
+KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
+BLOCKS = [[0, 3], [1], [2, 4]]
+RULES = {
+    "consensus": {"name": "consensus", "penalty": 3.0, "replay": 2},
+    "rate": {"name": "consensus", "penalty": 3.0, "replay": 0.4, "replay_buffer": 7},
+    "one-sided": {"name": "consensus", "penalty": 3.0, "form": "one_sided", "replay": 1},
+    "explicit": {"name": "consensus", "penalty": 0.2, "step": "explicit", "replay": 1},
+    "proximity": {"name": "proximity", "replay": 3},
+    "stacking": {"name": "stacking", "penalty": 0.1, "replay": 2},
+}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES)
+POLK = {"name": "polk", "step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.2}, "batch_size": 2}
+
+
+def described(rule="consensus", rounds=24, schedule=None, **tables):
+    found = Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": {"name": "sine_regression", "noise": 0.3, "split": "patches"},
+            "learner": POLK,
+            "protocol": RULES[rule] if isinstance(rule, str) else rule,
+            "rounds": rounds,
+            "evaluate_every": rounds,
+            "evaluation": {"local_samples": 20, "global_samples": 20},
+            **tables,
+        }
+    )
+    return found if schedule is None else replace(found, schedule=schedule)
+
+
+def lived(experiment, blocks=None, compiled=True, rounds=None):
+    plans = open_network(experiment).plans
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+    engine.run(rounds or experiment.rounds)
+    return engine
+
+
+def learned(engine):
+    found = {}
+    for block in engine.blocks:
+        for agent in block.agents:
+            tally = agent.tally
+            counts = np.array([tally.scalars_sent, tally.bytes_sent, tally.loss, tally.compression_error])
+            found[agent.node] = {**agent.function.arrays(), "counts": counts, "gaps": tally.constraint_values}
+    return found
+
+
+@pytest.mark.parametrize("points", [0.5, 1, 3])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("step", ["explicit", "implicit"])
+@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
+@pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
+def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
+    penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.12, 0.7
+    if protocol == "absolute" and step == "explicit":
+        pytest.skip("refused, whatever is replayed")
+    keys = {"replay": points, "replay_buffer": 5}
+    if protocol == "consensus":
+        rule = Consensus(penalty, form, step, **keys)
+    else:
+        distance = distances.Absolute() if protocol == "absolute" else distances.Squared()
+        rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent, distance=distance, **keys)
+    learner = Polk(kernel=KERNEL, step_size=Constant(eta), regularization=0.02, batch_size=batch, budget=Epsilon(0.0))
+    experiment = Experiment(topology=GRAPH, stream=SineRegression(noise=0.3), learner=learner, protocol=rule)
+    engine = lived(experiment, rounds=12)
+
+    samples = Batches(open_network(experiment))
+    nodes = {i: NaiveNode(KERNEL, 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
+    for _ in range(12):
+        batches = samples.draw(batch)
+
+        def lengths(i, j, batches=batches):
+            points = batches[i][0]
+            return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
+
+        def strength(i, j, lengths=lengths):
+            if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
+                return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
+            return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
+
+        means = {(i, j): np.mean(lengths(i, j)[:batch]) for i in nodes for j in nodes[i].duals}
+        constraint_values = squared_loss_round(
+            nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch
+        )
+        if protocol != "consensus":
+            constraint_values = means if protocol == "absolute" else constraint_values
+            for (i, j), gap in constraint_values.items():
+                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
+
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    for agent in engine.blocks[0].agents:
+        node = nodes[agent.node]
+        np.testing.assert_allclose(agent.function.values(x), node.values(x), rtol=1e-8, atol=1e-9)
+        if protocol != "consensus":
+            expected = [node.duals[j] for j in agent.neighbors]
+            np.testing.assert_allclose(agent.duals(), expected, rtol=1e-8, atol=1e-12)
+            assert max(expected) > 0.0
+
+
+@EVERY_RULE
+def test_blocks_give_the_same_bits(rule):
+    whole = learned(lived(described(rule)))
+    assert same(whole, learned(lived(described(rule), BLOCKS)))
+    assert same(whole, learned(lived(described(rule), BLOCKS, compiled=False)))
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_blocks_meet_the_same_link_conditions(mix):
+    experiment = described(**MIXES[mix])
+    whole = learned(lived(experiment))
+    assert same(whole, learned(lived(experiment, BLOCKS)))
+
+
+@pytest.mark.parametrize("mix", ["none", "rounded", "churn without memory", "everything"])
+@EVERY_RULE
+def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
+    if rule == "stacking" and mix not in ("none", "rounded"):
+        pytest.skip("refused, whatever is replayed")
+    experiment = described(rule, **MIXES.get(mix, {}))
+    engine = lived(experiment, rounds=11)
+    snapshots = engine.snapshot()
+    engine.run(13)
+    plans = open_network(experiment).plans
+    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
+    other.restore(snapshots, 11)
+    other.run(13)
+    assert same(learned(engine), learned(other))
+
+
+@EVERY_RULE
+def test_links_that_do_nothing_change_nothing(rule):
+    plain, asked = learned(lived(described(rule))), learned(lived(described(rule, links=NOTHING)))
+    for node, found in plain.items():
+        scalars, sent = asked[node]["counts"][:2]
+        # Lossy links count a message when it is sent: a round before the answers of a round are learned from.
+        assert sent == 8 * scalars
+        assert rule == "rate" or scalars == found["counts"][0]
+        found["counts"][:2] = scalars, sent
+    assert same(plain, asked)
+
+
+@pytest.mark.parametrize("rule", [Consensus(0.5), Proximity(), Stacking(0.1)], ids=str)
+def test_a_protocol_that_does_not_know_of_replay_replays_nothing(rule):
+    assert replay_of(rule).points == 0.0
+    assert replay_of("a protocol of a user's own").points == 0.0
+    agents = lived(described("consensus", protocol={"name": "consensus", "replay": 0})).blocks[0].agents
+    assert all(agent.buffer is None for agent in agents)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "each", "duals"),
+    [
+        ("consensus", "one_sided", 1 + 1, 0),
+        ("consensus", "symmetric", 1 + 2 + 2, 0),
+        ("proximity", "symmetric", 1 + 2 + 2, 1),
+    ],
+)
+def test_replayed_points_are_counted_as_samples_are(name, form, each, duals):
+    experiment = described({"name": name, "form": form, "replay": 3})
+    sent = sum(agent.tally.scalars_sent for agent in lived(experiment, rounds=7).blocks[0].agents)
+    directed = 2 * GRAPH.number_of_edges()
+    assert sent == 7 * directed * (each * (2 + 3) + duals)
+    assert f"{directed * (each * (2 + 3) + duals):,}" in as_text(examine(experiment))
+    assert message_bytes(open_network(experiment).plans, EXACT) == 8 * (each * (2 + 3) + duals)
+
+
+def test_stacking_sends_the_points_once():
+    experiment = described("stacking")
+    agents = lived(experiment, rounds=5).blocks[0].agents
+    for agent in agents:
+        talking = agent.ensemble[1:]
+        assert all((copy.own.points == talking[0].own.points).all() for copy in talking)
+        assert len(talking[0].own.points) == 2 + 2
+    sent = sum(agent.tally.scalars_sent for agent in agents)
+    points, values, duals = 4, 4 * (2 + 2) * 4, 1  # four copies talk; values and row sums at both ends' points
+    assert sent == 5 * 2 * GRAPH.number_of_edges() * (points + values + duals + 5)
+
+
+def test_a_rate_is_how_often_a_point_is_replayed():
+    replay, neighborhood = Replay(0.3, 10), Neighborhood(4, (), None, None, 1.0, 1, (), (), (), key=(5, 6))
+    buffer = ReplayBuffer(replay, 2, neighborhood)
+    assert len(buffer.draw()) == 0  # nothing is kept yet
+    buffer.keep(np.random.default_rng(0).uniform(size=(3, 2)))
+    counts = Counter(len(buffer.draw()) for _ in range(4000))
+    assert set(counts) == {0, 1}
+    assert abs(counts[1] / 4000 - 0.3) < 4 * math.sqrt(0.3 * 0.7 / 4000)
+
+
+def test_a_buffer_is_a_uniform_sample_of_the_different_points():
+    generator, size, count = np.random.default_rng(1), 10, 40
+    times = np.zeros(count)
+    for key in range(600):
+        node = Neighborhood(0, (), None, None, 1.0, 1, (), (), (), key=(key, 7))
+        buffer, points = ReplayBuffer(Replay(1, size), 2, node), np.arange(2.0 * count).reshape(count, 2)
+        # The first ten points come a hundred times as often as the others, and yet have the same chance.
+        stream = np.concatenate([np.arange(count), generator.integers(10, size=1000)])
+        for place in generator.permutation(stream):
+            buffer.keep(points[place : place + 1])
+        found = buffer.points[:, 0].astype(int) // 2
+        assert len(set(found.tolist())) == size
+        times[found] += 1
+    expected = 600 * size / count
+    spread = math.sqrt(expected * (1 - size / count))
+    assert np.abs(times - expected).max() < 4.5 * spread
+    assert abs(times[:10].sum() - 10 * expected) < 4 * math.sqrt(10) * spread
+
+
+def test_all_nodes_rank_points_alike_and_draw_on_their_own():
+    nodes = [Neighborhood(node, (), None, None, 1.0, 1, (), (), (), key=(3, 4)) for node in (0, 1)]
+    one, other = (ReplayBuffer(Replay(4, 8), 1, node) for node in nodes)
+    points = np.random.default_rng(2).uniform(size=(50, 1))
+    one.keep(points)
+    other.keep(points[::-1])
+    assert set(one.points[:, 0]) == set(other.points[:, 0])
+    draws = [np.sort(np.concatenate([buffer.draw() for _ in range(200)])[:, 0]) for buffer in (one, other)]
+    assert not (draws[0] == draws[1]).all()
+    assert set(draws[0]) == set(one.points[:, 0])
+
+
+def test_values_walk_the_graph():
+    """What the first node of a path knows reaches the last, which never hears its samples."""
+    errors = {}
+    for replay in (0, 2):
+        experiment = described(
+            {"name": "consensus", "penalty": 10.0, "replay": replay},
+            rounds=400,
+            topology=nx.path_graph(6),
+            stream={"name": "sine_regression", "noise": 0.1, "split": "patches", "overlap": 0.3},
+            learner={"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+        )
+        last = lived(experiment).blocks[0].agents[-1].function
+        x = np.linspace(0.0, 0.2, 50)[:, None]  # four hops away
+        errors[replay] = float(np.mean((last.values(x)[:, 0] - (2 * x + 3 * np.sin(6 * x))[:, 0]) ** 2))
+    assert errors[2] < errors[0] / 8
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"replay": -1}, "replay"),
+        ({"replay": 1.5}, "replay"),
+        ({"replay": math.nan}, "replay"),
+        ({"replay": math.inf}, "replay"),
+        ({"replay_buffer": 0}, "replay_buffer"),
+    ],
+)
+@pytest.mark.parametrize("rule", [Consensus, Proximity, Stacking])
+def test_values_out_of_range_are_refused(rule, keys, key):
+    with pytest.raises(RefusedKey) as refusal:
+        rule(**keys)
+    assert refusal.value.key == key
+
+
+def test_noise_on_points_that_are_sent_again_has_no_bound():
+    links = {"clip": {"points": 1.0}, "noise": {"scale": 1.0, "on": "points"}}
+    published = {"name": "consensus", "as_published": True}
+    told = {
+        replay: simulate(described({**published, "replay": replay}, rounds=2, links=links)).summary["privacy"]
+        for replay in (0, 1)
+    }
+    assert "exposed" not in str(told[0])
+    assert "protocol.replay = 0 sends it once" in str(told[1])
