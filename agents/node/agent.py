@@ -130,11 +130,15 @@ class Agent(Node):
         """
         points, targets = self.source.draw(self.learner.batch_size)
         if self.buffer is not None:
-            for entry in (*received, points):
+            for entry in (*received, self.released(points)):
                 self.buffer.keep(entry)
             points = np.concatenate([points, self.buffer.draw()])
         points.flags.writeable = False  # shared with every neighbour in this process
         return points, targets
+
+    def released(self, points: Array) -> Array:
+        """Return points of samples as they are sent, which is how they may be sent again."""
+        return points
 
     def duals(self) -> Array | None:
         """Return the dual variables of the node's directed edges, (deg,), or None."""
@@ -170,15 +174,17 @@ class Agent(Node):
         """Return what the node sends: what it has evaluated, and the points that follow."""
         assert self.following is not None
         duals = self.rule.duals(self.links) if self.rule.sends_duals else None
-        answers: Sequence[Array | None] = [evaluation.values for evaluation in self.theirs]
-        if self.own is None or not self._symmetric:
-            return Outgoing(self.following[0], None, answers, duals)
-        if not self._limited:
-            return Outgoing(self.following[0], self.own.values, answers, duals)
-        sets = [self.own, *self.theirs]
-        row_sums = np.split(self.row_sums, np.cumsum([len(entry.points) for entry in sets])[:-1])
-        own, *answers = [np.column_stack([entry.values, load]) for entry, load in zip(sets, row_sums, strict=True)]
-        return Outgoing(self.following[0], own, answers, duals)
+        own, answers = None, [evaluation.values for evaluation in self.theirs]
+        if self.own is not None and self._symmetric:
+            own = self.own.values
+            if self._limited:
+                sets = [self.own, *self.theirs]
+                row_sums = np.split(self.row_sums, np.cumsum([len(entry.points) for entry in sets])[:-1])
+                own, *answers = (
+                    np.column_stack([entry.values, load]) for entry, load in zip(sets, row_sums, strict=True)
+                )
+        points, targets = self.following
+        return Outgoing(points, own, answers, duals, replayed=len(points) - len(targets))
 
     def _update(self, incoming: Sequence[Outgoing]) -> None:
         own, targets = self.own, self.targets

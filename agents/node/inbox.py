@@ -141,7 +141,7 @@ class Inbox:
         previous, answered = int(message.stamps[0]), int(message.stamps[1 + slot])
         sent, points, before = now - 1, message.points, None
         if previous != SILENT and self._symmetric:
-            points = self._changed_points(points, e, sent)
+            points = self._changed_points(points, message.replayed, e, sent)
             before, self.latest[e] = self.latest[e], points
         if answered == SILENT:
             return
@@ -158,7 +158,7 @@ class Inbox:
             answer = message.answers[slot] if message.answers else None
             dual = 0.0 if message.duals is None else float(message.duals[slot])
             if not self._symmetric:
-                points = self._changed_points(points, e, sent)
+                points = self._changed_points(points, message.replayed, e, sent)
             packet = Packet(now + delivery, carried, previous, answered, points, message.own, answer, dual)
             if not self._exact:
                 self._distort(packet, e, sent)
@@ -252,14 +252,31 @@ class Inbox:
         first, second = self._own_key
         called(distort, vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
-    def _changed_points(self, points: Array, e: int, sent: int) -> Array:
-        """Return points that a neighbour drew in a round as the links change them, for all whom it tells alike."""
+    def released(self, points: Array, sent: int) -> Array:
+        """Return points of the node's own samples with the noise that links will add to them, in a round."""
+        links = self._conditions.links
+        noise, bound = links.noise_on("points"), links.clip.points
+        if not noise and bound == np.inf:
+            return points
+        noisy, (first, second) = np.array(points), self._own_key
+        called(distort, noisy, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)
+        return noisy
+
+    def _changed_points(self, points: Array, replayed: int, e: int, sent: int) -> Array:
+        """Return points that a neighbour sent in a round as the links change them, for all whom it tells alike.
+
+        The last ones, which are replayed, have had their noise: they are only rounded.
+        """
         if self._exact:
             return points
         links, (first, second) = self._conditions.links, self._sender_keys[e]
-        changed = np.array(points)
+        changed, bits = np.array(points), links.bits
         noise, bound = links.noise_on("points"), links.clip.points
-        called(distort, changed, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
+        if replayed:
+            samples = changed[: len(points) - replayed]
+            called(distort, samples, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)
+            noise, bound = 0.0, np.inf
+        called(distort, changed, bound, noise, self._quantile, bits, first, second, sent, POINTS)
         return changed
 
     def _distort(self, packet: Packet, e: int, sent: int) -> None:

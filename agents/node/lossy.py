@@ -81,20 +81,17 @@ class LossyAgent(Agent):
             return self.outgoing()
         if self.targets is not None:
             self._learn(now)
-        new: Sequence[Array] = ()
+        before = self.received_at.copy()
         if self.following is not None:
             points, self.targets = self.following
-            known = self.received_at.copy()
-            received = self._received_points(now)
-            self.evaluate(points, received)
+            self.evaluate(points, self._received_points(now))
             assert self.own is not None
             self.predicted[self.sent_at[1]] = self.own.values
-            new = [entry for e, entry in enumerate(received) if self.received_at[e] != known[e]]
-        drawn = self.following = self.draw(new)
+        new = np.flatnonzero(self.received_at != before).tolist()
+        self.following = self.draw([self.theirs[e].points for e in new])
         oldest = now - self.inbox.memory
-        self.drawn = {at: entry for at, entry in self.drawn.items() if at >= oldest}
+        self.drawn = {at: entry for at, entry in self.drawn.items() if at >= oldest} | {now: self.following}
         self.predicted = {at: entry for at, entry in self.predicted.items() if at >= oldest}
-        self.drawn[now] = drawn
         self.sent_at = self.sent_at[1], now
         self._listen_to_itself(now)
         sent = self.outgoing()
@@ -112,6 +109,10 @@ class LossyAgent(Agent):
             stamps[1:][~self.inbox.active(following - PRIMING)] = SILENT
         sent.stamps = stamps
         return sent
+
+    def released(self, points: Array) -> Array:
+        """Return points of samples with the noise with which they are sent in this round."""
+        return self.inbox.released(points, self.now - 1)
 
     def come_back(self, now: int, awake: bool) -> None:
         """Begin anew, with the samples not learned from yet, where the node wakes without memory: once a round."""

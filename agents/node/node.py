@@ -69,6 +69,8 @@ class Outgoing:
     ensemble : sequence of Outgoing
         Of a node with several copies of its learner, what each sends, and last the logarithms of their shares, as
         points (1, K).
+    replayed : int
+        How many of the points, the last ones, are replayed.
     """
 
     points: Array
@@ -77,6 +79,7 @@ class Outgoing:
     duals: Array | None
     stamps: Array | None = None
     ensemble: "Sequence[Outgoing]" = ()
+    replayed: int = 0
 
 
 @dataclass(slots=True)

@@ -50,14 +50,7 @@ class Privacy:
 
 
 def privacy(
-    links: Links,
-    symmetric: bool,
-    sends_row_sums: bool,
-    sends_duals: bool,
-    inputs: int,
-    outputs: int,
-    repeats: int,
-    replays: bool = False,
+    links: Links, symmetric: bool, sends_row_sums: bool, sends_duals: bool, inputs: int, outputs: int, repeats: int
 ) -> Privacy:
     """Account for the messages with one sample.
 
@@ -77,8 +70,6 @@ def privacy(
         p and C.
     repeats : int
         How often a sample is drawn.
-    replays : bool
-        Whether its point may be sent again at any time, as often as chance has it, each time with other noise.
     """
     answer = _release(links, "values", outputs)
     carried = [("points", inputs), ("values", outputs)] if symmetric else [("points", inputs)]
@@ -92,13 +83,6 @@ def privacy(
         carries = "row sums" if sends_row_sums else "dual variables"
         cure = 'protocol.form = "one_sided" sends none'
         return Privacy(None, answer, f"a sample is exposed: {carries} depend on it and have no noise; {cure}")
-    if replays:
-        return Privacy(
-            None,
-            answer,
-            "a sample is exposed: its point is replayed, each time with other noise, as often as chance has it; "
-            "protocol.replay = 0 sends it once",
-        )
     return Privacy(total, answer, parts="point and value" if symmetric else "point")
 
 

@@ -30,9 +30,9 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
     -------
     bytes
         Float64 numbers. First a header: its length; for each message the sender, its degree, the lengths of its points
-        and of its own values, whether there are dual variables, and stamps, the number of addressees, and for each
-        addressee its place and the length of its answer. Then, for each message, the points, own values, dual
-        variables, stamps and answers.
+        and of its own values, whether there are dual variables, and stamps, how many of the points are replayed, the
+        number of addressees, and for each addressee its place and the length of its answer. Then, for each message,
+        the points, own values, dual variables, stamps and answers.
         Nothing at all for no messages.
     """
     if not messages:
@@ -43,7 +43,7 @@ def pack(messages: Sequence[tuple[int, Outgoing, Sequence[int]]]) -> bytes:
         points, own, duals, answers = message.points, message.own, message.duals, message.answers
         stamps = message.stamps
         header += sender, len(answers), len(points), ABSENT if own is None else len(own), duals is not None
-        header += stamps is not None, len(places)
+        header += stamps is not None, message.replayed, len(places)
         parts.append(points)
         if own is not None:
             parts.append(own)
@@ -114,6 +114,7 @@ class Layout(NamedTuple):
     duals: tuple[slice, list[int]] | None
     stamps: tuple[slice, list[int]] | None
     answers: list[tuple[int, slice, tuple[int, int]]]
+    replayed: int
 
 
 class Reader:
@@ -139,11 +140,11 @@ class Reader:
             return {}
         header, array = split(message)
         messages: dict[int, Outgoing] = {}
-        for sender, degree, (where, shape), own, duals, stamps, answers in self.layouts(header):
+        for sender, degree, (where, shape), own, duals, stamps, answers, replayed in self.layouts(header):
             found: list[Array | None] = [None] * degree
             for place, there, size in answers:
                 found[place] = array[there].reshape(size)
-            outgoing = Outgoing(array[where].reshape(shape), None, found, None)
+            outgoing = Outgoing(array[where].reshape(shape), None, found, None, replayed=replayed)
             if own is not None:
                 outgoing.own = array[own[0]].reshape(own[1])
             if duals is not None:
@@ -173,7 +174,7 @@ class Reader:
             return slice(at - rows * columns, at), (rows, columns)
 
         for sender in numbers:
-            degree, points, own, duals, stamps, addressees = (next(numbers) for _ in range(6))
+            degree, points, own, duals, stamps, replayed, addressees = (next(numbers) for _ in range(7))
             lengths = {next(numbers): next(numbers) for _ in range(addressees)}
             where = take(points, self._inputs)
             values = None if own == ABSENT else take(own, self._outputs)
@@ -183,7 +184,7 @@ class Reader:
             answers = [(place, *take(length, self._outputs)) for place, length in lengths.items() if length != ABSENT]
             if sender in self._wanted:
                 answers = [answer for answer in answers if answer[0] in self._wanted[sender]]
-                layouts.append(Layout(sender, degree, where, values, multipliers, rounds, answers))
+                layouts.append(Layout(sender, degree, where, values, multipliers, rounds, answers, replayed))
         return layouts
 
 

@@ -95,8 +95,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         )
     symmetric = rule.form == "symmetric"
     row_sums = symmetric and rule.step == "implicit"
-    sizes, replays = (plan.inputs, plan.outputs, source.epochs), replay_of(rule).points > 0.0
-    return privacy(links, symmetric, row_sums, rule.sends_duals, *sizes, replays)
+    return privacy(links, symmetric, row_sums, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
