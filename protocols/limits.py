@@ -70,29 +70,31 @@ def limit(curvature: float, row_sum: float, batch_size: int) -> float:
 
 @njit_no_refcount
 def gather_in(
-    gradients: Array, curvatures: Array, row_sums: Array, batch_size: int, pulling: Array
+    gradients: Array, curvatures: Array, row_sums: Array, batch_size: int, pulling: Array, begin: int, end: int
 ) -> tuple[float, float]:
-    """Add up the pulls of all neighbours, each as far as its limit, in ``pulling`` (b, C).
+    """Add up the pulls of all neighbours at some of a node's points, each as far as its limit, in ``pulling`` (n, C).
 
     Parameters
     ----------
     gradients, curvatures : Array
-        Those of each neighbour at each sample, (deg, b, C) and (deg, b).
+        Those of each neighbour at each point, (deg, n, C) and (deg, n).
     row_sums : Array
-        The sum of both ends' row sums, (deg, b); 0 where nothing is limited.
+        The sum of both ends' row sums, (deg, n); 0 where nothing is limited.
     batch_size : int
         b.
     pulling : Array
-        Filled, (b, C).
+        (n, C), filled for the points asked for.
+    begin, end : int
+        Those from one on, and before another.
 
     Returns
     -------
     tuple of float
-        The largest curvature of a sample, summed over its neighbours, and the largest of what is taken of it.
+        The largest curvature of a point, summed over its neighbours, and the largest of what is taken of it.
     """
-    degree, size, outputs = gradients.shape
+    degree, _, outputs = gradients.shape
     largest, taken = 0.0, 0.0
-    for k in range(size):
+    for k in range(begin, end):
         whole, limited = 0.0, 0.0
         for c in range(outputs):
             pulling[k, c] = 0.0

@@ -88,21 +88,32 @@ class Coupling(NamedTuple):
     compares_losses: bool
 
 
+class Buffers(NamedTuple):
+    """The points that nodes keep to replay; of no nodes where nothing is replayed."""
+
+    points: Array  # (V, m, p)
+    ranks: Integers  # (V, m)
+    counts: Integers  # (V, 3)
+    key: tuple[int, int]  # of the ranks
+    keys: Integers  # (V, 2) of the nodes' own draws
+
+
 class Own(NamedTuple):
-    """What nodes have for their next steps.
+    """What nodes have for their next steps: b samples, and r replayed points behind them, n = b + r in all.
 
     Where links are ideal, samples lie there for T rounds; where they are not, ``points`` and ``targets`` are those of
     the next step alone, and steps are counted for each node, however long it sleeps.
     """
 
-    points: Array  # (V + outside, T, b, p), or (V, b, p)
+    points: Array  # (V + outside, T, n, p), or (V, b, p)
     targets: Array  # (V, T, b, q), or (V, b, q)
     step_sizes: Array  # (V, steps, k)
-    values: Array  # (V, b, C) f at these points
+    values: Array  # (V, n, C) f at these points
     rows: Array  # (1, length of all together), or (N, R), of the points that a node steps on: its own, its neighbours'
     row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns; else of no nodes
-    row_sums: Array  # (V, b) of the pairs at these points; where steps are limited
-    products: Array  # (V, 2) the means of kappa(x, x) at these points, and of their row sums
+    row_sums: Array  # (V, n) of the pairs at these points; where steps are limited
+    products: Array  # (V, 2) the means of kappa(x, x) at the samples, and of their row sums
+    buffers: Buffers
     earlier_values: Array  # (V, M, b, C) what was predicted at earlier samples; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise
 
@@ -110,10 +121,10 @@ class Own(NamedTuple):
 class Received(NamedTuple):
     """What nodes and edges have sent: of the round before, or of S rounds, one behind the other."""
 
-    values: Array  # (V + outside, b, C) each node's values at its own points
-    answers: Array  # (E + outside, b, C) the answers to its neighbours
-    row_sums: Array  # (V + outside, b) of the pairs at each node's own points; where steps are limited
-    answer_row_sums: Array  # (E + outside, b) the same with the answers
+    values: Array  # (V + outside, n, C) each node's values at its own points
+    answers: Array  # (E + outside, n, C) the answers to its neighbours
+    row_sums: Array  # (V + outside, n) of the pairs at each node's own points; where steps are limited
+    answer_row_sums: Array  # (E + outside, n) the same with the answers
     duals: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
 
 
@@ -247,10 +258,10 @@ class Workspace(NamedTuple):
     row_sums: Array  # (N,)
     rates: Array  # (N,)
     stiffness: Array  # (N,)
-    pull: Array  # (deg, b, C) at the node's own points
-    bounds: Array  # (deg, b) their curvatures
-    pair_row_sums: Array  # (deg, b) the sums of both ends' row sums
-    pulling: Array  # (b, C) the pulls of all neighbours together
+    pull: Array  # (deg, n, C) at the node's own points
+    bounds: Array  # (deg, n) their curvatures
+    pair_row_sums: Array  # (deg, n) the sums of both ends' row sums
+    pulling: Array  # (n, C) the pulls of all neighbours together
     constraint_values: Array  # (deg,)
     excess_loss: Array  # (deg,)
     losses: Array  # (b,)
@@ -297,11 +308,11 @@ class Flight(NamedTuple):
     Nodes and directed edges are counted as in this module.
     """
 
-    points: Array  # (V + outside, b, p)
-    values: Array  # (V + outside, b, C)
-    answers: Array  # (E + outside, b, C), those that node i gives at links.reverse of its edges
-    row_sums: Array  # (V + outside, b) with the values
-    answer_row_sums: Array  # (E + outside, b) with the answers
+    points: Array  # (V + outside, n, p)
+    values: Array  # (V + outside, n, C)
+    answers: Array  # (E + outside, n, C), those that node i gives at links.reverse of its edges
+    row_sums: Array  # (V + outside, n) with the values
+    answer_row_sums: Array  # (E + outside, n) with the answers
     duals: Array  # (E,) as the agents send them
     sent: Array  # (E + outside,) as they are heard
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before

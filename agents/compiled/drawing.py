@@ -65,6 +65,8 @@ def prime(agents: Sequence[Agent]) -> bool:
     have said more, or less, or their data does not hold whole batches; nothing is drawn then.
     """
     size = agents[0].learner.batch_size
+    if any(agent.buffer is not None for agent in agents):
+        return False  # they have points to replay, which single agents draw
     first = [agent.following for agent in agents if agent.following is not None and agent.targets is None]
     if len(first) < len(agents) or any(len(points) != size for points, _ in first):
         return False
@@ -109,10 +111,11 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
 def first_samples(
     agents: Sequence[Agent], messages: Mapping[int, Outgoing], places: Mapping[int, int], outside: Sequence[int]
 ) -> tuple[Array, Array]:
-    """Return the points, (V + outside, 2, b, p), and targets, (V, 2, b, q), that are learned from next and then."""
+    """Return the points, (V + outside, 2, n, p), and targets, (V, 2, b, q), that are learned from next and then."""
     first = agents[0]
     assert first.targets is not None
-    points = np.zeros((len(places), 2, first.learner.batch_size, first.width))
+    assert first.own is not None
+    points = np.zeros((len(places), 2, len(first.own.points), first.width))
     targets = np.zeros((len(agents), 2, *first.targets.shape))
     for i, agent in enumerate(agents):
         points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = in_flight(agent)

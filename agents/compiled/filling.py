@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.scratch import SPARE, States
 from kernelswarm.agents.compiled.arrays import (
     ABSENT,
+    Buffers,
     Coupling,
     Kinds,
     Links,
@@ -39,8 +40,12 @@ from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.core.callbacks import array_of, keep_for
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, Integers, address
+from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
+
+NO_KEYS = np.zeros((0, 2), dtype=np.int64)
+NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS)
 
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
@@ -250,7 +255,7 @@ def with_spare(orders: Sequence[int]) -> Integers:
 
 def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
     """Return room for what agents and the outside nodes, which are ``places`` together, send in a round."""
-    size, outputs, answers = agents[0].learner.batch_size, agents[0].outputs, len(links.sent)
+    size, outputs, answers = sent_points(agents), agents[0].outputs, len(links.sent)
     return Received(
         values=np.zeros((places, size, outputs)),
         answers=np.zeros((answers, size, outputs)),
@@ -265,8 +270,8 @@ def workspace(
 ) -> Workspace:
     """Return what rounds work with whose steps are on up to so many points and have so many step sizes; there are
     ``rows`` of up to so many columns."""
-    first, widest = agents[0], int(np.diff(links.start).max(initial=0))
-    size, inputs, outputs = first.learner.batch_size, first.state.function.inputs, first.outputs
+    first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
+    inputs, outputs = first.state.function.inputs, first.outputs
     late = 0 if ideal else widest
     return Workspace(
         points=np.zeros((points, inputs)),
@@ -282,7 +287,7 @@ def workspace(
         pulling=np.zeros((size, outputs)),
         constraint_values=np.zeros(widest),
         excess_loss=np.zeros(widest),
-        losses=np.zeros(size),
+        losses=np.zeros(first.learner.batch_size),
         sizes=np.zeros(sizes),
         lossy=LossyWork(
             answer_at=np.full(late, ABSENT),
@@ -295,6 +300,28 @@ def workspace(
             answers=np.zeros((late, size, outputs)),
         ),
     )
+
+
+def sent_points(agents: Sequence[Agent]) -> int:
+    """Return how many points each agent sends in a round: its samples, and those that it replays."""
+    return agents[0].learner.batch_size + replay_of(agents[0].rule).most
+
+
+def buffers_of(agents: Sequence[Agent]) -> Buffers:
+    """Move what agents keep to replay into arrays; their buffers are views of these from then on."""
+    found = [agent.buffer for agent in agents if agent.buffer is not None]
+    if not found:
+        return NO_BUFFERS
+    buffers = Buffers(
+        np.stack([buffer.points for buffer in found]),
+        np.stack([buffer.ranks for buffer in found]),
+        np.stack([buffer.counts for buffer in found]),
+        found[0].key,
+        np.array([buffer.own_key for buffer in found], dtype=np.int64),
+    )
+    for i, buffer in enumerate(found):
+        buffer.points, buffer.ranks, buffer.counts = buffers.points[i], buffers.ranks[i], buffers.counts[i]
+    return buffers
 
 
 def outside_of(agents: Sequence[Node]) -> list[int]:

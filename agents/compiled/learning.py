@@ -39,7 +39,7 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
 )
-from kernelswarm.agents.compiled.pulling import pulls_at_neighbors_of, pulls_of
+from kernelswarm.agents.compiled.pulling import pull_at_replayed, pulls_at_neighbors_of, pulls_of
 from kernelswarm.protocols.compiled import advance_at, constraints_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.coupling import mean_square_differences_in, total
@@ -60,11 +60,11 @@ class Learner(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a node has at its own samples of a step."""
+    """What a node has at its own points of a step, the samples first."""
 
-    points: Array  # (b, p)
+    points: Array  # (n, p)
     targets: Array  # (b, q)
-    values: Array  # (b, C)
+    values: Array  # (b, C) at the samples
     rows: Array  # (N, R) of all points of the step, these first
 
 
@@ -106,14 +106,14 @@ def constraints_of(ideal: bool) -> Compiled:
     ) -> None:
         """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        size, outputs = own.values.shape[1], own.values.shape[2]
+        size, sent, outputs = targets.shape[0], own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         loss_numbers, wanted_size = learner_of(i, network).loss_numbers, size * targets.shape[1]
         loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
         new = network.sums.samples[i] <= network.sums.distinct[i]
-        at, whole = gathered.prompt, size * outputs
+        at, whole = gathered.prompt, sent * outputs
         for d in range(degree):
-            values, wanted, before = table(own.values, i * whole, size, outputs), targets, loss
+            values, wanted, before = table(own.values, i * whole, sent, outputs), targets, loss
             place = begin + d
             if not ideal:
                 place = work.lossy.answer_at[d]
@@ -131,7 +131,7 @@ def constraints_of(ideal: bool) -> Compiled:
                         loss_values(loss_numbers, predicted, wanted, work.losses)
                         before = total(work.losses)
                     at += size
-            answer = cube(received.answers, place * whole, 1, size, outputs)
+            answer = cube(received.answers, place * whole, 1, sent, outputs)
             if coupling.functions[CONSTRAINT_VALUES] == NONE:
                 mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
             else:
@@ -184,12 +184,8 @@ def samples_of(ideal: bool) -> Compiled:
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
         """Return views of node i's samples of its step ``at``, which is on ``taken`` points."""
-        size, outputs, inputs, width = (
-            own.values.shape[1],
-            own.values.shape[2],
-            own.points.shape[-1],
-            own.targets.shape[-1],
-        )
+        size, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[-1]
+        samples, width = own.targets.shape[-2], own.targets.shape[-1]
         if ideal:
             place, row = i * own.points.shape[1] + at, own.row_begins[i]
             columns = (own.row_begins[i + 1] - row) // taken
@@ -197,8 +193,8 @@ def samples_of(ideal: bool) -> Compiled:
             place, row, columns = i, 0, own.rows.shape[1]
         return Sample(
             table(own.points, place * size * inputs, size, inputs),
-            table(own.targets, place * size * width, size, width),
-            table(own.values, i * size * outputs, size, outputs),
+            table(own.targets, place * samples * width, samples, width),
+            table(own.values, i * size * outputs, samples, outputs),
             table(own.rows, row, taken, columns),
         )
 
@@ -224,7 +220,7 @@ def learning(ideal: bool) -> Compiled:
     ) -> tuple[int, float]:
         """Take node i's step with what has been gathered; returns why it cannot, and the curvature."""
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
-        sample, size, sizes = sample_of(i, at, gathered.taken, own), own.values.shape[1], work.sizes
+        sample, size, sizes = sample_of(i, at, gathered.taken, own), own.targets.shape[-2], work.sizes
         functions, degree = kinds.functions[kinds.of[i]], links.start[i + 1] - links.start[i]
         sums.samples[i] += size
         if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
@@ -246,6 +242,10 @@ def learning(ideal: bool) -> Compiled:
             compare(i, sample.targets, loss, gathered, network, own, received)
         for k in range(size):
             work.stiffness[k] = curvature
+        if ideal and own.values.shape[1] > size:
+            reason, strength = pull_at_replayed(i, rate, part, network, own)
+            if reason != DONE:
+                return reason, strength
         if network.coupling.symmetric:
             reason, strength = pull_at_neighbors(i, rate, part, network, own, received)
             if reason != DONE:
@@ -296,11 +296,11 @@ def steps_of(ideal: bool) -> Compiled:
         """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
         functions, work = network.kinds.functions[network.kinds.of[i]], network.work
         points, targets, values, rows = sample
-        size, outputs, inputs = values.shape[0], values.shape[1], points.shape[1]
+        size, sent, outputs, inputs = values.shape[0], points.shape[0], values.shape[1], points.shape[1]
         tools, numbers, state, counts, _ = learner_of(i, network)
-        for k in range(taken):
-            work.rates[k] = work.sizes[0] / size
-        if not ideal or taken > size:
+        for k in range(taken):  # a set of points is weighed by how many there are
+            work.rates[k] = work.sizes[0] / (size if k < size else sent - size if k < sent else sent)
+        if not ideal or taken > sent:
             points = table(work.points, 0, taken, inputs)
         repack, benched, capacity = functions[REPACK], False, 0
         if ideal:
@@ -340,12 +340,13 @@ def summing(ideal: bool) -> Compiled:
         """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
         links, coupling, work = network.links, network.coupling, network.work
         size, taken, degree = own.values.shape[1], points.shape[0], links.start[i + 1] - links.start[i]
+        samples = own.targets.shape[-2]
         tools, numbers, state, counts, _ = learner_of(i, network)
         gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
         inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
             tools, numbers, state, counts, points, rows, values, gram
         )
-        own.products[i, 0], own.products[i, 1] = own_products(gram, size)
+        own.products[i, 0], own.products[i, 1] = own_products(gram, samples)
         pair_row_sums_in(gram, size, degree, eta, row_sums)
         for k in range(size):
             own.row_sums[i, k] = row_sums[k]

@@ -11,6 +11,7 @@ from kernelswarm.agents.compiled.arrays import (
     LARGE_VALUES,
     PAUSED,
     RETURNED,
+    Buffers,
     Exchange,
     Flight,
     Own,
@@ -19,6 +20,7 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import (
+    NO_BUFFERS,
     coupling_of,
     kinds_of,
     links_of,
@@ -176,7 +178,7 @@ class LossyPopulation(Population):
                 agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
         return rounds - left
 
-    def _own(self) -> Own:
+    def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         kept = self._kept
         return Own(
             points=kept.own_points,
@@ -186,6 +188,7 @@ class LossyPopulation(Population):
             rows=self._work.rows,
             row_begins=np.zeros(0, dtype=np.int64),
             row_sums=kept.row_sums,
+            buffers=buffers,
             products=kept.products,
             earlier_values=kept.predicted,
             earlier_targets=kept.targets,

@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.arithmetic.scratch import Scratch
-from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Flight, Network, Own
+from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Buffers, Flight, Network, Own
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import (
+    NO_BUFFERS,
+    buffers_of,
     coupling_of,
     find_states,
     kinds_of,
@@ -25,6 +27,7 @@ from kernelswarm.agents.compiled.filling import (
     outside_of,
     receive,
     received_edges,
+    sent_points,
     states_of,
     sums_of,
     with_spare,
@@ -84,6 +87,8 @@ class Population:
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
+        self._sent = sent_points(agents)
+        self._buffers = buffers_of(agents)
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
@@ -97,7 +102,7 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
-        self._taken: Integers = self._size * (1 + self.symmetric * np.diff(self.links.start))
+        self._taken: Integers = self._sent * (1 + self.symmetric * np.diff(self.links.start))
         self._most = int(self._taken.max())  # points of a step
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
@@ -165,7 +170,7 @@ class Population:
             with AtTurn(self, self._states.turn, completed):
                 reason, rounds, node, curvature = run_rounds(
                     self._network(),
-                    self._own(),
+                    self._own(NO_BUFFERS if learned else self._buffers),
                     self._received,
                     self._spare_scratch,
                     self._predicted,
@@ -184,7 +189,7 @@ class Population:
     def _network(self) -> Network:
         return Network(self._states, self._kinds, self.links, self._coupling, self._sums, self._work, self._scratch)
 
-    def _own(self) -> Own:
+    def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         return Own(
             points=self._points,
             targets=self._targets,
@@ -194,6 +199,7 @@ class Population:
             row_begins=self._row_begins,
             row_sums=self._received.row_sums,
             products=self._products,
+            buffers=buffers,
             earlier_values=NOT_KEPT,
             earlier_targets=NOT_KEPT,
         )
@@ -246,11 +252,11 @@ class Population:
         width, columns = self._points.shape[3], self._targets.shape[3]
         for i, agent in enumerate(self.agents):
             received = [self._points[self.places[other], at].copy() for other in agent.neighbors]
-            agent.evaluate(self._points[i, at].copy(), received)
             agent.targets = self._targets[i, at].copy()
+            agent.evaluate(self._points[i, at].copy(), received)
             agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
         return [
-            (points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
+            (points[at + 2 :, : self._size].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
             for points, targets in zip(self._points[: len(self.agents)], self._targets, strict=True)
         ]
 
@@ -268,7 +274,7 @@ class Population:
         Returns
         -------
         points : Array
-            (V + outside, T + 2, b, p), where what others draw is not known yet.
+            (V + outside, T + 2, n, p), where what others draw, and what is replayed, is not known yet.
         targets : Array
             (V, T + 2, b, q).
         """
@@ -278,7 +284,7 @@ class Population:
         points[:, :2] = self._points[:, self._at : self._at + 2]
         targets[:, :2] = self._targets[:, self._at : self._at + 2]
         for i, (x, y) in enumerate(drawn):
-            points[i, 2:], targets[i, 2:] = x, y
+            points[i, 2:, : self._size], targets[i, 2:] = x, y
         return points, targets
 
     def load(self, points: Array, targets: Array, predicted: Array = NOT_KEPT) -> None:
@@ -339,7 +345,7 @@ class Population:
     def _make_work(self, columns: int) -> None:
         """Make what rounds work with; states that are not repacked have rows of up to so many columns."""
         widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
-        self._work = workspace(self.agents, self.links, self._most, self._size, widest, sizes, ideal=True)
+        self._work = workspace(self.agents, self.links, self._most, self._sent, widest, sizes, ideal=True)
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
@@ -389,8 +395,8 @@ class Population:
     def _scalars(self, degree: int) -> int:
         """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
         width, outputs = self._points.shape[3], self._received.values.shape[2]
-        each: int = self._size * (width + outputs)
+        each: int = self._sent * (width + outputs)
         if self._coupling.symmetric:
-            each += self._size * outputs + self.sends_duals
-            each += 2 * self._size * self._coupling.implicit
+            each += self._sent * outputs + self.sends_duals
+            each += 2 * self._sent * self._coupling.implicit
         return degree * each

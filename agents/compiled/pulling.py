@@ -73,7 +73,8 @@ def pulls_of(ideal: bool) -> Compiled:
                 others = line(received.answer_row_sums, at * size, size) if coupling.symmetric else own_row_sums
                 for k in range(size):
                     row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
-        strength, limited = gather_in(pulls, bounds, row_sums, size, pulling)
+        batch = own.targets.shape[-2]
+        strength, limited = gather_in(pulls, bounds, row_sums, batch, pulling, 0, batch)
         if not ideal:
             reason, strength = pull_late(i, rate, strength, gathered, network, received)
             if reason != DONE:
@@ -86,12 +87,31 @@ def pulls_of(ideal: bool) -> Compiled:
                 curvature += limited
         elif rate * kinds.gain[kind] * (kinds.quadratic_curvature[kind] + strength) >= 2.0:
             return UNSTABLE, kinds.quadratic_curvature[kind] + strength, 1.0
-        for k in range(size):
+        for k in range(batch):
             for c in range(outputs):
                 work.gradients[k, c] += pulling[k, c] / part
         return DONE, curvature, part
 
     return pull
+
+
+@force_inline
+def pull_at_replayed(i: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
+    """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
+    kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+    size, outputs, samples = own.values.shape[1], own.values.shape[2], own.targets.shape[-2]
+    degree, kind, pulling = links.start[i + 1] - links.start[i], kinds.of[i], work.pulling
+    pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
+    row_sums = table(work.pair_row_sums, 0, degree, size)
+    strength, limited = gather_in(pulls, bounds, row_sums, samples, pulling, samples, size)
+    if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+        return UNSTABLE, strength
+    weight = (size - samples) / samples
+    for k in range(samples, size):
+        work.stiffness[k] = 0.0 if kinds.linear[kind] else limited * weight
+        for c in range(outputs):
+            work.gradients[k, c] = pulling[k, c] * weight / part
+    return DONE, 0.0
 
 
 @force_inline
@@ -162,7 +182,8 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
-        at, answer = size, size * outputs
+        at, answer, samples = size, size * outputs, own.targets.shape[-2]
+        weight = size / samples
         for d in range(degree):
             back = links.reverse[begin + d]
             if ideal:
@@ -195,13 +216,13 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
             row_sums = line(received.row_sums, place * size, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
-            strength, limited = clip_pulls(pushed, bounds, both, size)
+            strength, limited = clip_pulls(pushed, bounds, both, samples)
             if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
                 return UNSTABLE, strength
             for k in range(size):
-                work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited
+                work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited * weight
                 for c in range(outputs):
-                    pushed[k, c] /= part
+                    pushed[k, c] = pushed[k, c] * weight / part
             at += size
         return DONE, 0.0
 

@@ -29,6 +29,7 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
 )
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
+from kernelswarm.agents.node.replay_buffer import draw, keep
 from kernelswarm.protocols.compiling import force_inline, njit_no_refcount, nogil
 from kernelswarm.protocols.first_class import NONE
 
@@ -59,6 +60,7 @@ def run_rounds(
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     states, nodes, size, outputs = network.states, len(network.kinds.of), own.values.shape[1], own.values.shape[2]
+    samples, replays = own.targets.shape[2], len(own.buffers.keys) > 0
     kept_rounds, large = predicted.shape[1], states.storage.size > LARGE
     for t in range(first, first + count):
         states.turn[0] = t - first
@@ -76,8 +78,8 @@ def run_rounds(
             if counts[ROOM] < gathered.taken and not fits(spare, counts, gathered.taken, states.storage.shape[1]):
                 return FULL, t - first, i, 0.0
             if kept_rounds:
-                values = table(own.values, i * size * outputs, size, outputs)
-                copy_matrix(values, table(predicted, (i * kept_rounds + t) * size * outputs, size, outputs))
+                values = table(own.values, i * size * outputs, samples, outputs)
+                copy_matrix(values, table(predicted, (i * kept_rounds + t) * samples * outputs, samples, outputs))
             reason, curvature = learn(
                 i, t, completed + t - first + 1, gathered, network, own, received, spare, diverged
             )
@@ -88,6 +90,9 @@ def run_rounds(
         for i in range(nodes):
             states.turn[1] = i
             publish(i, t + 1, network, own, received)
+        if replays:
+            for i in range(nodes):
+                replay(i, t + 2, network.links, own)
         if network.coupling.sends_duals:
             send_duals(network.links, network.coupling)
     return DONE, count, 0, 0.0
@@ -160,6 +165,23 @@ def publish(i: int, t: int, network: Network, own: Own, received: Received) -> N
     if coupling.implicit and degree:
         rows = table(own.rows, place, taken, columns)
         sum_rows(i, points, rows, found, own.step_sizes[i, t, 0], network, own, received.answer_row_sums)
+
+
+@force_inline
+def replay(i: int, t: int, links: Links, own: Own) -> None:
+    """Put behind node i's samples of a round the points that it replays, once what it received is in its buffer."""
+    rounds, size, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.targets.shape[2]
+    buffers, whole = own.buffers, size * inputs
+    room = buffers.ranks.shape[1]
+    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
+    counts, (first, second) = line(buffers.counts, 3 * i, 3), buffers.key
+    for e in range(links.start[i], links.start[i + 1]):
+        others = table(own.points, (links.other[e] * rounds + t - 1) * whole, size, inputs)
+        keep(kept, ranks, counts, others, first, second)
+    begin = (i * rounds + t) * whole
+    keep(kept, ranks, counts, table(own.points, begin, samples, inputs), first, second)
+    replayed = table(own.points, begin + samples * inputs, size - samples, inputs)
+    draw(kept, counts, 1.0, replayed, buffers.keys[i, 0], buffers.keys[i, 1])
 
 
 @njit_no_refcount

@@ -210,11 +210,10 @@ class Agent(Node):
                 if self._implicit and not learner.linear:
                     curvature += pulls.samples[1]
                 gradient = gradient + pulls.pulling[:size] / taken
-                answers = answers[:, :size]
-                constraint_values = mean_constraint_values(rule, samples.values, answers)
+                constraint_values = mean_constraint_values(rule, own.values, answers)
                 if rule.compares_losses:
                     # Neighbour by neighbour, as compiled rounds do: a loss may round a larger array otherwise.
-                    losses = [total(learner.loss.values(answer, targets)) for answer in answers]
+                    losses = [total(learner.loss.values(answer[:size], targets)) for answer in answers]
                     excess_loss = np.array([(theirs - loss) / size for theirs in losses])
                     if not self.sees_new:
                         excess_loss[:] = np.nan

@@ -393,8 +393,7 @@ class LossyAgent(Agent):
             size = len(there)  # of the points the samples: what is replayed has no targets
             if not size:
                 continue
-            theirs = pairs.theirs[:size]
-            constraints[e] = mean_constraint_values(self.rule, values[:size], theirs[np.newaxis])[0]
+            constraints[e] = mean_constraint_values(self.rule, values, pairs.theirs[np.newaxis])[0]
             if self.rule.compares_losses and self.sees_new:
-                excess = total(loss.values(theirs, there)) - total(loss.values(before[:size], there))
-                excess_loss[e] = excess / size
+                theirs = total(loss.values(pairs.theirs[:size], there))
+                excess_loss[e] = (theirs - total(loss.values(before[:size], there))) / size

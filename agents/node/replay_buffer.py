@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.chance import WORD, threefry, uniform
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import njit_no_refcount
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.replay import Replay
 
@@ -36,23 +36,23 @@ class ReplayBuffer:
         The node, with the key of random numbers.
     """
 
-    __slots__ = ("_key", "_own_key", "_replay", "counts", "points", "ranks")
+    __slots__ = ("counts", "key", "own_key", "points", "ranks", "replay")
 
     def __init__(self, replay: Replay, inputs: int, neighborhood: Neighborhood) -> None:
-        self._replay, self._key = replay, neighborhood.key
-        self._own_key: tuple[int, int] = threefry(*self._key, neighborhood.node & WORD, 0)
+        self.replay, self.key = replay, neighborhood.key
+        self.own_key: tuple[int, int] = threefry(*self.key, neighborhood.node & WORD, 0)
         self.points = np.zeros((replay.buffer, inputs))
         self.ranks: Integers = np.zeros(replay.buffer, dtype=np.int64)
         self.counts: Integers = np.zeros(3, dtype=np.int64)
 
     def keep(self, points: Array) -> None:
         """Take in points (n, p) that were drawn or received."""
-        keep(self.points, self.ranks, self.counts, np.ascontiguousarray(points, np.float64), *self._key)
+        keep(self.points, self.ranks, self.counts, np.ascontiguousarray(points, np.float64), *self.key)
 
     def draw(self) -> Array:
         """Return the points to replay in a round, (r, p), drawn with replacement; none where none is kept."""
-        drawn = np.empty((self._replay.most, self.points.shape[1]))
-        return drawn[: draw(self.points, self.counts, self._replay.points, drawn, *self._own_key)]
+        drawn = np.empty((self.replay.most, self.points.shape[1]))
+        return drawn[: draw(self.points, self.counts, self.replay.points, drawn, *self.own_key)]
 
     def forget(self) -> None:
         """Keep nothing any more."""
@@ -69,32 +69,41 @@ class ReplayBuffer:
 
     def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Put the buffer where :meth:`arrays` was taken."""
-        self.counts = arrays["replay.counts"].copy()
+        self.counts[:] = arrays["replay.counts"]
         count = self.counts[KEPT]
         self.points[:count], self.ranks[:count] = arrays["replay.points"], arrays["replay.ranks"]
 
 
-@cached_njit
+@njit_no_refcount
 def keep(kept: Array, ranks: Integers, counts: Integers, points: Array, first: int, second: int) -> None:
     """Take those of the points (n, p) into the buffer ``kept`` (m, p) that are among the m least in rank."""
     words = points.view(np.int64)
     for n in range(len(points)):
         high, low = first, second
-        for word in words[n]:
-            high, low = threefry(high, low, word & WORD, (word >> 32) & WORD)
+        for c in range(points.shape[1]):
+            high, low = threefry(high, low, words[n, c] & WORD, (words[n, c] >> 32) & WORD)
         rank = (high << 31) | (low >> 1)  # 63 bits
         full = counts[KEPT] == len(kept)
         if full and rank >= ranks[counts[LARGEST]]:
             continue
-        if np.any(ranks[: counts[KEPT]] == rank):
+        known = False
+        for m in range(counts[KEPT]):
+            known |= ranks[m] == rank
+        if known:
             continue
         place = counts[LARGEST] if full else counts[KEPT]
         counts[KEPT] += not full
-        kept[place], ranks[place] = points[n], rank
-        counts[LARGEST] = np.argmax(ranks[: counts[KEPT]])
+        ranks[place] = rank
+        for c in range(points.shape[1]):
+            kept[place, c] = points[n, c]
+        largest = 0
+        for m in range(1, counts[KEPT]):
+            if ranks[m] > ranks[largest]:
+                largest = m
+        counts[LARGEST] = largest
 
 
-@cached_njit
+@njit_no_refcount
 def draw(kept: Array, counts: Integers, replay: float, drawn: Array, first: int, second: int) -> int:
     """Fill ``drawn`` (ceil(r), p) with points of the buffer, each uniformly, and return how many there are."""
     count = len(drawn)
@@ -104,6 +113,8 @@ def draw(kept: Array, counts: Integers, replay: float, drawn: Array, first: int,
     if not counts[KEPT]:
         return 0
     for n in range(count):
-        drawn[n] = kept[int(uniform(first, second, counts[DRAWN]) * counts[KEPT])]
+        place = int(uniform(first, second, counts[DRAWN]) * counts[KEPT])
         counts[DRAWN] += 1
+        for c in range(kept.shape[1]):
+            drawn[n, c] = kept[place, c]
     return count

@@ -61,13 +61,8 @@ def own_pulls(pulls: Pull, row_sums: Array, size: int, batch_size: int) -> OwnPu
     """
     gradients, curvatures = pulls
     pulling = np.empty(gradients.shape[1:])
-    if size == len(pulling):
-        return OwnPulls(pulling, gather_in(gradients, curvatures, row_sums, batch_size, pulling), (0.0, 0.0))
-    reaches = []
-    for part in (slice(0, size), slice(size, None)):
-        pull, curvature, both = (np.ascontiguousarray(array[:, part]) for array in (gradients, curvatures, row_sums))
-        reaches.append(gather_in(pull, curvature, both, batch_size, pulling[part]))
-    return OwnPulls(pulling, reaches[0], reaches[1])
+    given = gradients, curvatures, row_sums, batch_size, pulling
+    return OwnPulls(pulling, gather_in(*given, 0, size), gather_in(*given, size, len(pulling)))
 
 
 def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:

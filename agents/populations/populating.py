@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, population, vector_population
-from kernelswarm.agents.compiled.filling import outside_of
+from kernelswarm.agents.compiled.filling import outside_of, sent_points
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation, whole
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
@@ -36,8 +36,11 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, who
     """
     if not whole:
         return "samples that are lost or late on their way to the one learner"
-    if replay_of(rule).points:
-        return "points that are replayed"
+    replay = replay_of(rule).points
+    if replay and (not ideal or fulfils(rule, StackedRule)):
+        return "points that are replayed on links that are not ideal" if not ideal else "points that copies replay"
+    if 0.0 < replay < 1.0:
+        return "points that are replayed at a rate"
     if fulfils(rule, StackedRule):
         if not ideal:
             return "copies over links and clocks that are not ideal"
@@ -102,11 +105,13 @@ def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
         kinds = range(len(stacked[0].ensemble))
         return all(fits(members_of(stacked, k), members_sent(messages, k)) for k in kinds)
     agents = [node for node in nodes if isinstance(node, Agent)]
-    size = agents[0].learner.batch_size
+    samples, size = agents[0].learner.batch_size, sent_points(agents)
     for agent in agents:
         if agent.own is None or agent.following is None or agent.targets is None:
             return False
         if len(agent.own.points) != size or len(agent.following[0]) != size:
+            return False
+        if len(agent.targets) != samples or len(agent.following[1]) != samples:
             return False
         if any(len(evaluation.points) != size for evaluation in agent.theirs):
             return False

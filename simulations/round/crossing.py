@@ -16,6 +16,7 @@ from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import row_sums_sent
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.protocols.compiling import njit_no_refcount
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]
@@ -75,6 +76,7 @@ class Crossing:
         # the boundary.
         size, outputs = flight.values.shape[1:]
         self._columns = outputs + row_sums_sent(population.agents[0].rule)
+        replayed = replay_of(population.agents[0].rule).most
         points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
         own = np.full(values, OWN) if population.symmetric else None
         messages = []
@@ -83,7 +85,9 @@ class Crossing:
             duals = np.full(degree, DUALS) if population.sends_duals else None
             answers: list[Array | None] = [np.full(values, ANSWERS) if population.answers else None] * degree
             stamps = np.full(1 + degree, STAMPS) if len(flight.previous) else None
-            messages.append((population.agents[place].node, Outgoing(points, own, answers, duals, stamps), slots))
+            messages.append(
+                (population.agents[place].node, Outgoing(points, own, answers, duals, stamps, replayed=replayed), slots)
+            )
         specimen = pack(messages)
         header, numbers = split(specimen)
         self._packed = np.frombuffer(specimen).copy()

@@ -102,9 +102,8 @@ def squared_loss_round(nodes, batches, strength, eta, regularization, symmetric,
         weights[: len(samples)] -= rate * 2.0 * (values - targets)
         steps[i] = (x, weights, share)
     constraint_values = {
-        (i, j): float(np.mean(np.sum((node.values(x) - nodes[j].values(x)) ** 2, axis=1)))
+        (i, j): float(np.mean(np.sum((node.values(batches[i][0]) - nodes[j].values(batches[i][0])) ** 2, axis=1)))
         for i, node in nodes.items()
-        for x in [batches[i][0][: len(batches[i][1])]]
         for j in node.duals
     }
     for i, (x, weights, share) in steps.items():

@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
 from kernelswarm.agents.parts.budgets import Epsilon
@@ -28,6 +29,7 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
@@ -112,7 +114,7 @@ def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
                 return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
             return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
 
-        means = {(i, j): np.mean(lengths(i, j)[:batch]) for i in nodes for j in nodes[i].duals}
+        means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
         constraint_values = squared_loss_round(
             nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch
         )
@@ -136,6 +138,23 @@ def test_blocks_give_the_same_bits(rule):
     whole = learned(lived(described(rule)))
     assert same(whole, learned(lived(described(rule), BLOCKS)))
     assert same(whole, learned(lived(described(rule), BLOCKS, compiled=False)))
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("rate", "stacking")])
+def test_rounds_are_compiled(rule):
+    engine = lived(described(rule))
+    assert all(isinstance(block._population, Population) for block in engine.blocks)
+
+
+@pytest.mark.parametrize("step", ["implicit", "explicit"])
+@pytest.mark.parametrize("name", SIZES)
+def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
+    rule = {"name": "consensus", "penalty": 0.2, "step": step, "replay": 2}
+    keys = {"learner": {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name]}}
+    if name == "policy_evaluation":
+        keys["stream"] = TRANSITIONS
+    experiment = described(rule, rounds=30, **keys)
+    assert same(learned(lived(experiment)), learned(lived(experiment, BLOCKS, compiled=False)))
 
 
 @pytest.mark.parametrize("mix", MIXES)
