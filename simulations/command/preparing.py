@@ -198,4 +198,5 @@ def check(
     with warnings_in_one_line():
         print(as_text(examine(described)))
     if plan.vary:
-        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs")
+        before = ", after each is tuned on other seeds" if plan.tune else ""
+        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs{before}")

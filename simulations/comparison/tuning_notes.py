@@ -57,7 +57,7 @@ def notes(comparison: Comparison) -> list[str]:
             beyond = "higher" if side == "high" else "lower"
             value = _value(comparison.cells[place], key)
             lines.append(
-                f"edge: {_named(comparison, place)}: no {beyond} {key} than {value} was tried beside the row's other "
+                f"edge: {_named(comparison, place)}: no {beyond} {key} than {value} was tried near the row's other "
                 "values, and the optimum may lie there"
             )
     return lines

@@ -20,7 +20,8 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
     A pattern search (Hooke and Jeeves, Journal of the ACM 1961): the best candidate's neighbours, each key in turn a
     step lower and a step higher, are tried for the full length. Where some are better all that helped is tried
     together, and as far again while that helps, also beyond the ends of the ranges; where none is, the step is halved.
-    So the last best one has values on either side, in each key, that are no better.
+    So the last best one has values on either side, in each key, that are no better. What helped is followed no
+    further when only the last neighbours are left to be tried.
 
     Parameters
     ----------
@@ -45,6 +46,7 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
             found.update(zip(new, trials.scores(new, trials.longest), strict=True))
         return [found.get(place, math.inf) for place in places]
 
+    last = 2 * len(ranges)
     while len(found) - len(finals) < most and step >= FINEST:
         best = min(found, key=lambda place: found[place])
         if math.isinf(found[best]):
@@ -57,7 +59,7 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
             continue
         together = combined(before, least, beside, scores)
         least = min(scores)
-        while (reached := risks([together])[0]) <= least:
+        while len(found) - len(finals) < most - last and (reached := risks([together])[0]) <= least:
             least, before, together = reached, together, further(ranges, before, together)
             if together == before:
                 break
@@ -65,7 +67,9 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
 
 
 def edges(best: int, found: Mapping[int, float], ranges: Sequence[Range], trials: Trials) -> dict[str, str]:
-    """Return the keys in which nothing beyond the best candidate was tried, with the side of it: a "low" or "high" one.
+    """Return the keys in which nothing beyond the best candidate was tried, with the side: "low" or "high".
+
+    Only candidates count whose other keys are within a step of its own.
 
     Examples
     --------
@@ -84,7 +88,7 @@ def edges(best: int, found: Mapping[int, float], ranges: Sequence[Range], trials
         shares = [
             share
             for place in found
-            if _alike(others, trials.values[place], trials.values[best])
+            if _near(others, trials.values[place], trials.values[best])
             and (share := entry.share(trials.values[place])) is not None
         ]
         if max(shares) <= center + SAME:
@@ -98,8 +102,9 @@ SAME = 1e-9
 """Of a range: what rounding of a logarithm makes of equal numbers."""
 
 
-def _alike(ranges: Sequence[Range], one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+def _near(ranges: Sequence[Range], one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     shares = [(entry.share(one), entry.share(other)) for entry in ranges]
     return all(
-        first == second if first is None or second is None else abs(first - second) <= SAME for first, second in shares
+        first == second if first is None or second is None else abs(first - second) <= STEP + SAME
+        for first, second in shares
     )

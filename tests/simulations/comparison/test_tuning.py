@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,17 @@ def test_the_table_says_what_was_chosen(folder: Path, tuned: Comparison) -> None
         rows = list(csv.DictReader(file))
     assert rows[1]["tuned"].startswith(f"learner.step_size = {step:g}; protocol.penalty = ")
     assert [int(row["pilots"]) for row in rows] == [cell.tuned.pilots for cell in tuned.cells if cell.tuned]
+
+
+def test_an_optimum_at_the_edge_is_said(tuned: Comparison) -> None:
+    cells = [
+        replace(cell, tuned=cell.tuned and replace(cell.tuned, edges={"learner.step_size": side}))
+        for cell, side in zip(tuned.cells, ("high", "low"), strict=True)
+    ]
+    text = as_text(replace(tuned, cells=tuple(cells)), 200)
+    steps = [f"{cell.config['learner']['step_size']:g}" for cell in cells]
+    assert f"edge: isolated: no higher learner.step_size than {steps[0]} was tried near" in text
+    assert f"edge: consensus: no lower learner.step_size than {steps[1]} was tried near" in text
 
 
 def test_rows_that_were_given_one_step_are_said_to_be_untuned() -> None:
