@@ -130,13 +130,28 @@ class KeptCode:
         types = repr(sig)
         if " at 0x" in types:  # such as those of functions: they have other names in the next process
             return None
-        cells = [cell.cell_contents for cell in self._function.__closure__ or ()]
         line = self._function.__code__.co_firstlineno if "<" in self._function.__qualname__ else 0
+        cells = _held(self._function)
         held = packed(cells) if cells else b""
         if held is None:
             return None
         told = repr((types, _processor(), line)).encode() + held
         return f"{self._name}-{hashlib.sha256(told).hexdigest()[:20]}{SUFFIX}"
+
+
+def _held(function: Callable[..., Any]) -> list[Any]:
+    """Return what a function closes over; of a compiled function where that comes from and what it holds in its turn,
+    since numba writes another name for it in each process."""
+    found = []
+    for cell in function.__closure__ or ():
+        held = cell.cell_contents
+        inner = getattr(held, "py_func", None)
+        if inner is not None:
+            held = KeptCode(inner)._origin(), inner.__qualname__, inner.__code__.co_firstlineno, _held(inner)
+            if held[0] is None:
+                return [cell.cell_contents]  # of no known source: no other process finds it
+        found.append(held)
+    return found
 
 
 @cache

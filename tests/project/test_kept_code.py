@@ -86,6 +86,15 @@ def change(called, value, style="cached_njit", date=None):
         os.utime(called, (date, date))
 
 
+MADE = """from pkg.called import g
+
+
+def made(inner):
+    @compiled
+    def f(x):
+        return inner(x)
+
+    return f"""
 WAYS = {
     "a function": ("from pkg.called import g", "g(x)", {}),
     "a relative name": ("from .called import (  # a comment, with ) in it\n    g,\n)", "g(x)", {}),
@@ -96,6 +105,16 @@ WAYS = {
         "from pkg.between import h",
         "h(x)",
         {"between": "from pkg.called import g\n\n\n@compiled\ndef h(x):\n    return g(x)\n"},
+    ),
+    "a function that is closed over": (
+        MADE,
+        "x\n\n\nf = made(g)",
+        {},
+    ),
+    "a function inside a function that is closed over": (
+        MADE,
+        "x\n\n\nf = made(made(g))",
+        {},
     ),
     "through the package": ("from pkg import g", "g(x)", {"__init__": "from pkg.called import \\\n    g\n"}),
 }
