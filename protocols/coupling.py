@@ -1,34 +1,22 @@
 """The compiled arithmetic that the protocols share."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.contract import Constrained, Exchange, Pull
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
 
 
 def pull(own: Array, answers: Array, strengths: Array, scale: float) -> Pull:
     """Compute ``scale strengths[j] (own - answers[j])`` for each neighbour, from (b, C), (deg, b, C) and (deg,)."""
-    found = Pull(np.empty(answers.shape), np.empty(answers.shape[:2]))
-    pull_in(own, answers, strengths, scale, found.gradients, found.curvatures)
-    return found
-
-
-@njit_no_refcount
-def pull_in(
-    own: ReadOnly, answers: ReadOnly, strengths: ReadOnly, scale: float, gradients: Array, curvatures: Array
-) -> None:
-    """Fill ``gradients`` (deg, b, C) and ``curvatures`` (deg, b) with what :func:`pull` computes."""
-    degree, size, outputs = answers.shape
-    for j in range(degree):
-        strength = scale * strengths[j]
-        for k in range(size):
-            curvatures[j, k] = strength
-            for c in range(outputs):
-                gradients[j, k, c] = strength * (own[k, c] - answers[j, k, c])
+    found: Array = scale * strengths
+    return Pull(found[:, np.newaxis, np.newaxis] * (own - answers), np.repeat(found[:, np.newaxis], len(own), axis=1))
 
 
 def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
@@ -37,8 +25,8 @@ def pull_back(strength: float, mine: Array, theirs: Array) -> Pull:
 
 
 @njit_no_refcount
-def pull_back_in(strength: float, mine: Array, theirs: Array, gradients: Array, curvatures: Array) -> None:
-    """Fill ``gradients`` (b, C) and ``curvatures`` (b,) with what :func:`pull_back` computes."""
+def difference(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Array, curvatures: Array) -> None:
+    """Fill in the pull of half the squared difference, (b, C) and (b,): what :func:`pull_back` computes."""
     for k in range(mine.shape[0]):
         curvatures[k] = strength
         for c in range(mine.shape[1]):
@@ -83,46 +71,59 @@ def total(values: ReadOnly) -> float:
     return added
 
 
-@njit_no_refcount
-def squared(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    """Fill in the pull of half the squared difference."""
-    pull_in(own, answers, links[0], 1.0, gradients, curvatures)
+class CouplingGradients(NamedTuple):
+    """The pull of a distance, in compiled rounds."""
+
+    coupling_gradient: Compiled  # COUPLING_GRADIENT; the strengths are links[0]
+    by_penalty: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR; the strength is numbers[0]
+    by_dual: Compiled  # COUPLING_GRADIENT_AT_NEIGHBOR; the strength is the neighbour's dual variable
 
 
-@njit_no_refcount
-def squared_back(
-    numbers: ReadOnly,
-    links: ReadOnly,
-    neighbor: int,
-    dual: float,
-    mine: ReadOnly,
-    theirs: ReadOnly,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same at a neighbour's points."""
-    pull_back_in(numbers[0], mine, theirs, gradients, curvatures)
+def coupling_gradients_of(pull: Compiled, multiple: float) -> CouplingGradients:
+    """Return the functions that protocols hand over, of a pull.
 
+    Parameters
+    ----------
+    pull : function
+        ``pull(strength, mine (b, C), theirs (b, C), gradients (b, C), curvatures (b,))`` fills the last two.
+    multiple : float
+        What strengths are multiplied by.
+    """
 
-@njit_no_refcount
-def whole_square(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    """Fill in the pull of the whole squared difference."""
-    pull_in(own, answers, links[0], 2.0, gradients, curvatures)
+    @njit_no_refcount
+    def coupling_gradient(
+        numbers: ReadOnly, links: ReadOnly, own: ReadOnly, answers: ReadOnly, gradients: Array, curvatures: Array
+    ) -> None:
+        for j in range(answers.shape[0]):
+            pull(multiple * links[0, j], own, answers[j], gradients[j], curvatures[j])
 
+    @njit_no_refcount
+    def by_penalty(
+        numbers: ReadOnly,
+        links: ReadOnly,
+        neighbor: int,
+        dual: float,
+        mine: ReadOnly,
+        theirs: ReadOnly,
+        gradients: Array,
+        curvatures: Array,
+    ) -> None:
+        pull(multiple * numbers[0], mine, theirs, gradients, curvatures)
 
-@njit_no_refcount
-def whole_square_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same at a neighbour's points, by its dual variable."""
-    pull_back_in(2.0 * dual, mine, theirs, gradients, curvatures)
+    @njit_no_refcount
+    def by_dual(
+        numbers: ReadOnly,
+        links: ReadOnly,
+        neighbor: int,
+        dual: float,
+        mine: ReadOnly,
+        theirs: ReadOnly,
+        gradients: Array,
+        curvatures: Array,
+    ) -> None:
+        pull(multiple * dual, mine, theirs, gradients, curvatures)
+
+    return CouplingGradients(coupling_gradient, by_penalty, by_dual)
 
 
 @njit_no_refcount
@@ -142,44 +143,10 @@ def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> flo
 
 
 @njit_no_refcount
-def absolute(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    """Fill in the pull of the length of the difference."""
-    degree, size, _ = answers.shape
-    for j in range(degree):
-        for k in range(size):
-            curvatures[j, k] = _toward(links[0, j], own[k], answers[j, k], gradients[j, k])
-
-
-@njit_no_refcount
-def absolute_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same at a neighbour's points."""
+def length(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Array, curvatures: Array) -> None:
+    """Fill in the pull of the length of the difference, (b, C), and its bound (b,)."""
     for k in range(len(mine)):
-        curvatures[k] = _toward(numbers[0], mine[k], theirs[k], gradients[k])
-
-
-@njit_no_refcount
-def absolute_dual(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same by the neighbour's dual variable."""
-    for k in range(len(mine)):
-        curvatures[k] = _toward(dual, mine[k], theirs[k], gradients[k])
+        curvatures[k] = _toward(strength, mine[k], theirs[k], gradients[k])
 
 
 @njit_no_refcount
@@ -232,47 +199,11 @@ def _between(strength: float, mine: Array, theirs: Array, gradient: Array) -> No
 
 
 @njit_no_refcount
-def divergence(numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array) -> None:
-    """Fill in the pull of the Kullback-Leibler divergence between class probabilities."""
-    degree, size, outputs = answers.shape
-    for j in range(degree):
-        for k in range(size):
-            _between(links[0, j], own[k], answers[j, k], gradients[j, k])
-            curvatures[j, k] = links[0, j] / (4.0 if outputs == 1 else 2.0)
-
-
-@njit_no_refcount
-def divergence_back(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same at a neighbour's points."""
+def divergence(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Array, curvatures: Array) -> None:
+    """Fill in the pull of the Kullback-Leibler divergence between class probabilities, (b, C), and its bound (b,)."""
     for k in range(len(mine)):
-        _between(numbers[0], mine[k], theirs[k], gradients[k])
-        curvatures[k] = numbers[0] / (4.0 if mine.shape[1] == 1 else 2.0)
-
-
-@njit_no_refcount
-def divergence_dual(
-    numbers: Array,
-    links: Array,
-    neighbor: int,
-    dual: float,
-    mine: Array,
-    theirs: Array,
-    gradients: Array,
-    curvatures: Array,
-) -> None:
-    """Fill in the same by the neighbour's dual variable."""
-    for k in range(len(mine)):
-        _between(dual, mine[k], theirs[k], gradients[k])
-        curvatures[k] = dual / (4.0 if mine.shape[1] == 1 else 2.0)
+        _between(strength, mine[k], theirs[k], gradients[k])
+        curvatures[k] = strength / (4.0 if mine.shape[1] == 1 else 2.0)
 
 
 @njit_no_refcount
@@ -300,3 +231,9 @@ def mean_divergences(own: Array, answers: Array, constraint_values: Array) -> No
                 apart -= neighbors[c] * (own[k, c] - answers[j, k, c])
             total += max(apart, 0.0)  # rounding may leave less
         constraint_values[j] = total / size
+
+
+squared, whole_square = coupling_gradients_of(difference, 1.0), coupling_gradients_of(difference, 2.0)
+"""Of half the squared difference, and of the whole."""
+
+absolute, kullback_leibler = coupling_gradients_of(length, 1.0), coupling_gradients_of(divergence, 1.0)

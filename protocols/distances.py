@@ -20,20 +20,14 @@ from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT,
 from kernelswarm.protocols.contract import Pull, Step
 from kernelswarm.protocols.coupling import (
     absolute,
-    absolute_back,
-    absolute_dual,
-    divergence,
-    divergence_back,
-    divergence_dual,
+    kullback_leibler,
     mean_absolute_differences,
     mean_divergences,
     mean_square_differences,
     pull,
     pull_back,
     squared,
-    squared_back,
     whole_square,
-    whole_square_back,
 )
 from kernelswarm.protocols.first_class import Compiled, sole
 from kernelswarm.refused_key import RefusedKey
@@ -152,7 +146,8 @@ class Squared:
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        return CompiledDistance(squared, squared_back, CompiledConstraint(whole_square, whole_square_back, None))
+        constraint = CompiledConstraint(whole_square.coupling_gradient, whole_square.by_dual, None)
+        return CompiledDistance(squared.coupling_gradient, squared.by_penalty, constraint)
 
 
 @dataclass(frozen=True)
@@ -175,11 +170,11 @@ class Absolute:
 
     def pull(self, own: Array, answers: Array, strengths: Array) -> Pull:
         """Return ``c (f_i - f_j) / ||f_i - f_j||``, 0 where they are equal."""
-        return _filled(absolute, own, answers, strengths)
+        return _filled(absolute.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
         """Return the same at a neighbour's points."""
-        return _filled_back(absolute_back, strength, mine, theirs)
+        return _filled_back(absolute.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean lengths of the differences, (deg,)."""
@@ -192,8 +187,8 @@ class Absolute:
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        constraint = CompiledConstraint(absolute, absolute_dual, mean_absolute_differences)
-        return CompiledDistance(absolute, absolute_back, constraint)
+        constraint = CompiledConstraint(absolute.coupling_gradient, absolute.by_dual, mean_absolute_differences)
+        return CompiledDistance(absolute.coupling_gradient, absolute.by_penalty, constraint)
 
 
 @dataclass(frozen=True)
@@ -222,11 +217,11 @@ class KullbackLeibler:
 
     def pull(self, own: Array, answers: Array, strengths: Array) -> Pull:
         """Return ``c (p_i - p_j)``."""
-        return _filled(divergence, own, answers, strengths)
+        return _filled(kullback_leibler.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
         """Return the same at a neighbour's points."""
-        return _filled_back(divergence_back, strength, mine, theirs)
+        return _filled_back(kullback_leibler.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean divergences, (deg,)."""
@@ -239,8 +234,8 @@ class KullbackLeibler:
     @property
     def compiled(self) -> CompiledDistance:
         """What the distance hands over to compiled rounds."""
-        constraint = CompiledConstraint(divergence, divergence_dual, mean_divergences)
-        return CompiledDistance(divergence, divergence_back, constraint)
+        constraint = CompiledConstraint(kullback_leibler.coupling_gradient, kullback_leibler.by_dual, mean_divergences)
+        return CompiledDistance(kullback_leibler.coupling_gradient, kullback_leibler.by_penalty, constraint)
 
 
 def _log_softmax(values: Array) -> Array:
