@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
-BUFFER = 100
-"""Points that a node keeps to replay; more gain nothing."""
+BUFFER = 50
+"""Points that a node keeps to replay: more gain nothing, and go round a large network more slowly."""
 
 
 class Replay(NamedTuple):

@@ -87,16 +87,14 @@ class Population:
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
-        self._sent = sent_points(agents)
-        self._buffers = buffers_of(agents)
+        self._sent, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
         rule = agents[0].rule
-        form = rule_form(rule, [agent.links for agent in agents if agent.neighbors])
+        form = self._rule_form = rule_form(rule, [agent.links for agent in agents if agent.neighbors])
         self.links = links_of(agents, places, form)
-        self._rule_form = form
         self._coupling = coupling_of(rule, form, self.links)
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
