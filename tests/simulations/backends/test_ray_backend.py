@@ -144,6 +144,12 @@ def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend
     assert_same(on_ray(backend, lambda: plans_of(protocol)), serially(lambda: plans_of(protocol)))
 
 
+@pytest.mark.parametrize("replay", [2, 0.4])
+def test_replayed_points_have_the_serial_backends_bits(replay):
+    backend, rule = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED), Consensus(0.3, replay=replay)
+    assert_same(on_ray(backend, lambda: plans_of(rule)), serially(lambda: plans_of(rule)))
+
+
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
 def test_vectors_have_the_serial_backends_bits(backend):
     learner = RandomFeatures(kernel=Gaussian(0.3), step_size=Constant(0.2), features=70, batch_size=2)
