@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernelswarm.simulations.backends.cache_warmup import warm_cache
-from kernelswarm.simulations.backends.ray_backend import keep_ray
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.comparison import comparison_folder, tuning
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
-from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress, Watcher
-from kernelswarm.simulations.comparison.earlier_run import compare_versions, earlier, start_or_resume
+from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
+from kernelswarm.simulations.comparison.comparison_runs import Task, compile_once, run_all
+from kernelswarm.simulations.comparison.earlier_run import compare_versions, earlier
 from kernelswarm.simulations.comparison.origins import Digests, origins
-from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.draws import drawn_keys
@@ -27,11 +24,8 @@ from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import Cell, Plan, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
 from kernelswarm.simulations.machine import parallel
-from kernelswarm.simulations.machine.threads import one_thread
-from kernelswarm.simulations.records.outcome import Comparison, Run, State, run_of
+from kernelswarm.simulations.records.outcome import Comparison, Run, run_of
 from kernelswarm.simulations.records.run_folder import check_place
-from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.simulation import Progress, simulate
 
 
 def compare(
@@ -122,25 +116,12 @@ def compare(
                 found = _tuned(tasks, found, vary, pooled, jobs, folder, hearing)
             tasks = list(_tasks(experiment, found, seeds))
         if folder is not None:
-            made_by: list[Mapping[str, str]] = []
             described = [_described(task, digests) for task in tasks]
             tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
-            for place, task in enumerate(tasks):
-                before = earlier(task.place, task.experiment, described[place].behind)
-                tasks[place] = replace(task, state=before.state)
-                if before.result is not None:
-                    runs[place] = replace(run_of(task.cell, before.result, task.place), origin="reused")
-                    made_by.append(before.result.summary.get("versions") or {})
-            compare_versions(made_by)
+            tasks, runs = _earlier(tasks, described)
             _prepare(experiment, Plan(vary, seeds, tune, pooled), folder, index)
-        _run(tasks, runs, jobs, hearing, folder)
-        if all(run.refused for run in runs.values()):
-            if folder is not None and made:
-                shutil.rmtree(folder)
-            raise InputError(runs[0].failure)
-        if all(run.failure for run in runs.values()):
-            where = "" if folder is None else f"; what they measured is in {folder / RUNS}"
-            raise SimulationError(f"all {len(runs)} runs failed, the first of them: {runs[0].failure}{where}")
+        run_all(tasks, runs, jobs, hearing, folder)
+        _refuse_all_failed(runs, folder, made)
         ended = tuple(runs[place] for place in sorted(runs))
         comparison = Comparison(tuple(vary), tuple(found), ended, folder, drawn_keys(vary))
         if folder is not None:
@@ -193,22 +174,7 @@ EXPERIMENT = "experiment.toml"
 """The file in a comparison's folder that repeats it."""
 
 
-@dataclass(frozen=True)
-class _Task:
-    cell: int
-    name: str
-    experiment: Experiment
-    folder: Path | None = None
-    state: State = "new"
-    safe: bool = False
-
-    @property
-    def place(self) -> Path:
-        assert self.folder is not None
-        return self.folder
-
-
-def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[_Task]:
+def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterator[Task]:
     """Build every experiment before the first one starts, so that a wrong combination stops all."""
     for place, cell in enumerate(found):
         for seed in range(experiment.seed, experiment.seed + seeds):
@@ -217,21 +183,47 @@ def _tasks(experiment: Experiment, found: Sequence[Cell], seeds: int) -> Iterato
             except InputError as error:
                 where = ", ".join(cell.labels)
                 raise InputError(f"{where}: {error}" if where else str(error)) from error
-            yield _Task(place, ", ".join([*cell.labels, f"seed {seed}"]), built, safe=not may_import())
+            yield Task(place, ", ".join([*cell.labels, f"seed {seed}"]), built, safe=not may_import())
 
 
-def _resolved(found: Sequence[Cell], tasks: Sequence[_Task]) -> list[Cell]:
+def _earlier(tasks: Sequence[Task], described: Sequence[Described]) -> tuple[list[Task], dict[int, Run]]:
+    """Return the tasks with what the folder has of each, and the runs that have ended there."""
+    found: list[Task] = []
+    runs: dict[int, Run] = {}
+    made_by: list[Mapping[str, str]] = []
+    for place, task in enumerate(tasks):
+        before = earlier(task.place, task.experiment, described[place].behind)
+        found.append(replace(task, state=before.state))
+        if before.result is not None:
+            runs[place] = replace(run_of(task.cell, before.result, task.place), origin="reused")
+            made_by.append(before.result.summary.get("versions") or {})
+    compare_versions(made_by)
+    return found, runs
+
+
+def _refuse_all_failed(runs: Mapping[int, Run], folder: Path | None, made: bool) -> None:
+    """Raise the error of runs none of which has come to its end; a folder made for refused ones is removed."""
+    if all(run.refused for run in runs.values()):
+        if folder is not None and made:
+            shutil.rmtree(folder)
+        raise InputError(runs[0].failure)
+    if all(run.failure for run in runs.values()):
+        where = "" if folder is None else f"; what they measured is in {folder / RUNS}"
+        raise SimulationError(f"all {len(runs)} runs failed, the first of them: {runs[0].failure}{where}")
+
+
+def _resolved(found: Sequence[Cell], tasks: Sequence[Task]) -> list[Cell]:
     """Return the cells with defaults: what two rows differ in without being asked is often one of them."""
     return [replace(cell, config=one.to_dict()) for cell, one in zip(found, _first(tasks), strict=True)]
 
 
-def _first(tasks: Sequence[_Task]) -> list[Experiment]:
+def _first(tasks: Sequence[Task]) -> list[Experiment]:
     """Return the experiment of each cell, with the first seed."""
     return list({task.cell: task.experiment for task in reversed(tasks)}.values())[::-1]
 
 
 def _tuned(
-    tasks: Sequence[_Task],
+    tasks: Sequence[Task],
     found: Sequence[Cell],
     vary: Mapping[str, Sequence[Any]],
     pooled: bool,
@@ -247,136 +239,27 @@ def _tuned(
 
     count = min(parallel.cores() if jobs is None else jobs, len(found))
     if count > 1:
-        _compile(tasks)
+        compile_once(tasks)
     return tuning.tuned_cells(_first(tasks), found, vary, pooled, count, folder, watch)
 
 
-def _described(task: _Task, digests: Digests) -> Described:
+def _described(task: Task, digests: Digests) -> Described:
     return Described(plain(task.experiment.to_dict()), origins(task.experiment, digests))
 
 
 def _placed(
-    tasks: Sequence[_Task],
+    tasks: Sequence[Task],
     described: Sequence[Described],
     found: Sequence[Cell],
     vary: Mapping[str, Sequence[Any]],
     folder: Path,
     index: Index,
-) -> tuple[list[_Task], Index]:
+) -> tuple[list[Task], Index]:
     """Give each task its run folder."""
     asked = [(run, found[task.cell].labels) for task, run in zip(tasks, described, strict=True)]
     places, index = comparison_folder.assigned(asked, index, vary)
     placed = [replace(task, folder=folder / RUNS / place) for task, place in zip(tasks, places, strict=True)]
     return placed, index
-
-
-def _run(
-    tasks: Sequence[_Task],
-    runs: dict[int, Run],
-    jobs: int | None,
-    observe: Callable[[ComparisonProgress], None] | None,
-    folder: Path | None,
-) -> None:
-    """Run what has not ended yet, and add it to ``runs`` by its place."""
-    watcher = Watcher([task.name for task in tasks], runs, observe)
-    left = [place for place in range(len(tasks)) if place not in runs]
-    if not left:
-        watcher.show_progress()
-        return
-    waiting = [tasks[place] for place in left]
-    serial = all(isinstance(task.experiment.backend, Serial) for task in waiting)
-    count = min(parallel.cores() if jobs is None else jobs, len(waiting)) if serial else 1
-    if count > 1:
-        _compile(waiting)
-
-    def saved() -> str:
-        done = f"{watcher.done} of {len(tasks)} runs have ended and are in {folder}"
-        return f"{done}: the same command goes on with the others"
-
-    def on_progress(place: int, share: float) -> None:
-        watcher.on_progress(left[place], share)
-
-    try:
-        # Closed, so that an interruption ends the processes at once; Ray's actors are started once for all runs.
-        with keep_ray(), closing(_runs(waiting, count, on_progress, watcher.show_progress)) as ended:
-            for place, run in ended:
-                runs[left[place]] = run
-                watcher.ended(left[place], run)
-    except KeyboardInterrupt as stop:
-        if folder is not None:
-            stop.add_note(saved())
-        raise
-    except Interrupted as stop:
-        raise Interrupted(f"{str(stop).partition(';')[0]}; {saved()}", stop.number, stop.round or 0) from stop
-
-
-def _compile(tasks: Sequence[_Task]) -> None:
-    """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
-    learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
-    for task in learners.values():
-        with suppress(InputError), one_thread():  # a refusal is said of the run that it ends
-            warm_cache(open_network(task.experiment).plans, apart=False)
-
-
-def _runs(
-    tasks: Sequence[_Task], jobs: int, on_progress: Callable[[int, float], None], show_progress: Callable[[], None]
-) -> Generator[tuple[int, Run], None, None]:
-    if jobs == 1:
-        for place, task in enumerate(tasks):
-
-            def tell(share: float, place: int = place) -> None:
-                on_progress(place, share)
-                show_progress()
-
-            yield place, _execute(task, tell)
-        return
-
-    def watch(shares: Sequence[float]) -> None:
-        for place, share in enumerate(shares):
-            on_progress(place, share)
-        show_progress()
-
-    with closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison")) as answers:
-        for place, answer in answers:
-            task = tasks[place]
-            if isinstance(answer, parallel.Lost):
-                yield place, Run(task.cell, task.experiment.seed, failure=answer.cause, origin=task.state)
-                continue
-            run, texts = answer
-            for text in texts:
-                warnings.warn(f"{task.name}: {text}", stacklevel=2)
-            yield place, run
-
-
-def _execute_apart(task: _Task, tell: Callable[[float], None]) -> tuple[Run, list[str]]:
-    """Run one cell with one seed in a process of its own, and return what it warned of to who can say it."""
-    with warnings.catch_warnings(record=True) as heard:
-        run = _execute(task, tell)
-    return run, list(dict.fromkeys(str(warning.message) for warning in heard))
-
-
-def _execute(task: _Task, tell: Callable[[float], None]) -> Run:
-    """Run one cell with one seed; with a folder it writes its run folder as it goes on."""
-
-    def observe(progress: Progress) -> None:
-        if progress.phase != "starting" and progress.total:
-            tell(progress.done / progress.total)
-
-    cell, seed, state = task.cell, task.experiment.seed, task.state
-    try:
-        if task.folder is None:
-            return run_of(cell, simulate(task.experiment, observe))
-        finished = start_or_resume(task.experiment, task.folder, state, observe, task.safe)
-        return replace(run_of(cell, finished.result, finished.folder), origin="reused" if finished.before else state)
-    except Interrupted:
-        raise
-    except SimulationError as error:
-        if error.partial is None:
-            return Run(cell, seed, failure=str(error), origin=state)
-        failure = str(error.partial.summary.get("reason") or error)
-        return replace(run_of(cell, error.partial, task.folder, failure), origin=state)
-    except InputError as error:
-        return Run(cell, seed, failure=str(error), refused=True, origin=state)
 
 
 def _prepare(experiment: Experiment, plan: Plan, folder: Path, index: Index) -> None:

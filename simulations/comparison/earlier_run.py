@@ -159,5 +159,5 @@ def compare_versions(made_by: Sequence[Mapping[str, str]]) -> None:
         warnings.warn(
             f"{count} of {len(made_by)} runs that are reused were made by {', '.join(differing)}, and this is {today}: "
             f"{AFRESH}",
-            stacklevel=3,
+            stacklevel=4,
         )

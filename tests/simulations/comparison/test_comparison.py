@@ -15,7 +15,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.comparison import compare as module
+from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.comparison.compare import compare
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.core.errors import InputError, SimulationError
@@ -214,7 +214,7 @@ def test_differing_keys_are_found_part_by_part() -> None:
 
 
 def test_rows_are_means_and_deviations_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
+    monkeypatch.setattr(comparison_runs, "simulate", invented)
     found = compare(experiment(), {"protocol.penalty": [0.1, 0.2]}, seeds=3, jobs=1)
     assert [run.seed for run in found.runs] == [3, 4, 5] * 2
     for row, penalty in zip(found.rows(), (0.1, 0.2), strict=True):
@@ -228,7 +228,7 @@ def test_rows_are_means_and_deviations_over_seeds(monkeypatch: pytest.MonkeyPatc
 
 
 def test_risk_change_is_paired_by_seed_and_circumstances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
+    monkeypatch.setattr(comparison_runs, "simulate", invented)
     vary: dict[str, list[Any]] = {"topology.name": ["ring", "complete"], "protocol.penalty": [0.1, 0.3]}
     first, second, third, fourth = compare(experiment(), vary, seeds=3, jobs=1).rows()
     for reference in (first, third):
@@ -250,7 +250,7 @@ def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.
         tried.append(one)
         return invented(one)
 
-    monkeypatch.setattr(module, "simulate", keep)
+    monkeypatch.setattr(comparison_runs, "simulate", keep)
     monkeypatch.setattr(running, "simulate", keep)
     graph: nx.Graph[int] = nx.path_graph(2)
     vary: dict[str, list[Any]] = {
@@ -267,7 +267,7 @@ def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_failed_run_is_recorded_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
+    monkeypatch.setattr(comparison_runs, "simulate", invented)
     heard: list[ComparisonProgress] = []
     names = ["isolated", "consensus", "proximity"]
     found = compare(experiment(), {"protocol.name": names}, seeds=3, jobs=1, observe=heard.append)
@@ -291,7 +291,7 @@ def test_what_every_run_refuses_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_other_backends_run_one_after_another_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "simulate", invented)
+    monkeypatch.setattr(comparison_runs, "simulate", invented)
     monkeypatch.setattr(parallel, "answers", lambda *_: pytest.fail("it started processes"))
     found = compare(experiment(backend={"name": "ray"}), {"protocol.penalty": [0.1, 0.2]}, seeds=2, jobs=4)
     assert [run.failure for run in found.runs] == [""] * 4
@@ -368,7 +368,7 @@ def test_learners_are_held_against_the_first_where_there_is_one_protocol(monkeyp
         result.summary["final"]["risk"] += worse
         return result
 
-    monkeypatch.setattr(module, "simulate", slow)
+    monkeypatch.setattr(comparison_runs, "simulate", slow)
     learners = {"learner.name": ["polk", "linear"]}
     for vary, references in (
         (learners, [0, 0]),

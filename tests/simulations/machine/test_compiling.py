@@ -15,6 +15,7 @@ from rich.console import Console
 
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.comparison import compare as module
+from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.machine.compiling import Compilation, heard, waiting
 from kernelswarm.simulations.running.simulation import Progress, simulate
@@ -127,11 +128,13 @@ def test_long_compiling_is_said_also_where_there_is_no_terminal(
 
 def test_a_comparison_compiles_once_before_its_processes_start(monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsed: list[str] = []
-    monkeypatch.setattr(module, "warm_cache", lambda plans, apart: rehearsed.append(type(plans[0].learner).__name__))
+    monkeypatch.setattr(
+        comparison_runs, "warm_cache", lambda plans, apart: rehearsed.append(type(plans[0].learner).__name__)
+    )
     vary = {"learner.name": ["polk", "ogd"], "protocol.name": ["isolated", "consensus"]}
     module.compare(Experiment.from_dict({**TABLE, "rounds": 2}), vary, jobs=1)
     assert rehearsed == []
-    module._compile(list(module._tasks(Experiment.from_dict(TABLE), module.cells(TABLE, vary), 2)))
+    comparison_runs.compile_once(list(module._tasks(Experiment.from_dict(TABLE), module.cells(TABLE, vary), 2)))
     assert sorted(rehearsed) == ["Ogd", "Polk"]
 
 
