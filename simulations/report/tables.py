@@ -11,6 +11,7 @@ import numpy as np
 from kernelswarm.simulations.comparison.figures_as_text import HEADINGS, pair
 from kernelswarm.simulations.comparison.supported import best, row_name
 from kernelswarm.simulations.comparison.table_notes import MARKS, marks
+from kernelswarm.simulations.comparison.tuning_notes import tuned_columns
 from kernelswarm.simulations.records.outcome import METRICS
 from kernelswarm.simulations.records.series import TWINS, last_rows, repeated
 from kernelswarm.simulations.report.digits import TABLE, finite, number, some
@@ -97,6 +98,7 @@ def _last(name: str, title: str, table: Table) -> dict[str, Any]:
 def _rows(comparison: Comparison) -> dict[str, Any]:
     rows, of = comparison.rows(), best(comparison)
     columns = _labels(comparison, range(len(rows)))
+    columns += [{"label": heading, "cells": values} for heading, *values in tuned_columns(comparison)]
     for name, heading in HEADINGS.items():
         if name not in comparison.repeated and any(math.isfinite(row.mean[name]) for row in rows):
             shown = [

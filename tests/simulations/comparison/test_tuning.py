@@ -18,6 +18,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.records.outcome import Comparison
+from kernelswarm.simulations.report.tables import of_comparison
 from kernelswarm.simulations.suggestion import trials
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
 
@@ -51,6 +52,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tuned(folder: Path) -> Comparison:
     return read(folder)
+
+
+def test_the_report_shows_what_each_row_was_tuned_to(tuned: Comparison) -> None:
+    rows = next(table for table in of_comparison(tuned) if table["name"] == "rows")
+    columns = {column["label"]: column["cells"] for column in rows["columns"]}
+    step, penalty = columns["step_size"], columns["penalty"]
+    assert all(float(value) > 0.0 for value in step) and step[0] != step[1]
+    assert penalty[0] == "–" and float(penalty[1]) > 0.0
 
 
 def test_a_bad_step_is_mended_for_every_row_alike(tuned: Comparison) -> None:
