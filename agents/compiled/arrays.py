@@ -113,6 +113,8 @@ class Own(NamedTuple):
     row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns; else of no nodes
     row_sums: Array  # (V, n) of the pairs at these points; where steps are limited
     products: Array  # (V, 2) the means of kappa(x, x) at the samples, and of their row sums
+    live: Booleans  # (V + outside,) whether nodes have samples; of no nodes where links are not ideal: all have
+    taken: Integers  # (V,) how many points each node's steps are on: 0 for one that takes none; likewise
     buffers: Buffers
     earlier_values: Array  # (V, M, b, C) what was predicted at earlier samples; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise

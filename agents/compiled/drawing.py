@@ -6,12 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
+from kernelswarm.agents.compiled.filling import sent_points
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import Node, Outgoing
 
 Array = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
 
 AHEAD = 2**22
 """Numbers that are drawn ahead, at most, for all nodes together."""
@@ -51,8 +53,7 @@ def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[
     drawn = [agent.source.draw(whole * size) for agent in agents]
     whole = min(len(points) // size for points, _ in drawn)
     for agent, (x, y) in zip(agents, drawn, strict=True):
-        if len(x) > whole * size:
-            agent.source = Ahead(x[whole * size :], y[whole * size :], agent.source)
+        put_back(agent, x[whole * size :], y[whole * size :])
     if not whole:
         return []
     return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
@@ -102,7 +103,10 @@ def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], steppe
 
 def put_back(agent: Node, points: Array, targets: Array) -> None:
     """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
-    while isinstance(agent.source, Ahead) and not len(agent.source.left[0]):
+    while isinstance(agent.source, Ahead):  # however often samples are put back, there is one such source
+        left = agent.source.left
+        if len(left[0]):
+            points, targets = np.concatenate([points, left[0]]), np.concatenate([targets, left[1]])
         agent.source = agent.source.source
     if len(points):
         agent.source = Ahead(points, targets, agent.source)
@@ -110,21 +114,40 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
 
 def first_samples(
     agents: Sequence[Agent], messages: Mapping[int, Outgoing], places: Mapping[int, int], outside: Sequence[int]
-) -> tuple[Array, Array]:
-    """Return the points, (V + outside, 2, n, p), and targets, (V, 2, b, q), that are learned from next and then."""
-    first = agents[0]
-    assert first.targets is not None
-    assert first.own is not None
-    points = np.zeros((len(places), 2, len(first.own.points), first.width))
-    targets = np.zeros((len(agents), 2, *first.targets.shape))
-    for i, agent in enumerate(agents):
-        points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = in_flight(agent)
+) -> tuple[Array, Array, Booleans]:
+    """Return the points, (V + outside, 2, n, p), and targets, (V, 2, b, q), that are learned from next and then, and
+    which nodes have any, (V + outside,): data of the others have ended."""
+    flights = [in_flight(agent) for agent in agents]
+    live = np.array([len(own) for own, *_ in flights] + [len(messages[node].points) for node in outside]) > 0
+    points = np.zeros((len(places), 2, sent_points(agents), agents[0].width))
+    targets = np.zeros((len(agents), 2, agents[0].learner.batch_size, flights[0][1].shape[1]))
+    for i in np.flatnonzero(live[: len(agents)]):
+        points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = flights[i]
     if not outside:
-        return points, targets
+        return points, targets, live
     for agent in agents:
         for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False):
-            points[places[other], 0] = evaluation.points
+            if live[places[other]]:
+                points[places[other], 0] = evaluation.points
     answered = any(agent.theirs for agent in agents)
     for node in outside:
-        points[places[node], int(answered)] = messages[node].points
-    return points, targets
+        if live[places[node]]:
+            points[places[node], int(answered)] = messages[node].points
+    return points, targets, live
+
+
+def hand_over(
+    agents: Sequence[Agent], places: Mapping[int, int], points: Array, targets: Array, live: Booleans, at: int
+) -> list[tuple[Array, Array]]:
+    """Give agents, which are settled, the samples of a round on, as of :func:`first_samples`, with what neighbours have
+    in it, and those that follow; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
+    sent, sizes = points.shape[2] * live, targets.shape[2] * live
+    left: list[tuple[Array, Array]] = []
+    for i, agent in enumerate(agents):
+        own, wanted = points[i, at:, : sent[i]], targets[i, at:, : sizes[i]]
+        heard = [places[other] for other in agent.neighbors]
+        agent.targets = wanted[0].copy()
+        agent.evaluate(own[0].copy(), [points[k, at, : sent[k]].copy() for k in heard])
+        agent.following = own[1].copy(), wanted[1].copy()
+        left.append((own[2:, : sizes[i]].reshape(-1, agent.width), wanted[2:].reshape(-1, targets.shape[3])))
+    return left

@@ -307,6 +307,17 @@ def sent_points(agents: Sequence[Agent]) -> int:
     return agents[0].learner.batch_size + replay_of(agents[0].rule).most
 
 
+def scalars_sent(agent: Agent, coupling: Coupling, own: int, others: int) -> int:
+    """Count what an agent sends in a round: to each neighbour its ``own`` points, and answers at the ``others`` of all
+    together; symmetric, also its values there, row sums and dual variables."""
+    degree = len(agent.neighbors)
+    count = degree * own * agent.width + others * agent.outputs
+    if coupling.symmetric:
+        count += degree * (own * agent.outputs + coupling.sends_duals)
+        count += (degree * own + others) * coupling.implicit
+    return count
+
+
 def buffers_of(agents: Sequence[Agent]) -> Buffers:
     """Move what agents keep to replay into arrays; their buffers are views of these from then on."""
     found = [agent.buffer for agent in agents if agent.buffer is not None]
@@ -352,18 +363,20 @@ def received_edges(
     return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
 
 
-def receive(received: Received, links: Links, e: int, message: Outgoing, slot: int) -> bool:
-    """Take in what the outside neighbour at the end of edge e sent; False where its batch is not whole."""
-    _, size, outputs = received.values.shape
+def receive(received: Received, links: Links, e: int, message: Outgoing, slot: int) -> None:
+    """Take in what the outside neighbour at the end of edge e sent, once there are answers: of whole batches, or of
+    none, of one end whose data have ended."""
+    outputs = received.values.shape[2]
     answer = message.answers[slot] if message.answers else None
-    if answer is None or len(answer) != size or len(message.points) != size:
-        return False
-    received.answers[e] = answer[:, :outputs]
-    if message.own is not None:
-        received.values[links.other[e]] = message.own[:, :outputs]
-        if message.own.shape[1] > outputs:
-            received.row_sums[links.other[e]] = message.own[:, outputs]
-            received.answer_row_sums[e] = answer[:, outputs]
+    if answer is None:
+        return
+    for values, row_sums, place, found in (
+        (received.answers, received.answer_row_sums, e, answer),
+        (received.values, received.row_sums, links.other[e], message.own),
+    ):
+        if found is not None and len(found):
+            values[place] = found[:, :outputs]
+            if found.shape[1] > outputs:
+                row_sums[place] = found[:, outputs]
     if message.duals is not None:
         links.sent[links.reverse[e]] = message.duals[slot]
-    return True

@@ -183,18 +183,19 @@ def samples_of(ideal: bool) -> Compiled:
 
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
-        """Return views of node i's samples of its step ``at``, which is on ``taken`` points."""
+        """Return views of node i's samples of its step ``at``, which is on ``taken`` points: of none without data."""
         size, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[-1]
         samples, width = own.targets.shape[-2], own.targets.shape[-1]
         if ideal:
             place, row = i * own.points.shape[1] + at, own.row_begins[i]
-            columns = (own.row_begins[i + 1] - row) // taken
+            columns = (own.row_begins[i + 1] - row) // max(taken, size)
         else:
             place, row, columns = i, 0, own.rows.shape[1]
+        there = not ideal or own.live[i]
         return Sample(
-            table(own.points, place * size * inputs, size, inputs),
-            table(own.targets, place * samples * width, samples, width),
-            table(own.values, i * size * outputs, samples, outputs),
+            table(own.points, place * size * inputs, size if there else 0, inputs),
+            table(own.targets, place * samples * width, samples if there else 0, width),
+            table(own.values, i * size * outputs, samples if there else 0, outputs),
             table(own.rows, row, taken, columns),
         )
 
@@ -222,30 +223,31 @@ def learning(ideal: bool) -> Compiled:
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
         sample, size, sizes = sample_of(i, at, gathered.taken, own), own.targets.shape[-2], work.sizes
         functions, degree = kinds.functions[kinds.of[i]], links.start[i + 1] - links.start[i]
-        sums.samples[i] += size
-        if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
-            return LARGE_VALUES, 0.0
-        loss_values_at(functions[LOSS_VALUES])(
-            learner_of(i, network).loss_numbers, sample.values, sample.targets, work.losses
-        )
-        loss = total(work.losses)
-        sums.loss[i] += loss
         for n in range(len(sizes)):
             sizes[n] = own.step_sizes[i, at, n]
-        eta = sizes[0]
+        eta, live = sizes[0], not ideal or own.live[i]
         rate, curvature, part = eta / size, kinds.curvature[kinds.of[i]], 1.0
-        descend(i, sample, network)
-        if degree:
-            reason, curvature, part = pull(i, rate, gathered, network, own, received)
-            if reason != DONE:
-                return reason, curvature
-            compare(i, sample.targets, loss, gathered, network, own, received)
-        for k in range(size):
-            work.stiffness[k] = curvature
-        if ideal and own.values.shape[1] > size:
-            reason, strength = pull_at_replayed(i, rate, part, network, own)
-            if reason != DONE:
-                return reason, strength
+        if live:
+            sums.samples[i] += size
+            if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
+                return LARGE_VALUES, 0.0
+            loss_values_at(functions[LOSS_VALUES])(
+                learner_of(i, network).loss_numbers, sample.values, sample.targets, work.losses
+            )
+            loss = total(work.losses)
+            sums.loss[i] += loss
+            descend(i, sample, network)
+            if degree:
+                reason, curvature, part = pull(i, rate, gathered, network, own, received)
+                if reason != DONE:
+                    return reason, curvature
+                compare(i, sample.targets, loss, gathered, network, own, received)
+            for k in range(size):
+                work.stiffness[k] = curvature
+            if ideal and own.values.shape[1] > size:
+                reason, strength = pull_at_replayed(i, rate, part, network, own)
+                if reason != DONE:
+                    return reason, strength
         if network.coupling.symmetric:
             reason, strength = pull_at_neighbors(i, rate, part, network, own, received)
             if reason != DONE:
@@ -255,8 +257,9 @@ def learning(ideal: bool) -> Compiled:
                 for c in range(work.gradients.shape[1]):
                     work.gradients[k, c] /= part
         sizes[0] = eta * part
-        take(i, gathered.taken, sample, network, spare)
-        if degree:
+        if gathered.taken:
+            take(i, gathered.taken, sample, network, spare)
+        if degree and live:
             follow(i, eta, completed, network)
         return DONE, 0.0
 
@@ -296,11 +299,11 @@ def steps_of(ideal: bool) -> Compiled:
         """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
         functions, work = network.kinds.functions[network.kinds.of[i]], network.work
         points, targets, values, rows = sample
-        size, sent, outputs, inputs = values.shape[0], points.shape[0], values.shape[1], points.shape[1]
+        size, outputs, inputs, sent = values.shape[0], values.shape[1], points.shape[1], work.pulling.shape[0]
         tools, numbers, state, counts, _ = learner_of(i, network)
         for k in range(taken):  # a set of points is weighed by how many there are
             work.rates[k] = work.sizes[0] / (size if k < size else sent - size if k < sent else sent)
-        if not ideal or taken > sent:
+        if not ideal or taken > points.shape[0]:
             points = table(work.points, 0, taken, inputs)
         repack, benched, capacity = functions[REPACK], False, 0
         if ideal:
@@ -340,21 +343,23 @@ def summing(ideal: bool) -> Compiled:
         """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
         links, coupling, work = network.links, network.coupling, network.work
         size, taken, degree = own.values.shape[1], points.shape[0], links.start[i + 1] - links.start[i]
-        samples = own.targets.shape[-2]
+        at = size if not ideal or own.live[i] else 0
         tools, numbers, state, counts, _ = learner_of(i, network)
         gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
         inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
             tools, numbers, state, counts, points, rows, values, gram
         )
-        own.products[i, 0], own.products[i, 1] = own_products(gram, samples)
-        pair_row_sums_in(gram, size, degree, eta, row_sums)
-        for k in range(size):
+        own.products[i, 0], own.products[i, 1] = own_products(gram, min(at, own.targets.shape[-2]))
+        pair_row_sums_in(gram, at, degree, eta, row_sums)
+        for k in range(at):
             own.row_sums[i, k] = row_sums[k]
         if coupling.symmetric:
-            for d in range(degree):
-                e = links.start[i] + d
+            for e in range(links.start[i], links.start[i + 1]):
+                if ideal and not own.live[links.other[e]]:
+                    continue
                 place = links.reverse[e] if ideal else e
                 for k in range(size):
-                    others[place, k] = row_sums[size * (1 + d) + k]
+                    others[place, k] = row_sums[at + k]
+                at += size
 
     return sum_rows

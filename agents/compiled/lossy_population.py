@@ -82,6 +82,8 @@ class LossyPopulation(Population):
         What these agents and the outside nodes that they hear from sent last, by label.
     """
 
+    forms_again = False
+
     def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents: Sequence[LossyAgent] = agents
         first = agents[0]
@@ -89,6 +91,7 @@ class LossyPopulation(Population):
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
+        self.live = np.ones(len(labels), dtype=np.bool_)
         self._now = first.now
         self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
@@ -188,8 +191,10 @@ class LossyPopulation(Population):
             rows=self._work.rows,
             row_begins=np.zeros(0, dtype=np.int64),
             row_sums=kept.row_sums,
-            buffers=buffers,
             products=kept.products,
+            live=np.zeros(0, dtype=np.bool_),
+            taken=np.zeros(0, dtype=np.int64),
+            buffers=buffers,
             earlier_values=kept.predicted,
             earlier_targets=kept.targets,
         )

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Buffers, Flight, Network, Own
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, first_samples, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import (
+    LONGEST,
+    ahead,
+    draw_ahead,
+    first_samples,
+    hand_over,
+    put_back,
+    sizes_ahead,
+)
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
     buffers_of,
@@ -27,6 +35,7 @@ from kernelswarm.agents.compiled.filling import (
     outside_of,
     receive,
     received_edges,
+    scalars_sent,
     sent_points,
     states_of,
     sums_of,
@@ -73,8 +82,8 @@ class Population:
     Parameters
     ----------
     agents : sequence of Agent
-        In sorted order of their labels, with whole batches in flight: past the rounds that prime the network, or as
-        :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
+        In sorted order of their labels, with whole batches in flight, or none where data have ended: past the rounds
+        that prime the network, or as :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
     messages : mapping of int to Outgoing
         What the outside nodes that they hear from sent last, by label.
     """
@@ -83,6 +92,9 @@ class Population:
     """Whether nodes answer their neighbours one by one."""
     completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
+    forms_again = True
+    """Whether, once single agents live on, there may be such arrays again: not where rounds cannot give what steps
+    want, which are not compiled or need arrays that would be too wide."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -100,8 +112,14 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
-        self._taken: Integers = self._sent * (1 + self.symmetric * np.diff(self.links.start))
-        self._most = int(self._taken.max())  # points of a step
+        self._points, self._targets, self.live = first_samples(agents, messages, places, self._outside)
+        self._drawing: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
+        ends = np.repeat(np.arange(len(agents)), np.diff(self.links.start))
+        heard = np.bincount(ends, self.live[self.links.other], minlength=len(agents)).astype(np.int64)
+        self._own_points, self._others_points = self._sent * self.live[: len(agents)], self._sent * heard
+        self._taken: Integers = self._own_points + self.symmetric * self._others_points
+        self._evaluated: Integers = np.maximum(self._taken, self._sent)  # rows, of which who takes no step needs some
+        self._most = int(self._evaluated.max())  # points of a step
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
         self._products = np.zeros((len(agents), 2))
@@ -113,7 +131,6 @@ class Population:
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
         self._predicted = NOT_KEPT
-        self._points, self._targets = first_samples(agents, messages, places, self._outside)
         self._answer()
         for e, message, slot in received_edges(agents, self._outside, messages):
             receive(self._received, self.links, e, message, slot)
@@ -147,7 +164,8 @@ class Population:
             self.completed += completed
             left -= completed
             if reason == PAUSED:
-                if not self._maintain():
+                self.forms_again = self._maintain()
+                if not self.forms_again:
                     break
             elif reason != DONE:
                 self.sync()
@@ -197,6 +215,8 @@ class Population:
             row_begins=self._row_begins,
             row_sums=self._received.row_sums,
             products=self._products,
+            live=self.live,
+            taken=self._taken,
             buffers=buffers,
             earlier_values=NOT_KEPT,
             earlier_targets=NOT_KEPT,
@@ -214,20 +234,21 @@ class Population:
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         links, sums = self.links, self._sums
         for i, agent in enumerate(self.agents):
-            tally = agent.tally
+            tally, learned = agent.tally, rounds * int(self.live[i])
             agent.round += rounds
-            agent.samples += rounds * self._size
+            agent.samples += learned * self._size
             agent.largest_target = float(sums.largest_target[i])
             tally.rounds += rounds
-            tally.samples += rounds * self._size
+            tally.samples += learned * self._size
             tally.loss = float(sums.loss[i])
             tally.compression_error = float(sums.compression_error[i])
             if agent.neighbors:
                 edges = slice(int(links.start[i]), int(links.start[i + 1]))
-                tally.constraint_rounds += rounds
+                tally.constraint_rounds += learned
                 tally.constraint_values = sums.constraint_values[edges].copy()
                 tally.violation = sums.violation[edges].copy()
-                tally.scalars_sent += rounds * self._scalars(len(agent.neighbors))
+                points = int(self._own_points[i]), int(self._others_points[i])
+                tally.scalars_sent += rounds * scalars_sent(agent, self._coupling, *points)
                 assert self._rule_form is not None
                 rows = self._coupling.rows
                 matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
@@ -246,28 +267,19 @@ class Population:
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        at = self._at
-        width, columns = self._points.shape[3], self._targets.shape[3]
-        for i, agent in enumerate(self.agents):
-            received = [self._points[self.places[other], at].copy() for other in agent.neighbors]
-            agent.targets = self._targets[i, at].copy()
-            agent.evaluate(self._points[i, at].copy(), received)
-            agent.following = self._points[i, at + 1].copy(), self._targets[i, at + 1].copy()
-        return [
-            (points[at + 2 :, : self._size].reshape(-1, width), targets[at + 2 :].reshape(-1, columns))
-            for points, targets in zip(self._points[: len(self.agents)], self._targets, strict=True)
-        ]
+        return hand_over(self.agents, self.places, self._points, self._targets, self.live, self._at)
 
     def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every live node."""
         width, columns = self._points.shape[3], self._targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self._completed), width + columns)
-        if drawn:
+        live = [self.agents[i] for i in self._drawing]
+        drawn = draw_ahead(live, ahead(rounds, self._completed), width + columns) if live else []
+        if drawn or not live:
             self.load(*self.followed_by(drawn))
-        return bool(drawn)
+        return bool(drawn) or not live
 
     def followed_by(self, drawn: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-        """Return the samples in flight, and those that each node has drawn for T rounds behind them.
+        """Return the samples in flight, and those that each live node has drawn for T rounds behind them.
 
         Returns
         -------
@@ -276,12 +288,12 @@ class Population:
         targets : Array
             (V, T + 2, b, q).
         """
-        whole = len(drawn[0][0])
+        whole = len(drawn[0][0]) if drawn else LONGEST
         points = np.zeros((len(self._points), whole + 2, *self._points.shape[2:]))
-        targets = np.zeros((len(drawn), whole + 2, *self._targets.shape[2:]))
+        targets = np.zeros((len(self._targets), whole + 2, *self._targets.shape[2:]))
         points[:, :2] = self._points[:, self._at : self._at + 2]
         targets[:, :2] = self._targets[:, self._at : self._at + 2]
-        for i, (x, y) in enumerate(drawn):
+        for i, (x, y) in zip(self._drawing, drawn, strict=True):
             points[i, 2:, : self._size], targets[i, 2:] = x, y
         return points, targets
 
@@ -323,7 +335,7 @@ class Population:
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
-        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds lay those of repacked ones
+        lengths = np.where(self._repacks, 0, self._evaluated * columns)  # rounds lay those of repacked ones
         self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rows = np.zeros((1, int(self._row_begins[-1])))
         self._make_work(int(columns.max()))
@@ -366,8 +378,8 @@ class Population:
         """Bring the agents' states up to date, and do what they want."""
         rounds, self._stepped = self._stepped, 0
         find_states(self._states, self._laid, self.agents, self._forms)
-        for agent, form, counts in zip(self.agents, self._forms, self._states.counts, strict=True):
-            form.sync(agent.state, counts, rounds)
+        for agent, form, counts, taken in zip(self.agents, self._forms, self._states.counts, self._taken, strict=True):
+            form.sync(agent.state, counts, rounds if taken else 0)
         self._look()
 
     def _look(self) -> None:
@@ -389,12 +401,3 @@ class Population:
     def _wanted_capacity(self, capacity: int) -> int:
         grown = (capacity - self._most) * 3 // 2
         return self._most + max(max(self._orders()), FIRST_POINTS, grown)
-
-    def _scalars(self, degree: int) -> int:
-        """Count what a node sends in a round: points and answers; symmetric, also its values and dual variables."""
-        width, outputs = self._points.shape[3], self._received.values.shape[2]
-        each: int = self._sent * (width + outputs)
-        if self._coupling.symmetric:
-            each += self._sent * outputs + self.sends_duals
-            each += 2 * self._sent * self._coupling.implicit
-        return degree * each

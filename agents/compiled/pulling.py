@@ -182,9 +182,11 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
-        at, answer, samples = size, size * outputs, own.targets.shape[-2]
-        weight = size / samples
+        answer, samples = size * outputs, own.targets.shape[-2]
+        at, weight = size if not ideal or own.live[i] else 0, size / samples
         for d in range(degree):
+            if ideal and not own.live[links.other[begin + d]]:
+                continue
             back = links.reverse[begin + d]
             if ideal:
                 place, dual = links.other[begin + d], received.duals[back]

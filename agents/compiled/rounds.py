@@ -65,7 +65,7 @@ def run_rounds(
     for t in range(first, first + count):
         states.turn[0] = t - first
         for i in range(0 if since == 0 or t > first else nodes, nodes):
-            if waits(i, network, size):
+            if waits(i, network, own):
                 return PAUSED, t - first, 0, 0.0
         for i in range(since if t == first else 0, nodes):
             states.turn[1] = i
@@ -99,32 +99,28 @@ def run_rounds(
 
 
 @force_inline
-def taken_by(i: int, network: Network, size: int) -> int:
-    """Return how many points node i's steps are on."""
-    links = network.links
-    return size * (1 + links.start[i + 1] - links.start[i]) if network.coupling.symmetric else size
-
-
-@force_inline
-def waits(i: int, network: Network, size: int) -> bool:
+def waits(i: int, network: Network, own: Own) -> bool:
     """Tell whether node i wants something before its next step that rounds cannot give."""
     counts, kinds = network.states.counts, network.kinds
-    short = counts[i, ROOM] < taken_by(i, network, size) and kinds.functions[kinds.of[i], REPACK] == NONE
+    short = counts[i, ROOM] < own.taken[i] and kinds.functions[kinds.of[i], REPACK] == NONE
     return bool(counts[i, WANTS] != NOTHING or short)
 
 
 @force_inline
 def gather(i: int, t: int, network: Network, own: Own) -> int:
     """Put node i's samples and its neighbours' of a round together, where it steps on both; returns how many."""
-    rounds, size, inputs = own.points.shape[1], own.points.shape[2], own.points.shape[3]
-    begin, taken = network.links.start[i], taken_by(i, network, size)
+    rounds, size, inputs, links = own.points.shape[1], own.points.shape[2], own.points.shape[3], network.links
     if network.coupling.symmetric:
-        sample = size * inputs
-        copy_matrix(table(own.points, (i * rounds + t) * sample, size, inputs), network.work.points)
-        for d in range(network.links.start[i + 1] - begin):
-            points = table(own.points, (network.links.other[begin + d] * rounds + t) * sample, size, inputs)
-            copy_matrix(points, table(network.work.points, (1 + d) * sample, size, inputs))
-    return taken
+        sample, at = size * inputs, 0
+        if own.live[i]:
+            copy_matrix(table(own.points, (i * rounds + t) * sample, size, inputs), network.work.points)
+            at += sample
+        for e in range(links.start[i], links.start[i + 1]):
+            if own.live[links.other[e]]:
+                points = table(own.points, (links.other[e] * rounds + t) * sample, size, inputs)
+                copy_matrix(points, table(network.work.points, at, size, inputs))
+                at += sample
+    return int(own.taken[i])
 
 
 @force_inline
@@ -133,8 +129,8 @@ def publish(i: int, t: int, network: Network, own: Own, received: Received) -> N
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     size, inputs, outputs, rounds = own.points.shape[2], own.points.shape[3], own.values.shape[2], own.points.shape[1]
     kind, begin, degree = kinds.of[i], links.start[i], links.start[i + 1] - links.start[i]
-    taken, place, answer = taken_by(i, network, size), own.row_begins[i], size * outputs
-    columns = (own.row_begins[i + 1] - place) // taken
+    taken, place, answer = own.taken[i], own.row_begins[i], size * outputs
+    columns = (own.row_begins[i + 1] - place) // max(taken, size)
     evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
     tools, numbers, state, counts, _ = learner_of(i, network)
     values = table(own.values, i * answer, size, outputs)
@@ -143,26 +139,33 @@ def publish(i: int, t: int, network: Network, own: Own, received: Received) -> N
         gather(i, t, network, own)
         # Rows of repacked states are a kernel's, and come out the same whichever others are asked for.
         together = kinds.functions[kind, REPACK] != NONE and inputs <= NARROW and kinds.apart[kind] == 0
-        at_once = taken if together else size
+        at_once = max(taken, size) if together else size
         for after in range(0, taken, at_once):
             rows = table(own.rows, place + after * columns, at_once, columns)
             fresh = table(work.points, after * inputs, at_once, inputs)
             evaluate(tools, numbers, state, counts, fresh, rows, table(work.values, after * outputs, at_once, outputs))
-        copy_matrix(table(found, 0, size, outputs), values)
-        for d in range(degree):
-            evaluated = table(work.values, (1 + d) * answer, size, outputs)
-            copy_matrix(evaluated, table(received.answers, links.reverse[begin + d] * answer, size, outputs))
-    else:
-        fresh = table(own.points, (i * rounds + t) * size * inputs, size, inputs)
-        evaluate(tools, numbers, state, counts, fresh, table(own.rows, place, size, columns), values)
-        if coupling.implicit:
-            copy_matrix(fresh, points)
-            copy_matrix(values, found)
+        at = 0
+        if own.live[i]:
+            copy_matrix(table(found, 0, size, outputs), values)
+            at += answer
         for e in range(begin, begin + degree):
-            fresh = table(own.points, (links.other[e] * rounds + t) * size * inputs, size, inputs)
-            evaluated = table(received.answers, links.reverse[e] * answer, size, outputs)
-            evaluate(tools, numbers, state, counts, fresh, table(work.rows, 0, size, columns), evaluated)
-    if coupling.implicit and degree:
+            if own.live[links.other[e]]:
+                evaluated = table(work.values, at, size, outputs)
+                copy_matrix(evaluated, table(received.answers, links.reverse[e] * answer, size, outputs))
+                at += answer
+    else:
+        if own.live[i]:
+            fresh = table(own.points, (i * rounds + t) * size * inputs, size, inputs)
+            evaluate(tools, numbers, state, counts, fresh, table(own.rows, place, size, columns), values)
+            if coupling.implicit:
+                copy_matrix(fresh, points)
+                copy_matrix(values, found)
+        for e in range(begin, begin + degree):
+            if own.live[links.other[e]]:
+                fresh = table(own.points, (links.other[e] * rounds + t) * size * inputs, size, inputs)
+                evaluated = table(received.answers, links.reverse[e] * answer, size, outputs)
+                evaluate(tools, numbers, state, counts, fresh, table(work.rows, 0, size, columns), evaluated)
+    if coupling.implicit and degree and taken:
         rows = table(own.rows, place, taken, columns)
         sum_rows(i, points, rows, found, own.step_sizes[i, t, 0], network, own, received.answer_row_sums)
 
@@ -203,7 +206,7 @@ def lay_rows(network: Network, own: Own, size: int) -> int:
     for i in range(len(kinds.of)):
         length, before = begins[i + 1] - before, begins[i + 1]
         if kinds.functions[kinds.of[i], REPACK] != NONE:
-            length = taken_by(i, network, size) * counts[i, ORDER]
+            length = max(own.taken[i], size) * counts[i, ORDER]
             widest = max(widest, counts[i, ORDER])
         begins[i + 1] = begins[i] + length
     return widest if begins[len(kinds.of)] <= own.rows.shape[1] else ALWAYS

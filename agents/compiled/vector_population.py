@@ -74,7 +74,7 @@ class VectorPopulation:
         What these nodes and the outside ones that they hear from sent last, by label.
     """
 
-    answers = symmetric = sends_duals = False
+    answers = symmetric = sends_duals = forms_again = False
     completed = 0
 
     def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
@@ -87,6 +87,7 @@ class VectorPopulation:
         size = first.learner.batch_size
         rule: CompiledParameterRule = handed_over(first.rule, "protocol")
         self.links = links_of(agents, places, None)
+        self.live = np.ones(len(places), dtype=np.bool_)
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]

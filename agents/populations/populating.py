@@ -96,24 +96,37 @@ def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
 
 
 def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every node has learned its part of priming and every batch in flight is whole."""
+    """Tell whether every node has learned its part of priming and every batch in flight is whole.
+
+    Of agents on ideal links that replay no points, data may have ended: then there is no batch in flight. All others
+    live on one by one once a batch is not whole.
+    """
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         return vector_population.fits(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         kinds = range(len(stacked[0].ensemble))
-        return all(fits(members_of(stacked, k), members_sent(messages, k)) for k in kinds)
+        return all(_fit(members_of(stacked, k), members_sent(messages, k), may_end=False) for k in kinds)
     agents = [node for node in nodes if isinstance(node, Agent)]
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return _fit(agents, messages, may_end=not lossy) and whole(lossy)
+
+
+def _fit(agents: Sequence[Agent], messages: Mapping[int, Outgoing], may_end: bool) -> bool:
     samples, size = agents[0].learner.batch_size, sent_points(agents)
+    batches = [(size, samples), (0, 0)] if may_end and size == samples else [(size, samples)]
+    sent: dict[int, int] = {}
     for agent in agents:
         if agent.own is None or agent.following is None or agent.targets is None:
             return False
-        if len(agent.own.points) != size or len(agent.following[0]) != size:
+        learned, following = (len(agent.own.points), len(agent.targets)), tuple(map(len, agent.following))
+        if learned not in batches or following != learned:
             return False
-        if len(agent.targets) != samples or len(agent.following[1]) != samples:
-            return False
-        if any(len(evaluation.points) != size for evaluation in agent.theirs):
-            return False
-    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
-    return whole(lossy) and all(len(messages[node].points) == size for node in outside_of(agents))
+        sent[agent.node] = learned[0]
+    sent |= {node: len(messages[node].points) for node in outside_of(agents)}
+    return all((count, count and samples) in batches for count in sent.values()) and all(
+        len(evaluation.points) == sent[other]
+        for agent in agents
+        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False)
+    )

@@ -50,6 +50,7 @@ class StackedPopulation:
     """
 
     completed = 0
+    forms_again = False
 
     def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents

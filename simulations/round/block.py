@@ -195,7 +195,7 @@ class Block:
                 return done
             self._read(incoming)
             self._messages.update(population.to_agents())
-            self._population, self._crossing, self._compiled = None, None, False
+            self._population, self._crossing, self._compiled = None, None, population.forms_again
         self._run_agents()
         return 1
 

@@ -1,8 +1,8 @@
 """Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
 
 The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may be a block of single agents.
-Where every batch is whole, the headers of the messages are the same in every round, and with them the place of each
-number.
+Where every batch is whole, or empty of nodes whose data have ended, the headers of the messages are the same in every
+round, and with them the place of each number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,26 +67,27 @@ class Crossing:
         self._reader = reader
         self._wanted = wanted
         self._places: _Places | None = None
-        flight, links = population.flight(), population.links
-        self._nodes = np.array([place for place, _ in boundary], dtype=np.int64)
+        flight, links, live = population.flight(), population.links, population.live
+        self._nodes = np.array([place for place, _ in boundary if live[place]], dtype=np.int64)
         edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
         self._edges = np.array(edges, dtype=np.int64)
-        self._reverse = links.reverse[self._edges]
+        self._reverse = links.reverse[self._edges[live[links.other[self._edges]]]]
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
         # the boundary.
         size, outputs = flight.values.shape[1:]
         self._columns = outputs + row_sums_sent(population.agents[0].rule)
         replayed = replay_of(population.agents[0].rule).most
         points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
-        own = np.full(values, OWN) if population.symmetric else None
+        own, answer = np.full(values, OWN), np.full(values, ANSWERS)
         messages = []
         for place, slots in boundary:
-            degree = int(links.start[place + 1] - links.start[place])
-            duals = np.full(degree, DUALS) if population.sends_duals else None
-            answers: list[Array | None] = [np.full(values, ANSWERS) if population.answers else None] * degree
-            stamps = np.full(1 + degree, STAMPS) if len(flight.previous) else None
+            others = links.other[links.start[place] : links.start[place + 1]]
+            duals = np.full(len(others), DUALS) if population.sends_duals else None
+            answers = [_of(answer, live[other]) if population.answers else None for other in others]
+            stamps = np.full(1 + len(others), STAMPS) if len(flight.previous) else None
+            sent = _of(points, live[place]), _of(own, live[place]) if population.symmetric else None
             messages.append(
-                (population.agents[place].node, Outgoing(points, own, answers, duals, stamps, replayed=replayed), slots)
+                (population.agents[place].node, Outgoing(*sent, answers, duals, stamps, replayed=replayed), slots)
             )
         specimen = pack(messages)
         header, numbers = split(specimen)
@@ -127,7 +128,8 @@ class Crossing:
         return packed.tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> bool:
-        """Hand the agents what the other blocks sent; False, and nothing, where some batch is not whole."""
+        """Hand the agents what the other blocks sent; False, and nothing, where some batch is not as it was: whole, or
+        empty of a node whose data have ended."""
         if not messages:
             return True
         numbers = np.frombuffer(b"".join(messages))
@@ -155,7 +157,9 @@ class Crossing:
 
     def _find(self, messages: Sequence[bytes]) -> _Places | None:
         population = self._population
-        size = population.flight().points.shape[1]
+        sizes = population.flight().points.shape[1] * population.live
+        edges_of = np.diff(population.links.start)
+        asked = np.repeat(sizes[: len(edges_of)], edges_of)  # the points at which each edge's own node is answered
         heads: list[int] = []
         expected: list[float] = []
         found: dict[str, list[int]] = {name: [] for name in _Places._fields[2:]}
@@ -170,11 +174,13 @@ class Crossing:
             heads += moved(slice(0, length))
             expected += numbers[:length].tolist()
             for layout in self._reader.layouts(header):
-                wanted = self._wanted[layout.sender]
-                given = {slot: where for slot, where, (rows, _) in layout.answers if rows == size}
+                wanted, place = self._wanted[layout.sender], population.places[layout.sender]
+                size = sizes[place]
+                given = {slot: where for slot, where, (rows, _) in layout.answers if rows == asked[wanted[slot]]}
                 if layout.points[1][0] != size or (population.answers and given.keys() != wanted.keys()):
                     return None
-                found["nodes"].append(population.places[layout.sender])
+                if size:
+                    found["nodes"].append(place)
                 found["points"] += moved(layout.points[0])
                 if layout.own is not None:
                     if layout.own[1][0] != size:
@@ -187,13 +193,18 @@ class Crossing:
                         found["answered"].append(begin + layout.stamps[0].start + layout.stamps[1].index(1 + slot))
                     if population.answers:
                         found["answers"] += moved(given[slot])
-                    found["edges"].append(edge)
+                    if asked[edge]:
+                        found["edges"].append(edge)
                     if layout.duals is not None:
                         found["duals"].append(begin + layout.duals[0].start + layout.duals[1].index(slot))
                         found["reverse"].append(int(population.links.reverse[edge]))
             begin += len(numbers)
         numbered = {name: np.array(places, dtype=np.int64) for name, places in found.items()}
         return _Places(np.array(heads, dtype=np.int64), np.array(expected, dtype=np.float64), **numbered)
+
+
+def _of(batch: Array, live: bool) -> Array:
+    return batch if live else batch[:0]
 
 
 # A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.

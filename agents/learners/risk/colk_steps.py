@@ -123,7 +123,7 @@ def step(
     first = length_of(capacity, inputs, outputs)
     heard = table(points, 0, own, inputs)
     storage[first] = _center(tools, numbers, storage, counts, scratch, heard, values, targets, sizes, np.empty(own))
-    if looks_back(numbers):
+    if own and looks_back(numbers):
         look_back(storage, counts, inputs, outputs)
     behind = 5 * capacity + taken * taken  # what POLK works with
     kept_points = table(scratch, behind, taken, inputs)

@@ -219,12 +219,12 @@ def pair_up(
     Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit, the
     step that a learner of single samples takes on the first ones. An implicit step takes the mean loss, whose
     ``curvature`` is part of the stiffness, at the new function in the first samples only; the dispersion stays
-    explicit. Rows and gradients that are kept move up in their own arrays.
+    explicit. Rows and gradients that are kept move up in their own arrays. Without own samples all stays as it is.
     """
     coupled = stiffness[0] - curvature if implicit else 0.0
     alone = coupled == 0.0 and not _seconds_move(gradients, own)
     seconds = own // 2
-    share = (own - seconds) / own
+    share = (own - seconds) / max(own, 1)
     kept = 0
     for n in range(len(points)):
         factor, rate, stiff = 1.0, rates[n], stiffness[n]

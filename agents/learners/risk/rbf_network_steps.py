@@ -107,7 +107,7 @@ def step(
     own, outputs = values.shape
     size, columns = int(numbers[COUNT]) * outputs, rows.shape[1]
     storage[2 * size] = _center(tools, numbers, storage, rows, values, targets, sizes, np.empty(own))
-    if looks_back(numbers):
+    if own and looks_back(numbers):
         copy_vector(line(storage, 0, size), line(storage, size, size))
     behind = taken * taken  # what the base works with
     kept_points = table(scratch, behind, taken, inputs)

@@ -1,0 +1,223 @@
+"""Nodes whose data have ended go on in compiled rounds, with the same bits as agent by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.compiled.population import Population
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.rows.finite import FiniteSource
+from tests.contracts.specimens import SIZES, TRANSITIONS
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
+ROWS = (61, 20, 33, 20, 48, 8)
+"""Two nodes end together, and whole batches of three in some: with them partial ones are lived through too."""
+BLOCKS = [[0, 2, 5], [1, 3, 4]]
+EACH = [[place] for place in range(6)]
+RULES: dict[str, dict[str, Any]] = {
+    "one-sided": {"name": "consensus", "penalty": 2.0, "form": "one_sided"},
+    "symmetric": {"name": "consensus", "penalty": 2.0},
+    "one-sided, explicit": {"name": "consensus", "penalty": 0.2, "form": "one_sided", "step": "explicit"},
+    "symmetric, explicit": {"name": "consensus", "penalty": 0.2, "step": "explicit"},
+    "adaptive": {"name": "proximity", "gamma": {"name": "adaptive", "scale": 1.5}},
+    "adaptive, one-sided": {"name": "proximity", "gamma": {"name": "adaptive"}, "form": "one_sided"},
+    "proximity, explicit": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "step": "explicit"},
+    "isolated": {"name": "isolated"},
+}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES)
+EVERY_BATCH = pytest.mark.parametrize("batch", [1, 3])
+POLK = {"step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "budget": {"epsilon": 0.01}}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """So many samples of a stream at each node."""
+
+    rows: tuple[int, ...]
+    name: str
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Any) -> Source:
+        stream = build("stream", TRANSITIONS if self.name == "markov_reward" else {"name": self.name})
+        found = stream.open(nodes, seed, held_out, locations)
+        sources = [
+            FiniteSource(*source.draw(count), source.held_out(count), 1)
+            for count, source in zip(self.rows, found.nodes, strict=True)
+        ]
+        return replace(found, nodes=sources, lengths=list(self.rows))
+
+
+def described(rule: str, batch: int = 1, learner: str = "polk", rows: Any = ROWS, **tables: Any) -> Experiment:
+    keys = {"step_size": 0.1, **SIZES[learner], **(POLK if learner == "polk" else {}), "batch_size": batch}
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": Ending(rows, "markov_reward" if learner == "policy_evaluation" else "sine_regression"),
+            "learner": {"name": learner, **keys, **tables.pop("keys", {})},
+            "protocol": RULES[rule],
+            "rounds": 100,
+            "evaluate_every": 7,
+            **tables,
+        }
+    )
+
+
+def engine_of(experiment: Experiment, blocks: Any = None, compiled: bool = True) -> SerialEngine:
+    plans = open_network(experiment).plans
+    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+
+
+def rounds_of(experiment: Experiment) -> int:
+    return -(-max(ROWS) // experiment.learner.batch_size)
+
+
+def known(engine: SerialEngine) -> dict[tuple[int, str], Any]:
+    """Return all that rounds change: functions, links, sums, and the samples in flight; not how many are at hand."""
+    return {
+        (node, name): array
+        for node, kept in engine.snapshot().items()
+        for name, array in kept.arrays.items()
+        if not name.startswith("ahead_")
+    }
+
+
+def formed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Return a list that will hold, for each population that forms, the nodes whose data have ended."""
+    found: list[list[int]] = []
+    begin = Population.__init__
+
+    def noted(self: Population, agents: Any, messages: Any) -> None:
+        begin(self, agents, messages)
+        found.append(np.flatnonzero(~self.live).tolist())
+
+    monkeypatch.setattr(Population, "__init__", noted)
+    return found
+
+
+def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
+    """Live through an experiment's rounds, with a stop after each few."""
+    for _ in range(0, rounds_of(experiment), 4):
+        for engine in engines:
+            engine.run(4)
+        yield
+
+
+@EVERY_BATCH
+@EVERY_RULE
+@pytest.mark.parametrize("blocks", [None, BLOCKS, EACH], ids=["one block", "blocks of 3", "blocks of 1"])
+def test_the_same_bits_as_agent_by_agent(rule: str, batch: int, blocks: Any) -> None:
+    experiment = described(rule, batch)
+    arrays, single = engine_of(experiment, blocks), engine_of(experiment, compiled=False)
+    for _ in stages(experiment, arrays, single):
+        assert same(known(arrays), known(single))
+    assert not any(block._population for block in single.blocks)
+
+
+@EVERY_BATCH
+@EVERY_RULE
+def test_the_same_digests_and_tables(rule: str, batch: int) -> None:
+    experiment = described(rule, batch)
+    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and (one or rule == "isolated")
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided"])
+@pytest.mark.parametrize(
+    ("learner", "keys"),
+    [*((name, {}) for name in SIZES), ("colk", {"pairs": "sliding"}), ("colk", {"tracking": "average"})],
+    ids=str,
+)
+def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
+    experiment = described(rule, 2, learner, keys=keys)
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    for _ in stages(experiment, arrays, single):
+        pass
+    assert same(known(arrays), known(single))
+
+
+def test_arrays_are_there_again_after_each_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, lived = formed(monkeypatch), []
+    experiment = described("symmetric")
+    engine, single = engine_of(experiment), Block._run_agents
+    monkeypatch.setattr(Block, "_run_agents", lambda block: (lived.append(block.done), single(block)))
+    engine.run(rounds_of(experiment))
+    assert found == [[], [5], [1, 3, 5], [1, 2, 3, 5], [1, 2, 3, 4, 5]]
+    assert 2 * len(found) >= len(lived) > 0
+    assert engine.blocks[0]._compiled
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided", "adaptive"])
+@EVERY_BATCH
+@pytest.mark.parametrize("at", [5, 9, 12, 18])
+def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> None:
+    """Before a node's data end, between two ends, and while batches in flight are not whole."""
+    experiment = described(rule, batch)
+    engine = engine_of(experiment)
+    engine.run(at)
+    snapshots = engine.snapshot()
+    rest = rounds_of(experiment) - at
+    engine.run(rest)
+    for blocks, compiled in ((None, True), (BLOCKS, True), (EACH, True), (None, False)):
+        other = engine_of(experiment, blocks, compiled)
+        other.restore(snapshots, at)
+        other.run(rest)
+        assert same(known(other), known(engine))
+
+
+@EVERY_BATCH
+@EVERY_RULE
+def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> None:
+    experiment = described(rule, batch, rows=(30, 1, 16, 3, 1, 8))
+    single = engine_of(experiment, compiled=False)
+    engines = [engine_of(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
+    for rounds in (2, 3, 5):
+        single.run(rounds)
+        for engine in engines:
+            engine.run(rounds)
+            assert same(known(engine), known(single))
+    assert all(block._compiled for engine in engines for block in engine.blocks)
+
+
+@pytest.mark.parametrize(
+    "tables", [{"links": {"loss": 0.2}}, {"protocol": {"name": "consensus", "replay": 2}}], ids=str
+)
+def test_other_networks_go_on_agent_by_agent(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = formed(monkeypatch)
+    experiment = described("symmetric", **tables)
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    for _ in stages(experiment, arrays, single):
+        pass
+    assert same(known(arrays), known(single))
+    assert len(found) <= 1
+
+
+def test_samples_that_are_put_back_do_not_pile_up() -> None:
+    experiment = described("symmetric")
+    engine = engine_of(experiment)
+    for _ in stages(experiment, engine):
+        for agent in engine.blocks[0].agents:
+            source: Any = agent.source
+            depth = 0
+            while hasattr(source, "left"):
+                source, depth = source.source, depth + 1
+            assert depth <= 1
