@@ -13,16 +13,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.arithmetic.scratch import Scratch
+from kernelswarm.agents.compiled import drawing
 from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Buffers, Flight, Network, Own
-from kernelswarm.agents.compiled.drawing import (
-    LONGEST,
-    ahead,
-    draw_ahead,
-    first_samples,
-    hand_over,
-    put_back,
-    sizes_ahead,
-)
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
     buffers_of,
@@ -93,8 +85,7 @@ class Population:
     completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
     forms_again = True
-    """Whether, once single agents live on, there may be such arrays again: not where rounds cannot give what steps
-    want, which are not compiled or need arrays that would be too wide."""
+    """Whether there may be such arrays again once it dissolves: not where rounds cannot give steps what they want."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -112,8 +103,8 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
-        self._points, self._targets, self.live = first_samples(agents, messages, places, self._outside)
-        self._drawing: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
+        self._points, self._targets, self.live = drawing.first_samples(agents, messages, places, self._outside)
+        self._alive: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
         ends = np.repeat(np.arange(len(agents)), np.diff(self.links.start))
         heard = np.bincount(ends, self.live[self.links.other], minlength=len(agents)).astype(np.int64)
         self._own_points, self._others_points = self._sent * self.live[: len(agents)], self._sent * heard
@@ -123,7 +114,7 @@ class Population:
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
         self._products = np.zeros((len(agents), 2))
-        self._step_sizes = sizes_ahead(agents, self._forms, 0, 1)
+        self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = 0  # of the samples that are learned from next
@@ -262,18 +253,18 @@ class Population:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.sync()
         for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            put_back(agent, points, targets)
+            drawing.put_back(agent, points, targets)
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        return hand_over(self.agents, self.places, self._points, self._targets, self.live, self._at)
+        return drawing.hand_over(self.agents, self.places, self._points, self._targets, self.live, self._at)
 
     def _draw(self, rounds: int) -> bool:
         """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every live node."""
         width, columns = self._points.shape[3], self._targets.shape[3]
-        live = [self.agents[i] for i in self._drawing]
-        drawn = draw_ahead(live, ahead(rounds, self._completed), width + columns) if live else []
+        live = [self.agents[i] for i in self._alive]
+        drawn = drawing.draw_ahead(live, drawing.ahead(rounds, self._completed), width + columns) if live else []
         if drawn or not live:
             self.load(*self.followed_by(drawn))
         return bool(drawn) or not live
@@ -288,12 +279,12 @@ class Population:
         targets : Array
             (V, T + 2, b, q).
         """
-        whole = len(drawn[0][0]) if drawn else LONGEST
+        whole = len(drawn[0][0]) if drawn else drawing.LONGEST
         points = np.zeros((len(self._points), whole + 2, *self._points.shape[2:]))
         targets = np.zeros((len(self._targets), whole + 2, *self._targets.shape[2:]))
         points[:, :2] = self._points[:, self._at : self._at + 2]
         targets[:, :2] = self._targets[:, self._at : self._at + 2]
-        for i, (x, y) in zip(self._drawing, drawn, strict=True):
+        for i, (x, y) in zip(self._alive, drawn, strict=True):
             points[i, 2:, : self._size], targets[i, 2:] = x, y
         return points, targets
 
@@ -301,7 +292,7 @@ class Population:
         """Go on with samples as of :meth:`followed_by`; ``predicted`` (V, T + 2, b, C) is filled with the nodes'
         values there before they learn from them."""
         self._points, self._targets, self._predicted, self._at = points, targets, predicted, 0
-        self._step_sizes = sizes_ahead(self.agents, self._forms, self._stepped, points.shape[1] - 1)
+        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, self._stepped, points.shape[1] - 1)
 
     def _maintain(self) -> bool:
         """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""

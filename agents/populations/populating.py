@@ -32,7 +32,8 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation
 def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    ``whole`` says whether every mini-batch is whole.
+    ``whole`` says whether every mini-batch is whole. Data that end are no obstacle; on links that are not ideal, with
+    replayed points, with copies and of vectors, nodes leave compiled rounds for good then.
     """
     if not whole:
         return "samples that are lost or late on their way to the one learner"
