@@ -13,7 +13,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kernelswarm resume runs/half --rounds 5000",
     ),
     "compare": (
-        "kernelswarm compare experiment.toml --vary protocol.name=isolated,consensus --seeds 6",
         "kernelswarm compare experiment.toml --vary protocol.name=isolated,consensus --seeds 6 --tune",
         "kernelswarm compare experiment.toml --vary topology.name=ring,star --out runs/networks",
         "kernelswarm compare experiment.toml --vary learner.step_size=log:0.01:1:8 --format pdf",

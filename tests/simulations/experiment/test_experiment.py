@@ -99,7 +99,13 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
     table = {**BASE, "node": [{"nodes": [0, 2], "learner": {"kernel": {"bandwidth": 0.5}}}]}
     experiment = Experiment.from_dict(table)
     resolved = experiment.to_dict()
-    assert resolved["protocol"] == {"name": "consensus", "penalty": 0.5, "as_published": True}
+    assert resolved["protocol"] == {
+        "name": "consensus",
+        "penalty": 0.5,
+        "as_published": True,
+        "replay": 0.0,
+        "replay_buffer": 50,
+    }
     sound = experiment.with_changes({"protocol.as_published": False}).to_dict()["protocol"]
     assert sound == {
         "name": "consensus",

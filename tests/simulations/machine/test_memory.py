@@ -105,15 +105,18 @@ def test_a_ray_that_another_thread_is_importing_is_waited_for(alone, monkeypatch
     monkeypatch.setattr("builtins.goes_on", goes_on, raising=False)
     importing = threading.Thread(target=importlib.import_module, args=("ray",))
     asking = threading.Thread(target=lambda: found.append(actor_bytes()))
-    importing.start()
-    assert begun.wait(60)
-    asking.start()
-    asking.join(0.2)
-    assert found == []
-    goes_on.set()
-    for thread in (importing, asking):
-        thread.join(60)
-    assert found == [FORKED_BYTES]
+    try:
+        importing.start()
+        assert begun.wait(60)
+        asking.start()
+        asking.join(0.2)
+        assert found == []
+        goes_on.set()
+        for thread in (importing, asking):
+            thread.join(60)
+        assert found == [FORKED_BYTES]
+    finally:
+        sys.modules.pop("ray", None)  # or the tests to come had this one
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux alone")
