@@ -113,6 +113,8 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "form": "symmetric",
         "step": "implicit",
         "distance": "squared",
+        "replay": 0.0,
+        "replay_buffer": 50,
         "as_published": False,
     }
     assert resolved["backend"] == {"name": "serial", "threads": "auto"}
