@@ -220,9 +220,9 @@ def _failed(axes: Axes, series: Series, stroke: Stroke, ceiling: float, name: st
 def measured(comparison: Comparison) -> list[str]:
     """Return the quantities that some cell has a final figure of, in the order of ``COLUMNS``; equal ones once."""
     rows = comparison.rows()
-    names = [column for column in (*COLUMNS, "scalars_sent") if column not in comparison.repeated]
+    names = [column for column in (*COLUMNS, "bytes_sent") if column not in comparison.repeated]
     found = [column for column in names if any(np.isfinite(row.mean[column]) for row in rows)]
-    zeros = ("disagreement", "scalars_sent")  # of a network that does not talk, or is one node
+    zeros = ("disagreement", "bytes_sent")  # of a network that does not talk, or is one node
     return [column for column in found if column not in zeros or any(row.mean[column] > 0 for row in rows)]
 
 
@@ -246,6 +246,8 @@ def dots(axes: Axes, comparison: Comparison, column: str, named: bool) -> None:
             mean, place, xerr=[[left], [spread]], color=stroke.color, marker=stroke.marker, markersize=6, capsize=3
         )
     style.scale(axes, drawn, axis="x")
+    if column == "bytes_sent":
+        style.units(axes, "bytes")
     if axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=5)
         if axes.get_xlim()[0] == 0:

@@ -248,6 +248,15 @@ def test_many_cells_are_spread_over_pages(
     assert [len(ax.get_yticks()) for figure in finals for ax in figure.axes] == [30] * len(finals)
 
 
+def test_final_values_have_the_bytes_that_the_table_has() -> None:
+    sweep = [sending({"name": "consensus", "penalty": float(k)}) for k in range(2)]
+    for place, result in enumerate(sweep):
+        result.summary["final"] |= {"scalars_sent": 100.0 + place, "bytes_sent": 800.0 + 8 * place}
+    measured = cells.measured(gather(sweep))
+    assert "bytes_sent" in measured
+    assert "scalars_sent" not in measured
+
+
 def test_a_sweep_goes_from_dark_to_light() -> None:
     from matplotlib.colors import rgb_to_hsv, to_rgb
 
