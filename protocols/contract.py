@@ -54,6 +54,8 @@ class Neighborhood:
         that it has learned from.
     key : tuple of int
         Two 32-bit words from the experiment's seed, from which nodes that draw random numbers have their own keys.
+    nodes : int
+        V, the nodes of the network.
     """
 
     node: int
@@ -70,6 +72,7 @@ class Neighborhood:
     outputs: int = 1
     distinct: float = math.inf
     key: tuple[int, int] = (0, 0)
+    nodes: int = 1
 
     @property
     def weights(self) -> Array:

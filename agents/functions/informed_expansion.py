@@ -25,13 +25,16 @@ class InformedExpansion(Expansion):
         The storage of R, upper triangular, (M, M) of it in use: ``R'R`` is the curvature of the risk so far.
     moments_buffer : Array
         That of Q, (M, C).
+    noise : Array
+        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
     """
 
-    __slots__ = ("moments_buffer", "root_buffer")
+    __slots__ = ("moments_buffer", "noise", "root_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         self.root_buffer: Array
         self.moments_buffer: Array
+        self.noise: Array
         super().__init__(kernel, inputs, outputs)
 
     @property
@@ -45,28 +48,35 @@ class InformedExpansion(Expansion):
         return self.moments_buffer[: self.order]
 
     def snapshot(self) -> dict[str, Array]:
-        """Return what an expansion does, with ``root`` (M, M) and ``moments`` (M, C), copied."""
-        return {**super().snapshot(), "root": self.root.copy(), "moments": self.moments.copy()}
+        """Return what an expansion does, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (2, C), copied."""
+        own = {"root": self.root.copy(), "moments": self.moments.copy(), "noise": self.noise.copy()}
+        return {**super().snapshot(), **own}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what :meth:`snapshot` was taken of."""
         super().restore(arrays)
         self.root_buffer[: self.order, : self.order] = arrays["root"]
         self.moments_buffer[: self.order] = arrays["moments"]
+        self.noise[:] = arrays["noise"]
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs)]
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs), (2, self.outputs)]
 
     def _used(self) -> list[Array]:
-        return [*super()._used(), self.root, self.moments]
+        return [*super()._used(), self.root, self.moments, self.noise]
 
     def _hold(self, buffers: list[Array]) -> None:
         super()._hold(buffers[:4])
-        self.root_buffer, self.moments_buffer = buffers[4:]
+        self.root_buffer, self.moments_buffer, self.noise = buffers[4:]
 
 
 @cached_njit
-def root_and_moments(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array]:
-    """Return R and Q in the storage of an expansion, behind what `expansion.tables` finds there."""
+def root_moments_noise(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array]:
+    """Return R, Q and the noise in the storage of an expansion, behind what `expansion.tables` finds there."""
     root = length_of(capacity, inputs, outputs)
-    return table(storage, root, capacity, capacity), table(storage, root + capacity * capacity, capacity, outputs)
+    moments = root + capacity * capacity
+    return (
+        table(storage, root, capacity, capacity),
+        table(storage, moments, capacity, outputs),
+        table(storage, moments + capacity * outputs, 2, outputs),
+    )

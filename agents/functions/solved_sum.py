@@ -24,51 +24,56 @@ class SolvedSum(KernelSum):
         That of R, upper triangular, (M, M): ``R'R`` is the curvature of the risk so far.
     moments_buffer : Array
         That of Q, (M, C).
+    noise : Array
+        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
     """
 
-    __slots__ = ("lower_buffer", "moments_buffer", "root_buffer")
+    __slots__ = ("lower_buffer", "moments_buffer", "noise", "root_buffer")
 
     def __init__(self, kernel: Kernel, inputs: int, outputs: int) -> None:
         self.lower_buffer: Array
         self.root_buffer: Array
         self.moments_buffer: Array
+        self.noise: Array
         super().__init__(kernel, inputs, outputs)
 
     def snapshot(self) -> dict[str, Array]:
-        """Return ``points`` (M, p), ``weights`` (M, C), ``lower``, ``root`` (M, M) and ``moments`` (M, C), copied."""
-        lower, root, moments = (part.copy() for part in self._used()[2:])
-        return {**self.arrays(), "lower": lower, "root": root, "moments": moments}
+        """Return ``points`` (M, p), ``weights`` (M, C), ``lower``, ``root`` (M, M), ``moments`` (M, C), ``noise``, copied."""
+        lower, root, moments, noise = (part.copy() for part in self._used()[2:])
+        return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what :meth:`snapshot` was taken of."""
         super().restore(arrays)
-        for part, name in zip(self._used()[2:], ("lower", "root", "moments"), strict=True):
+        for part, name in zip(self._used()[2:], ("lower", "root", "moments", "noise"), strict=True):
             part[:] = arrays[name]
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
         square = (capacity, capacity)
-        return [*super()._shapes(capacity), square, square, (capacity, self.outputs)]
+        return [*super()._shapes(capacity), square, square, (capacity, self.outputs), (2, self.outputs)]
 
     def _used(self) -> list[Array]:
         order = self.order
         square = [buffer[:order, :order] for buffer in (self.lower_buffer, self.root_buffer)]
-        return [*super()._used(), *square, self.moments_buffer[:order]]
+        return [*super()._used(), *square, self.moments_buffer[:order], self.noise]
 
     def _hold(self, buffers: list[Array]) -> None:
         super()._hold(buffers[:2])
-        self.lower_buffer, self.root_buffer, self.moments_buffer = buffers[2:]
+        self.lower_buffer, self.root_buffer, self.moments_buffer, self.noise = buffers[2:]
 
 
 @inline_always
-def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array, Array]:
-    """Return points, weights, L, R and Q of such a sum in its storage, as its shapes lay them out."""
+def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, ...]:
+    """Return points, weights, L, R, Q and the noise of such a sum in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
     lower = weights + capacity * outputs
     root = lower + capacity * capacity
+    moments = root + capacity * capacity
     return (
         table(storage, OWN, capacity, inputs),
         table(storage, weights, capacity, outputs),
         table(storage, lower, capacity, capacity),
         table(storage, root, capacity, capacity),
-        table(storage, root + capacity * capacity, capacity, outputs),
+        table(storage, moments, capacity, outputs),
+        table(storage, moments + capacity * outputs, 2, outputs),
     )

@@ -156,6 +156,32 @@ class CompressingLearner(Learner, Protocol):
         ...
 
 
+class Certainty(Protocol):
+    """How certain a function's values are."""
+
+    @property
+    def noise(self) -> Array:
+        """The variance of the targets' noise of each output, (C,), in the learner's units."""
+        ...
+
+    def variance(self, points: Array) -> Array:
+        """Return the variance of the values at ``points`` (n, p), in units of the noise's: (n,)."""
+        ...
+
+    def arrays(self) -> dict[str, Array]:
+        """Return copies of what it is made of beside the function, by names that begin with ``certainty_``."""
+        ...
+
+
+@runtime_checkable
+class CertainLearner(Protocol):
+    """A learner that can say how certain its function is."""
+
+    def posterior(self, state: Any) -> Certainty | None:
+        """Return how certain the present function is, copied; None where the loss or a key gives it no meaning."""
+        ...
+
+
 @runtime_checkable
 class ValueLearner(Protocol):
     """A learner of a Markov chain's value function: the targets are rewards, and no values of its function."""

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import Evaluated, Learner
+from kernelswarm.agents.learners.contract import Certainty, CertainLearner, Evaluated, Learner
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.coupling import total
 
 Array = npt.NDArray[np.float64]
@@ -285,6 +286,11 @@ class Node(ABC):
     def function(self) -> Function:
         """The node's current function."""
         return self.learner.function(self.state)
+
+    def posterior(self) -> Certainty | None:
+        """Return how certain the node's function is; None where nothing says it."""
+        learner = self.learner
+        return learner.posterior(self.state) if fulfils(learner, CertainLearner) else None
 
 
 def _or_lower(table: str, part: object) -> str:

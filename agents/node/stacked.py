@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.functions.mixed import combined
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import Certainty, Learner
 from kernelswarm.agents.node.agent import Agent, row_sums_sent
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
@@ -136,6 +136,10 @@ class StackedAgent(Node):
         """The mixture of the copies' current functions."""
         first, *others = [cast(Averageable, copy.function) for copy in self.ensemble]
         return first.averaged(others, self.rule.mixture_weights(self.links))
+
+    def posterior(self) -> Certainty | None:
+        """Return None: how certain a mixture is does not follow from its copies."""
+        return None
 
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones, the copies' too."""

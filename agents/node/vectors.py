@@ -5,13 +5,18 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.descent import share
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.node.node import Draws, Node, Outgoing
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood
-from kernelswarm.protocols.parameters.contract import ParameterRule, Received
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import InformedRule, ParameterRule, Received
+from kernelswarm.protocols.solving.least_squares import curvature
+from kernelswarm.protocols.solving.noise_variance import noise_of
 
 Array = npt.NDArray[np.float64]
 
@@ -107,6 +112,7 @@ class VectorNode(Node):
         self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
         self._implicit = rule.step == "implicit"
         self._inputs = inputs
+        self._nodes = neighborhood.nodes
         self.begun = 0
         """The rounds after which the learner began anew, last."""
         self.width = self._sent().shape[1]
@@ -129,6 +135,23 @@ class VectorNode(Node):
         vector = self._sent()
         vector.flags.writeable = False
         return Outgoing(vector, None, [None] * len(self.neighbors), None)
+
+    def posterior(self) -> Posterior | None:
+        """Return how certain the function is; None of rules that do not solve least squares.
+
+        The sums are means over the nodes, which all of them have learned from: V times as much is known.
+        """
+        if not fulfils(self.rule, InformedRule):
+            return None
+        known, function = self.rule.information(self.links), self.function
+        lambdas = lambdas_of(self._linear, self.state, function.order)
+        matrix = curvature(known.sums, known.ridge, lambdas)
+        root, failed = lapack.dpotrf(matrix, lower=0, clean=1)
+        if failed:  # sums that were heard with noise may be those of no samples
+            return None
+        return Posterior(
+            function, np.ascontiguousarray(root), None, known.ridge, 1.0 / self._nodes, noise_of(known.noise)
+        )
 
     def duals(self) -> Array | None:
         """Return the dual variables of the node's directed edges, (deg,), or None."""

@@ -105,6 +105,33 @@ class ParameterRule(Exchange, Protocol):
         ...
 
 
+class Information(NamedTuple):
+    """What a node knows of least squares on the samples of the network.
+
+    Attributes
+    ----------
+    sums : Array
+        (M,), as `least_squares` has them, averages over the nodes.
+    ridge : float
+        What is added to the diagonal of the features' products, beside the learner's lambda.
+    noise : Array
+        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
+    """
+
+    sums: Array
+    ridge: float
+    noise: Array
+
+
+@runtime_checkable
+class InformedRule(Protocol):
+    """A protocol of vectors that solves least squares, and so knows how certain its function is."""
+
+    def information(self, state: Any) -> Information:
+        """Return what a node knows."""
+        ...
+
+
 class Vectors:
     """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
 

@@ -9,9 +9,10 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
-from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
+from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
+from kernelswarm.protocols.solving.noise_variance import learn_noise
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -23,6 +24,7 @@ class Summed(NamedTuple):
 
     weights: Array  # (L, C)
     sums: Array  # (M,) averages over the network of those over samples
+    noise: Array  # (2, C) what is known of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -64,13 +66,15 @@ class DiffusionRls(Vectors):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
         """Return the weights, and no samples."""
-        return Summed(weights, empty(*weights.shape), combination("metropolis", neighborhood))
+        noise = np.zeros((2, weights.shape[1]))
+        return Summed(weights, empty(*weights.shape), noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Summed, samples: Samples) -> Summed:
         """Take the samples into the sums."""
-        sums = state.sums.copy()
+        sums, noise = state.sums.copy(), state.noise.copy()
+        learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
         add(sums, samples.features, samples.targets, self.forgetting)
-        return state._replace(sums=sums)
+        return state._replace(sums=sums, noise=noise)
 
     def send(self, state: Summed) -> Array:
         """Return the upper triangle of D_i, then e_i and n_i, (L (L + 1) / 2 + L C + 1,)."""
@@ -86,6 +90,10 @@ class DiffusionRls(Vectors):
     def weights(self, state: Summed) -> Array:
         """Return theta_i."""
         return state.weights
+
+    def information(self, state: Summed) -> Information:
+        """Return the sums, and what is known of the noise."""
+        return Information(state.sums, self.ridge, state.noise)
 
     @property
     def compiled(self) -> CompiledParameterRule:
@@ -106,10 +114,13 @@ def _see(
     features: Array,
     targets: Array,
 ) -> None:
-    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), and a_ij (deg,)."""
+    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (2 C,), a_ij (deg,)."""
     outputs, count = targets.shape[1], len(lambdas)
     begin = count * outputs
-    add(state[begin : begin + count * (count + 1) // 2 + count * outputs + 1], features, targets, numbers[1])
+    end = begin + count * (count + 1) // 2 + count * outputs + 1
+    noise = state[end : end + 2 * outputs].reshape(2, outputs)
+    learn_from_predictions(state[:begin], features, targets, numbers[1], noise)
+    add(state[begin:end], features, targets, numbers[1])
 
 
 @cached_njit
@@ -126,11 +137,28 @@ def _receive(
 ) -> None:
     """Average the sums, and solve."""
     size, degree = len(lambdas) * targets.shape[1], len(vectors)
-    sums = state[size : len(state) - degree]
+    sums = state[size : len(state) - degree - 2 * targets.shape[1]]
     mean = average(sums, vectors, state[len(state) - degree :], counts)
     for k in range(len(sums)):
         sums[k] = mean[k]
     conclude(sums, numbers[0], lambdas, state[:size])
+
+
+@cached_njit
+def learn_from_predictions(weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array) -> None:
+    """Learn of the noise (2, C) by what samples (n, L) differ by from the predictions of the weights (L C,).
+
+    The variance of the function itself, which a node shares with all others, is small beside it after few rounds.
+    """
+    count, outputs = targets.shape
+    errors = np.empty((count, outputs))
+    for n in range(count):
+        for c in range(outputs):
+            value = 0.0
+            for k in range(features.shape[1]):
+                value += features[n, k] * weights[k * outputs + c]
+            errors[n, c] = targets[n, c] - value
+    learn_noise(noise, errors, np.ones(count), 1.0 - forgetting)
 
 
 @cached_njit

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
-from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
-from kernelswarm.protocols.parameters.diffusion_rls import conclude
+from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
+from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_predictions
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty
 from kernelswarm.refused_key import RefusedKey
@@ -25,6 +25,7 @@ class Informed(NamedTuple):
     weights: Array  # (L, C)
     moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
     settled: Array  # (M,) those of all rounds before
+    noise: Array  # (2, C) what is known of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -75,14 +76,16 @@ class Drfgp(Vectors):
         """Return the weights, and no samples."""
         nothing = empty(*weights.shape)
         moving = np.zeros((self.exchanges, len(nothing)))
-        return Informed(weights, moving, nothing, combination("metropolis", neighborhood))
+        noise = np.zeros((2, weights.shape[1]))
+        return Informed(weights, moving, nothing, noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Informed, samples: Samples) -> Informed:
         """Take the sums of the samples along with those that are on their way."""
-        moving = state.moving.copy()
+        moving, noise = state.moving.copy(), state.noise.copy()
+        learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
         moving[0] = 0.0
         add(moving[0], samples.features, samples.targets, 1.0)
-        return state._replace(moving=moving)
+        return state._replace(moving=moving, noise=noise)
 
     def send(self, state: Informed) -> Array:
         """Return the sums of the last K rounds, (K M,)."""
@@ -98,6 +101,10 @@ class Drfgp(Vectors):
     def weights(self, state: Informed) -> Array:
         """Return theta_i."""
         return state.weights
+
+    def information(self, state: Informed) -> Information:
+        """Return all sums, those on their way too, and what is known of the noise."""
+        return Information(together(state.moving.reshape(-1), self.forgetting, state.settled), self.ridge, state.noise)
 
     @property
     def compiled(self) -> CompiledParameterRule:
@@ -119,10 +126,13 @@ def _see(
     features: Array,
     targets: Array,
 ) -> None:
-    """Take the samples along; the state is the weights (L C,), the moving sums (K M,), the settled ones, and a_ij."""
+    """Take the samples along; the state is the weights (L C,), the moving sums (K M,), the settled ones, the noise (2 C,), a_ij."""
     count, outputs = len(lambdas), targets.shape[1]
     begin = count * outputs
-    newest = state[begin : begin + count * (count + 1) // 2 + count * outputs + 1]
+    size = count * (count + 1) // 2 + count * outputs + 1
+    newest, end = state[begin : begin + size], begin + (int(numbers[0]) + 1) * size
+    noise = state[end : end + 2 * outputs].reshape(2, outputs)
+    learn_from_predictions(state[:begin], features, targets, numbers[2], noise)
     for k in range(len(newest)):
         newest[k] = 0.0
     add(newest, features, targets, 1.0)
@@ -142,7 +152,7 @@ def _receive(
 ) -> None:
     """Average the sums, settle those that are through, and solve."""
     size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]
-    moving, settled = state[size : size + width], state[size + width : len(state) - degree]
+    moving, settled = state[size : size + width], state[size + width : len(state) - degree - 2 * targets.shape[1]]
     move(moving, vectors, state[len(state) - degree :], counts, numbers[2], settled)
     gather(moving, numbers[2], settled, numbers[1], lambdas, state[:size])
 
@@ -172,10 +182,16 @@ def gather(
     moving: ReadOnly, forgetting: float, settled: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array
 ) -> None:
     """Solve for the weights (L C,) from the sums that are settled and those that are on their way."""
+    conclude(together(moving, forgetting, settled), ridge, lambdas, weights)
+
+
+@cached_njit
+def together(moving: ReadOnly, forgetting: float, settled: ReadOnly) -> Array:
+    """Return the sums (M,) that are settled with those that are on their way."""
     size, share = len(settled), 1.0
     sums = settled.copy()
     for begin in range(size, len(moving), size):
         for k in range(size):
             sums[k] += share * moving[begin + k]
         share *= forgetting
-    conclude(sums, ridge, lambdas, weights)
+    return sums

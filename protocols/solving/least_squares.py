@@ -44,6 +44,14 @@ def add(sums: Array, features: ReadOnly, targets: ReadOnly, forgetting: float) -
     sums[len(sums) - 1] += count
 
 
+def curvature(sums: Array, ridge: float, lambdas: Array) -> Array:
+    """Return ``sum phi phi' + (ridge + n lambda / 2) I`` of sums over n samples, the upper triangle of (L, L)."""
+    matrix = np.zeros((len(lambdas), len(lambdas)))
+    _lay_out(sums, 1.0, matrix)
+    _raise(matrix, ridge + 0.5 * max(float(sums[-1]), 0.0) * lambdas)
+    return matrix
+
+
 @cached_njit
 def solve(triangle: ReadOnly, scale: float, ridge: ReadOnly, right: Array) -> None:
     """Solve ``(scale G + diag(ridge)) weights = right``, in the place of the right-hand side.

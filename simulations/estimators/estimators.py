@@ -74,10 +74,29 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
                 self._learn_on(samples, None)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict y at X (n, p): (n,), or (n, C) where y had columns."""
+    def predict(self, X: Any, return_std: bool = False, with_noise: bool = True) -> Any:
+        """Predict y at X (n, p): (n,), or (n, C) where y had columns.
+
+        Parameters
+        ----------
+        X
+            Points.
+        return_std : bool
+            Whether to return the standard deviation too, in a tuple and the same shape; `KernelRegressor` knows it.
+        with_noise : bool
+            Whether that is the deviation of y, or of the function alone.
+
+        Raises
+        ------
+        ValueError
+            The deviation is not known: of `PolkRegressor`, and of other losses than the squared one.
+        """
         values = self._values(X) + self.intercept_
-        return values[:, 0] if self.flat_ else values
+        found = values[:, 0] if self.flat_ else values
+        if not return_std:
+            return found
+        spread = np.sqrt(self._variances(X, with_noise))
+        return found, spread[:, 0] if self.flat_ else spread
 
     def _center(self, samples: Samples) -> None:
         targets = samples.targets

@@ -12,6 +12,7 @@ from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, ProbabilisticLoss
 from kernelswarm.simulations.core.data_description import Variables
@@ -59,6 +60,8 @@ class Model:
         The own name of the node that has learned it.
     temperature : float, optional
         T of the probabilities softmax(f / T), for a loss that gives none; estimators find it.
+    posterior : Posterior, optional
+        How certain the function is; learners with second-order knowledge say it.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Model:
     target_variables: Variables = field(default_factory=Variables)
     node: Name | None = None
     temperature: float | None = None
+    posterior: Posterior | None = None
 
     def __repr__(self) -> str:
         """Name the model in one line; the arrays would fill pages."""
@@ -151,25 +155,78 @@ class Model:
         """
         return evaluated(self.function, self._own_array(points))
 
-    def predict(self, points: Points) -> npt.NDArray[Any]:
+    def predict(self, points: Points, return_std: bool = False, with_noise: bool = True) -> Any:
         """Predict the target at each of the ``points`` (n, p), both as they stand in the data.
+
+        Parameters
+        ----------
+        points : array of shape (n, p) or frame
+            Where to predict.
+        return_std : bool
+            Whether to return the standard deviation of each prediction too.
+        with_noise : bool
+            Whether that is the deviation of a target, ``sqrt(noise (1 + v(x)))``, or of the function's value alone,
+            ``sqrt(noise v(x))``.
 
         Returns
         -------
-        array
-            The class label, (n,), or the value, (n,) or (n, C).
+        array, or tuple of two arrays
+            The class label, (n,), or the value, (n,) or (n, C); with ``return_std`` the deviations in the same shape
+            and unit behind it.
 
         Raises
         ------
         ValueError
-            When the points do not have the model's columns.
+            When the points do not have the model's columns, or the deviation is not known: `variance` says when.
         """
+        if return_std:
+            own = self.input_variables.scaled(self.as_array(points))
+            spread = np.sqrt(self._variances(own, with_noise)) * self.target_variables.scale
+            return self.predict(points), spread[:, 0] if self.flat and spread.shape[1] == 1 else spread
         decided = self.loss.decide(self.values(points))
         if self.classes is not None:
             labels: npt.NDArray[Any] = self.classes[decided[:, 0].astype(np.intp)]
             return labels
         decided = self.target_variables.raw(decided)
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
+
+    def variance(self, points: Points) -> Array:
+        """Return v(x), the variance of f in units of the noise's variance, at ``points`` (n, p) of the data: (n,).
+
+        Far from all samples it is that of the prior, ``kappa(x, x) / ridge``.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or the variance is not known: the learner does not carry
+            second-order knowledge, or the loss is not the squared one, or the file is older than variances in files.
+        """
+        return self._certain().variance(self.input_variables.scaled(self.as_array(points)))
+
+    def evaluate_with_variance(self, points: Points, with_noise: bool = False) -> tuple[Array, Array]:
+        """Evaluate f and its variance at ``points`` (n, p) in the learner's units: both (n, C), in these units too.
+
+        Raises
+        ------
+        ValueError
+            As of `variance`.
+        """
+        own = self._own_array(points)
+        return evaluated(self.function, own), self._variances(own, with_noise)
+
+    def _variances(self, own: Array, with_noise: bool) -> Array:
+        """Return the variances at points in the learner's units, (n, C)."""
+        posterior = self._certain()
+        return (posterior.variance(own) + float(with_noise))[:, np.newaxis] * posterior.noise
+
+    def _certain(self) -> Posterior:
+        if self.posterior is None:
+            raise ValueError(
+                f"this model has no variance (loss {self.loss}): train with loss = \"squared\" and the learner newton, "
+                "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls; models written before "
+                "variances were kept are to be trained again. Other learners have bands by [evaluation] level"
+            )
+        return self.posterior
 
     def predict_proba(self, points: Points) -> Array:
         """Predict the probability of each class at ``points`` (n, p) as they stand in the data: (n, classes).

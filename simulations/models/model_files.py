@@ -27,6 +27,7 @@ from kernelswarm.agents.functions.mixed import Mixed, ending
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.features.linear import AffineFunction
 from kernelswarm.agents.learners.resolving import automatic_keys
+from kernelswarm.agents.learners.second_order.posterior import NAMES, Posterior
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.data_description import Variables
@@ -109,6 +110,8 @@ def save(model: Model, path: str | Path) -> None:
     if KINDS[kind]:
         description["function"] = KINDS[kind]
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
+    if model.posterior is not None:
+        arrays |= model.posterior.arrays()
     if model.classes is not None:
         arrays["classes"] = _labels(model.classes, path)
     if not path.parent.is_dir():
@@ -177,7 +180,9 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
-    return Model(function, loss, classes, flat, inputs, targets, node, temperature)
+    certainty = {name: finite(path, name, arrays[name]) for name in NAMES if name in arrays}
+    posterior = posterior_in(str(path), function, certainty) if certainty else None
+    return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior)
 
 
 def _temperature(path: Path, description: Mapping[str, Any], classifies: bool) -> float | None:
@@ -273,6 +278,14 @@ def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     if "basis" in arrays:
         return SubspaceFunction(kernel, *(arrays[name] for name in SUBSPACE))
     return _sum(kernel, arrays["points"], arrays["weights"])
+
+
+def posterior_in(place: str, function: Function, arrays: Mapping[str, Array]) -> Posterior:
+    """Return how certain a function is, from arrays; raises InputError where they do not fit it."""
+    try:
+        return Posterior.from_arrays(function, arrays)
+    except ValueError as error:
+        raise InputError(f"{place}: {error}: write it again") from error
 
 
 def _sum(kernel: Kernel, points: Array, weights: Array) -> KernelSum:

@@ -257,5 +257,10 @@ class Block:
         self._messages = {agent.node: agent.outgoing() for agent in self._agents}
 
     def functions(self) -> LearnedFunctions:
-        """Return the arrays of each learner's function, and its dual variables (deg,)."""
-        return {agent.node: LearnedFunction(agent.function.arrays(), agent.duals()) for agent in self.agents}
+        """Return the arrays of each learner's function, its dual variables (deg,), and how certain it is."""
+        found: LearnedFunctions = {}
+        for agent in self.agents:
+            posterior = agent.posterior()
+            certainty = {} if posterior is None else posterior.arrays()
+            found[agent.node] = LearnedFunction(agent.function.arrays(), agent.duals(), certainty)
+        return found

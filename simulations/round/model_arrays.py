@@ -1,12 +1,18 @@
-"""The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables."""
+"""The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables.
+
+Where a node knows how certain its function is, the arrays of that stand beside, with names that begin with
+``certainty_``. They are no part of the functions, nor of their digest.
+"""
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from kernelswarm.agents.learners.second_order.posterior import PREFIX
 
 Array = npt.NDArray[np.float64]
 
@@ -14,10 +20,14 @@ _NAME = re.compile(r"(?!dual_)(\w+)_(-?\d+)")
 
 
 class LearnedFunction(NamedTuple):
-    """What is left of a node after the last round: its function's arrays, and its dual variables (deg,) if any."""
+    """What is left of a node after the last round.
+
+    Its function's arrays, its dual variables (deg,) if any, and what tells how certain the function is.
+    """
 
     arrays: dict[str, Array]
     duals: Array | None
+    certainty: dict[str, Array]
 
 
 LearnedFunctions = dict[int, LearnedFunction]
@@ -26,8 +36,8 @@ LearnedFunctions = dict[int, LearnedFunction]
 def model_arrays(functions: LearnedFunctions, neighbors: Mapping[int, tuple[int, ...]]) -> dict[str, Array]:
     """Name the arrays: ``<name>_<node>``, such as weights_3, and, for proximity, ``dual_<i>_<j>``."""
     models: dict[str, Array] = {}
-    for node, (arrays, duals) in sorted(functions.items()):
-        for name, array in arrays.items():
+    for node, (arrays, duals, certainty) in sorted(functions.items()):
+        for name, array in (*arrays.items(), *certainty.items()):
             models[f"{name}_{node}"] = array
         if duals is not None:
             for other, dual in zip(neighbors[node], duals, strict=True):
@@ -45,17 +55,37 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
            [0.]])}}
     """
     found: dict[int, dict[str, Array]] = {}
-    for key, array in models.items():
-        parts = _NAME.fullmatch(key)
-        if parts:
-            found.setdefault(int(parts[2]), {})[parts[1]] = array  # type: ignore[assignment]
+    for node, name, array in _named(models):
+        if not name.startswith(PREFIX):
+            found.setdefault(node, {})[name] = array
     return dict(sorted(found.items()))
 
 
+def certainty_arrays(models: Mapping[str, npt.NDArray[np.generic]], node: int) -> dict[str, Array]:
+    """Return the arrays that tell how certain a node's function is, by their own names; none where nothing does.
+
+    Examples
+    --------
+    >>> certainty_arrays({"weights_7": np.zeros((2, 1)), "certainty_noise_7": np.array([0.5])}, 7)
+    {'certainty_noise': array([0.5])}
+    """
+    return {name: array for label, name, array in _named(models) if label == node and name.startswith(PREFIX)}
+
+
+def _named(models: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[tuple[int, str, Array]]:
+    """Yield the label of the node, the name and the array, of all arrays but dual variables."""
+    for key, array in models.items():
+        parts = _NAME.fullmatch(key)
+        if parts:
+            yield int(parts[2]), parts[1], array  # type: ignore[misc]
+
+
 def digest(models: Mapping[str, Array]) -> str:
-    """Compute the SHA-256 of all arrays: their names, types, shapes and bytes, in sorted order of the names."""
+    """Compute the SHA-256 of the functions and dual variables: names, types, shapes and bytes, sorted by the names."""
     total = hashlib.sha256()
     for name in sorted(models):
+        if name.startswith(PREFIX):
+            continue
         array = np.ascontiguousarray(models[name])
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         total.update(array.tobytes())

@@ -94,7 +94,7 @@ class BatchEngine:
 
     def functions(self) -> LearnedFunctions:
         """Return the fitted function."""
-        return {self._agent.node: LearnedFunction(self._agent.function.arrays(), None)}
+        return {self._agent.node: LearnedFunction(self._agent.function.arrays(), None, {})}
 
     def snapshot(self) -> Snapshots:
         """Return the rounds that are done: a run that goes on collects its samples anew."""

@@ -322,6 +322,7 @@ def _neighborhood(
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
         distinct=source.lengths[place] // source.epochs if source.lengths else math.inf,
+        nodes=len(labels),
     )
 
 

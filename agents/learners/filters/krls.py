@@ -6,15 +6,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import solve_triangular
 
 from kernelswarm.agents.functions.solved_sum import SolvedSum
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.solving.noise_variance import noise_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -132,6 +135,7 @@ class Krls(CertainDescent, DescentInSpace):
             function.lower_buffer,
             function.root_buffer,
             function.moments_buffer,
+            function.noise,
             function.order,
             np.require(at.points, requirements=["C", "W"]),
             wide,
@@ -150,6 +154,21 @@ class Krls(CertainDescent, DescentInSpace):
     def function(self, state: KrlsState) -> SolvedSum:
         """Return the current function."""
         return state.function
+
+    def posterior(self, state: KrlsState) -> Posterior | None:
+        """Return how certain the function is; None without a ridge, and for other losses than the squared one.
+
+        What is carried is ``R inv(L')`` of the factor that a posterior has: with the inverse of L the image of a point
+        is ``inv(L) k``.
+        """
+        if not self.gaussian:
+            return None
+        function, scale = state.function, self.loss.curvature
+        order = function.order
+        lower = np.ascontiguousarray(function.lower_buffer[:order, :order])
+        root = function.root_buffer[:order, :order] @ lower.T
+        inverse = solve_triangular(lower, np.eye(order), lower=True) if order else lower
+        return Posterior(function, root, np.ascontiguousarray(inverse), self.penalty, scale, noise_of(function.noise))
 
     def snapshot(self, state: KrlsState) -> dict[str, Array]:
         """Return the function with what is known of its weights, and the number of ``steps``."""

@@ -26,6 +26,7 @@ from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.protocols.solving.noise_variance import learn_noise
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -59,6 +60,7 @@ def learn(
     lower: Array,  # (capacity, capacity), L
     root: Array,  # (capacity, capacity), R
     moments: Array,  # (capacity, C), Q
+    noise: Array,  # (2, C)
     order: int,
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity or more); columns of new points are filled in
@@ -121,6 +123,7 @@ def learn(
             aims[n, c] *= scale
     if len(aims):
         information.absorb(root, moments, order, table(images, 0, len(aims), capacity), aims, product)
+        learn_noise(noise, aims, bends, 0.0)
     information.solve(root, moments, order, solution)
     for i in range(order - 1, -1, -1):  # L'W = w
         for c in range(outputs):
@@ -200,7 +203,7 @@ def step(
         tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, first, taken), gradients, rates, values, targets
     )
     first += taken
-    dictionary, weights, lower, root, moments = tables(storage, capacity, inputs, outputs)
+    dictionary, weights, lower, root, moments, noise = tables(storage, capacity, inputs, outputs)
     order = learn(
         line(scratch, first, len(scratch) - first),
         dictionary,
@@ -208,6 +211,7 @@ def step(
         lower,
         root,
         moments,
+        noise,
         counts[ORDER],
         points,
         rows,
@@ -238,7 +242,7 @@ def inner(
     """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    _, _, lower, root, _ = tables(storage, capacity, points.shape[1], outputs)
+    _, _, lower, root, _, _ = tables(storage, capacity, points.shape[1], outputs)
     products(lower, root, order, rows, own[RIDGE], own[REACH], gram, np.empty((2, len(gram), order)))
 
 

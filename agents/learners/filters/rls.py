@@ -14,15 +14,17 @@ from kernelswarm.agents.learners.features.linear_in_features import FeatureFunct
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.filters import rls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.protocols.solving.noise_variance import noise_of
 
 Array = npt.NDArray[np.float64]
 
 
 class RlsState:
-    """Everything the learner changes, in one vector: the function's coefficients, R, Q and the cursor; and the steps.
+    """Everything the learner changes, in one vector: coefficients, R, Q, the noise and the cursor; and the steps.
 
     Parameters
     ----------
@@ -32,16 +34,17 @@ class RlsState:
         The ridge of each feature, (L,).
     """
 
-    __slots__ = ("function", "moments", "root", "steps", "storage")
+    __slots__ = ("function", "moments", "noise", "root", "steps", "storage")
 
     def __init__(self, function: FeatureFunction, ridges: Array) -> None:
         self.function = function
         self.steps = 0
         self.root: Array
         self.moments: Array
+        self.noise: Array
         self.storage: Array
         features, outputs = function.coefficients.shape
-        self.live_in(np.zeros(features * (features + 2 * outputs) + 1))
+        self.live_in(np.zeros(features * (features + 2 * outputs) + 2 * outputs + 1))
         np.fill_diagonal(self.root, np.sqrt(ridges))
 
     def __getstate__(self) -> tuple[FeatureFunction, Array, int]:
@@ -54,13 +57,14 @@ class RlsState:
         self.live_in(storage)
 
     def live_in(self, storage: Array) -> None:
-        """Lie in a vector that holds coefficients, R, Q and cursor."""
+        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (2, C), and the cursor."""
         features, outputs = shape = self.function.coefficients.shape
         first, second = features * outputs, features * (features + outputs)
         self.storage = storage
         self.function.coefficients = storage[:first].reshape(shape)
         self.root = storage[first:second].reshape(features, features)
         self.moments = storage[second : second + first].reshape(shape)
+        self.noise = storage[second + first : second + first + 2 * outputs].reshape(2, outputs)
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,7 @@ class Rls(CertainDescent):
             state.function.coefficients,
             state.root,
             state.moments,
+            state.noise,
             float(state.storage[-1]),
             np.require(at.rows, requirements=["C", "W"]),
             coupled,
@@ -193,12 +198,20 @@ class Rls(CertainDescent):
         """Rebuild a function from its saved arrays."""
         return self._mapping().function_from(arrays)
 
+    def posterior(self, state: RlsState) -> Posterior | None:
+        """Return how certain the function is; None for other losses than the squared one."""
+        if not self.gaussian:
+            return None
+        noise = noise_of(state.noise)
+        return Posterior(state.function, state.root.copy(), None, self.penalty, self.loss.curvature, noise)
+
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` (L, C), ``root`` (L, L), ``moments`` (L, C), and ``progress``: steps and cursor."""
+        """Return ``coefficients`` (L, C), ``root`` (L, L), ``moments`` (L, C), ``noise`` (2, C), ``progress``: steps and cursor."""
         return {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),
             "moments": state.moments.copy(),
+            "noise": state.noise.copy(),
             "progress": np.array([float(state.steps), state.storage[-1]]),
         }
 
@@ -207,6 +220,7 @@ class Rls(CertainDescent):
         state.function.coefficients[:] = arrays["coefficients"]
         state.root[:] = arrays["root"]
         state.moments[:] = arrays["moments"]
+        state.noise[:] = arrays["noise"]
         steps, cursor = arrays["progress"].tolist()
         state.steps, state.storage[-1] = int(steps), cursor
 

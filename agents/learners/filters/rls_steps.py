@@ -20,6 +20,7 @@ from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
+from kernelswarm.protocols.solving.noise_variance import learn_noise
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -40,6 +41,7 @@ def learn(
     coefficients: Array,  # (L, C)
     root: Array,  # (L, L), R
     moments: Array,  # (L, C), Q
+    noise: Array,  # (2, C)
     cursor: float,
     features: Array,  # (N, L or more)
     coupled: bool,
@@ -81,6 +83,7 @@ def learn(
         for c in range(outputs):
             aims[n, c] *= scale
     information.absorb(root, moments, order, table(rows, 0, count, order), aims, product)
+    learn_noise(noise, aims, bends, lost)
     if lost > 0.0:
         first = (size + 1 + outputs) * order
         row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
@@ -177,12 +180,14 @@ def step(
         tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, 0, taken), gradients, rates, values, targets
     )
     width = order * outputs
-    last = 2 * width + order * order  # other learners' vectors may be longer
+    seen = 2 * width + order * order
+    last = seen + 2 * outputs  # other learners' vectors may be longer
     storage[last] = learn(
         line(scratch, taken, len(scratch) - taken),
         table(storage, 0, order, outputs),
         table(storage, width, order, order),
         table(storage, width + order * order, order, outputs),
+        table(storage, seen, 2, outputs),
         storage[last],
         rows,
         coupled,

@@ -66,6 +66,11 @@ class CertainDescent(Descent):
         """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
         return self.batch_size / self.step_size.largest
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the function is the posterior mean of a Gaussian process: squares of numbers, with a ridge."""
+        return self.loss.task == "regression" and self.loss.quadratic and self.penalty > 0.0
+
     def terms(
         self, at: Evaluated, gradients: Sequence[Array], targets: Array, eta: float
     ) -> tuple[bool, Array, Array, Array, Array]:

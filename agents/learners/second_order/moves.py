@@ -11,6 +11,7 @@ from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.solving.noise_variance import learn_noise
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -150,6 +151,7 @@ def apply_moves(
     factor: Array,  # (capacity, capacity)
     root: Array,  # (capacity, capacity)
     moments: Array,  # (capacity, C)
+    noise: Array,  # (2, C)
     before: int,
     order: int,
     kept: int,
@@ -196,6 +198,7 @@ def apply_moves(
     for n in range(count):
         scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
     information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
+    learn_noise(noise, aims, curvatures, 1.0 - forgetting**count)
     if forgetting < 1.0 and count:
         room = line(work, first + 2 * capacity * outputs, RENEWED * (capacity + outputs))
         cursor = renew(root, moments, order, factor, ridge, 1.0 - forgetting**count, cursor, room, product)

@@ -19,11 +19,13 @@ from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.protocols.solving.noise_variance import learn_noise, noise_of
 
 Array = npt.NDArray[np.float64]
 
@@ -183,6 +185,7 @@ class Newton(CertainDescent, DescentInSpace):
             function.factor_buffer,
             function.root_buffer,
             function.moments_buffer,
+            function.noise,
             before,
             function.order,
             kept,
@@ -262,8 +265,12 @@ class Newton(CertainDescent, DescentInSpace):
             blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
         if lost:
             information.forget(root, moments, order, 1.0 - lost)
+        errors = (aims - at.values[:count]) * np.sqrt(bends)[:, np.newaxis] if gone else sums[:count]
         blocked_information.weigh(features, sums, gone, bends, aims)
         blocked_rotations.absorb(root, moments, features[: gone + count], sums[: gone + count])
+        # With what points that leave have left in the sums, what remains of these is not the samples' own any more.
+        # Their plain errors, in its place, say a little too much: 1 + v times the noise.
+        learn_noise(function.noise, errors, bends, lost)
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
@@ -285,6 +292,14 @@ class Newton(CertainDescent, DescentInSpace):
     def function(self, state: NewtonState) -> InformedExpansion:
         """Return the current function."""
         return state.function
+
+    def posterior(self, state: NewtonState) -> Posterior | None:
+        """Return how certain the function is; None for other losses than the squared one."""
+        function, scale = state.function, self.loss.curvature
+        noise = noise_of(function.noise)
+        if not self.gaussian:
+            return None
+        return Posterior(function, function.root.copy(), function.factor.copy(), self.penalty, scale, noise)
 
     def snapshot(self, state: NewtonState) -> dict[str, Array]:
         """Return the function with its information, and ``progress``: steps, changes, rebuilds, budget and cursor."""

@@ -20,7 +20,7 @@ from kernelswarm.agents.arithmetic.abi import (
 )
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
-from kernelswarm.agents.functions.informed_expansion import root_and_moments
+from kernelswarm.agents.functions.informed_expansion import root_moments_noise
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
@@ -91,7 +91,7 @@ def step(
         moves.withhold(gradients, pulls, offered)
     first += count
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    root, moments = root_and_moments(storage, capacity, points.shape[1], outputs)
+    root, moments, noise = root_moments_noise(storage, capacity, points.shape[1], outputs)
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     work = line(scratch, first, len(scratch) - first)
     before = order
@@ -120,6 +120,7 @@ def step(
         factor,
         root,
         moments,
+        noise,
         before,
         order,
         kept,
@@ -159,7 +160,7 @@ def inner(
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     _, _, factor, _ = tables(storage, capacity, points.shape[1], outputs)
-    root, _ = root_and_moments(storage, capacity, points.shape[1], outputs)
+    root, _, _ = root_moments_noise(storage, capacity, points.shape[1], outputs)
     moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
 
 

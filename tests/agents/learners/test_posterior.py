@@ -1,0 +1,159 @@
+"""Variances of functions: those of the exact Gaussian process, its prior far away, and not below it when compressed."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from kernelswarm.agents.learners.filters.krls import Krls
+from kernelswarm.agents.learners.filters.rls import Rls
+from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian, Linear
+from kernelswarm.agents.parts.losses import Huber, Logistic
+from kernelswarm.agents.parts.schedules import Constant
+
+Array = npt.NDArray[np.float64]
+
+KERNEL, RIDGE, NOISE = Gaussian(0.3), 0.25, 0.2
+COMMON: dict[str, Any] = {"kernel": KERNEL, "ridge": RIDGE, "step_size": Constant(0.1)}
+EXACT = (Newton(**COMMON, budget=Epsilon(0.0)), Krls(**COMMON, dependency=1e-8))
+
+
+def samples(count: int, seed: int = 0) -> tuple[Array, Array]:
+    random = np.random.default_rng(seed)
+    points = random.uniform(-2.0, 2.0, (count, 2))
+    values = np.column_stack([np.sin(2.0 * points[:, 0]) + points[:, 1], points.sum(axis=1)])
+    return points, values + random.normal(size=values.shape) * [NOISE, 3.0 * NOISE]
+
+
+def learned(learner: Any, points: Array, targets: Array) -> Any:
+    state = learner.init(points.shape[1], targets.shape[1])
+    for start in range(0, len(points), learner.batch_size):
+        some = slice(start, start + learner.batch_size)
+        own = learner.evaluate(state, points[some])
+        learner.step(state, [own], [learner.gradient(state, own, targets[some])], None, targets[some])
+    return state
+
+
+def exact_variance(points: Array, at: Array, weights: Array | None = None) -> Array:
+    """v(x) of a process of prior covariance kappa / ridge and noise of variance 1 over the weights."""
+    noise = np.eye(len(points)) if weights is None else np.diag(1.0 / weights)
+    prior = KERNEL.cross(points, points) / RIDGE
+    cross = KERNEL.cross(at, points) / RIDGE
+    return 1.0 / RIDGE - np.einsum("ij,ji->i", cross, np.linalg.solve(prior + noise, cross.T))
+
+
+@pytest.mark.parametrize("learner", [*EXACT, replace(EXACT[0], batch_size=5)], ids=["newton", "krls", "batches"])
+def test_mean_and_variance_are_those_of_the_gaussian_process(learner: Any) -> None:
+    points, targets = samples(50)
+    at = np.concatenate([samples(40, 1)[0], [[40.0, -40.0]]])
+    state = learned(learner, points, targets)
+    posterior = learner.posterior(state)
+    assert learner.function(state).order == len(points)  # nothing was compressed
+    prior = ConstantKernel(1.0 / RIDGE, "fixed") * RBF(0.3, "fixed")
+    process = GaussianProcessRegressor(prior, alpha=1.0, optimizer=None)
+    mean, deviation = process.fit(points, targets[:, 0]).predict(at, return_std=True)
+    np.testing.assert_allclose(learner.evaluate(state, at).values[:, 0], mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(posterior.variance(at), deviation**2, rtol=1e-8)
+    np.testing.assert_allclose(posterior.variance(at), exact_variance(points, at), rtol=1e-8)
+    assert posterior.variance(at)[-1] == pytest.approx(1.0 / RIDGE, rel=1e-12)  # the prior's
+    assert learner.init(2, 1) and learner.posterior(learner.init(2, 1)).variance(at) == pytest.approx(1.0 / RIDGE)
+
+
+@pytest.mark.parametrize("budget", [0.001, 0.03, 0.3])
+def test_a_compressed_dictionary_is_seldom_surer_than_the_exact_process(budget: float) -> None:
+    """The attack: samples near each other and near those that were dropped, whose projections count as samples do."""
+    random = np.random.default_rng(3)
+    around = random.uniform(-1.0, 1.0, (12, 2))
+    points = around[random.integers(12, size=400)] + 0.02 * random.normal(size=(400, 2))
+    targets = np.sin(3.0 * points[:, :1]) + NOISE * random.normal(size=(400, 1))
+    at = np.concatenate([around, points[:50], random.uniform(-1.2, 1.2, (100, 2))])
+    learner = Newton(**COMMON, budget=Epsilon(budget))
+    ratios = learner.posterior(learned(learner, points, targets)).variance(at) / exact_variance(points, at)
+    assert ratios.min() > 0.3 and np.median(ratios) > 0.99, np.quantile(ratios, [0.0, 0.5])
+
+
+def test_on_a_fixed_dictionary_certainty_is_overstated_by_no_more_than_what_lies_beyond_it() -> None:
+    """At points of the span v >= exact / (1 + t), t the largest eigenvalue of what projection takes of the prior."""
+    random = np.random.default_rng(5)
+    first, others = random.uniform(-1.0, 1.0, (8, 2)), random.uniform(-1.0, 1.0, (120, 2))
+    points = np.concatenate([first, others])
+    learner = replace(EXACT[1], dependency=0.05)
+    state = learner.init(2, 1)
+    for place, point in enumerate(points):  # then a point must lie wholly outside to enter
+        learner = learner if place < len(first) else replace(learner, dependency=0.999)
+        own = learner.evaluate(state, point[np.newaxis])
+        learner.step(state, [own], [learner.gradient(state, own, np.ones((1, 1)))], None, np.ones((1, 1)))
+    dictionary = state.function.points
+    assert len(dictionary) == len(first)
+    cross = KERNEL.cross(points, dictionary)
+    projected = cross @ np.linalg.solve(KERNEL.cross(dictionary, dictionary), cross.T)
+    beyond = np.linalg.eigvalsh(KERNEL.cross(points, points) - projected).max() / RIDGE
+    ratios = learner.posterior(state).variance(dictionary) / exact_variance(points, dictionary)
+    assert (ratios <= 1.0 + 1e-8).all() and (ratios >= 1.0 / (1.0 + beyond)).all(), (ratios, beyond)
+
+
+def test_random_features_have_the_variance_of_bayesian_linear_regression() -> None:
+    points, targets = samples(80)
+    at = samples(20, 1)[0]
+    for kernel in (KERNEL, Linear(offset=1.0)):
+        learner = Rls(kernel=kernel, ridge=RIDGE, step_size=Constant(0.1), features=30)
+        state = learned(learner, points, targets)
+        phi, features = (state.function.features(x) for x in (points, at))
+        information = phi.T @ phi + np.diag(learner.ridges(state)) / learner.loss.curvature
+        wanted = np.einsum("ij,ji->i", features, np.linalg.solve(information, features.T))
+        np.testing.assert_allclose(learner.posterior(state).variance(at), wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("learner", [*EXACT, Rls(**COMMON), replace(EXACT[0], batch_size=8)])
+def test_the_noise_is_learned_for_each_output(learner: Any) -> None:
+    found, learner = [], replace(learner, kernel=Gaussian(1.0), ridge=0.1)
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        points = random.uniform(-2.0, 2.0, (400, 2))
+        targets = np.sin(points) + random.normal(size=(400, 2)) * [NOISE, 3.0 * NOISE]
+        found.append(learner.posterior(learned(learner, points, targets)).noise)
+    np.testing.assert_allclose(np.sqrt(np.mean(found, axis=0)), [NOISE, 3.0 * NOISE], rtol=0.08)
+
+
+def test_innovations_over_their_predicted_variance_are_what_the_noise_is_made_of() -> None:
+    points, targets = samples(30)
+    learner = EXACT[0]
+    mean = np.zeros(2)
+    for n in range(len(points)):
+        before = learned(learner, points[:n], targets[:n])
+        error = targets[n] - learner.evaluate(before, points[n : n + 1]).values[0]
+        variance = learner.posterior(before).variance(points[n : n + 1])[0]
+        mean += 2.0 / (n + 2.0) * (error**2 / (1.0 + variance) - mean)
+    np.testing.assert_allclose(learner.posterior(learned(learner, points, targets)).noise, mean, rtol=1e-8)
+
+
+def test_nothing_is_said_where_there_is_no_gaussian_process() -> None:
+    for learner in (
+        Newton(loss=Logistic(), kernel=KERNEL, step_size=Constant(0.1)),
+        Newton(loss=Huber(), kernel=KERNEL, step_size=Constant(0.1)),
+        Krls(kernel=KERNEL, ridge=0.0),
+    ):
+        assert learner.posterior(learner.init(2, 1)) is None
+    fresh = EXACT[0].posterior(EXACT[0].init(2, 2))
+    assert fresh is not None and np.isnan(fresh.noise).all()
+
+
+def test_arrays_rebuild_the_same_bits_and_are_checked() -> None:
+    points, targets = samples(30)
+    for learner in (*EXACT, Rls(**COMMON)):
+        posterior = learner.posterior(learned(learner, points, targets))
+        arrays = posterior.arrays()
+        again = Posterior.from_arrays(posterior.function, arrays)
+        np.testing.assert_array_equal(again.variance(points), posterior.variance(points))
+        for name in arrays:
+            with pytest.raises(ValueError, match=name):
+                Posterior.from_arrays(posterior.function, {**arrays, name: np.zeros(5)})
+            with pytest.raises(ValueError, match=name):
+                Posterior.from_arrays(posterior.function, {key: arrays[key] for key in arrays if key != name})
