@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
-from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.refused_key import RefusedKey

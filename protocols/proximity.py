@@ -17,7 +17,7 @@ from kernelswarm.protocols.compiled import (
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.replay import BUFFER, check_replay

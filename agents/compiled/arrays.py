@@ -157,6 +157,8 @@ class Terms(NamedTuple):
     decay: float
     node_keys: Integers  # (V + outside, 2)
     edge_keys: Integers  # (E, 2)
+    fault_start: Integers  # (V + outside + 1,) where those of what each node says begin
+    faults: Array  # (F, 5) as of SpokenFaults
 
 
 class Air(NamedTuple):

@@ -16,6 +16,7 @@ from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.noises import QUANTILE
+from kernelswarm.protocols.unreliable.faults import SpokenFaults
 from kernelswarm.protocols.unreliable.realization import NODE, Realization, keys_of
 
 Array = npt.NDArray[np.float64]
@@ -54,6 +55,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
     nodes = np.array(labels, dtype=np.int64)
     senders = nodes[links.other]
     hearers = np.repeat(nodes[: len(agents)], np.diff(links.start))
+    faults = SpokenFaults(conditions.faults, labels)
     return Terms(
         max_age=table.max_age,
         reach=inbox.reach,
@@ -72,6 +74,8 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
         decay=float(table.trigger.decay),
         node_keys=keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64)),
         edge_keys=keys_of(*key, senders, hearers),
+        fault_start=faults.start,
+        faults=faults.rows,
     )
 
 

@@ -26,6 +26,7 @@ from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.limits import pair_row_sums_in
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
+from kernelswarm.protocols.unreliable.faults import misreport_in
 from kernelswarm.protocols.unreliable.realization import LOST
 
 Array = npt.NDArray[np.float64]
@@ -41,6 +42,8 @@ def receive(
     sent, traffic, slots = now - 1, counts.traffic, air.points.shape[0]
     slot = sent % slots
     own_priming = sent >= PRIMING
+    if len(terms.faults):
+        misreport_all(links, air, symmetric, terms, slot, sent)
     noise_on_points, noise_on_values = terms.noise_on_points, terms.noise_on_values
     bound_on_points, bound_on_values = terms.bound_on_points, terms.bound_on_values
     clipped = min(bound_on_points, bound_on_values) < np.inf
@@ -90,6 +93,24 @@ def receive(
                 for then in range(slots):
                     if air.due[then, e] == now:
                         air.due[then, e] = ABSENT
+
+
+@njit_no_refcount
+def misreport_all(links: Links, air: Air, symmetric: bool, terms: Terms, slot: int, sent: int) -> None:
+    """Change what faulty nodes have said in a round: their values, or their vectors."""
+    start, vectors = terms.fault_start, air.answers.shape[3] == 0
+    for j in range(air.points.shape[1]):
+        rows = terms.faults[start[j] : start[j + 1]]
+        if len(rows):
+            first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
+            if vectors:
+                misreport_in(air.points[slot, j], rows, first, second, sent, POINTS)
+            elif symmetric:
+                misreport_in(air.own[slot, j], rows, first, second, sent, OWN)
+    for e in range(air.due.shape[1]):
+        rows = terms.faults[start[links.other[e]] : start[links.other[e] + 1]]
+        if len(rows):
+            misreport_in(air.answers[slot, e], rows, terms.edge_keys[e, 0], terms.edge_keys[e, 1], sent, ANSWERS)
 
 
 @njit_no_refcount

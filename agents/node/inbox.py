@@ -15,6 +15,7 @@ from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.links.noises import QUANTILE
+from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.unreliable.realization import LOST, NODE, Conditions, Realization, keys_of
 
 Array = npt.NDArray[np.float64]
@@ -110,6 +111,7 @@ class Inbox:
         self._own_key: list[int] = keys_of(*conditions.key, *own)[0].tolist()
         self._quantile = address(links.noise.quantile, QUANTILE)
         self._exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip()
+        self._faults = SpokenFaults(conditions.faults, [*neighbors, neighborhood.node])
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
         """By edge and the round in which they were sent."""
         self.last = np.full(len(senders), NO_ANSWER)
@@ -160,6 +162,7 @@ class Inbox:
             if not self._symmetric:
                 points = self._changed_points(points, message.replayed, e, sent)
             packet = Packet(now + delivery, carried, previous, answered, points, message.own, answer, dual)
+            self._misreport(packet, e, sent, answer is None)
             if not self._exact:
                 self._distort(packet, e, sent)
             self.packets[e][sent] = packet
@@ -244,7 +247,9 @@ class Inbox:
             self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, answer, dual)
 
     def distort_own(self, vector: Array, sent: int) -> None:
-        """Change a message of the node itself, (1, n), as the links will, for all neighbours alike, in a round."""
+        """Change a message of the node itself, (1, n), as its faults and the links will, for all neighbours alike."""
+        if self._faults.start[-2] < self._faults.start[-1]:
+            vector[:] = self._misreported(vector, len(self.packets), self._own_key, sent, POINTS)
         if self._exact:
             return
         links = self._conditions.links
@@ -278,6 +283,26 @@ class Inbox:
             noise, bound = 0.0, np.inf
         called(distort, changed, bound, noise, self._quantile, bits, first, second, sent, POINTS)
         return changed
+
+    def _misreport(self, packet: Packet, e: int, sent: int, vector: bool) -> None:
+        """Change what a faulty neighbour says: its values, or its vector."""
+        if self._faults.start[e] == self._faults.start[e + 1]:
+            return
+        if vector:
+            packet.points = self._misreported(packet.points, e, self._sender_keys[e], sent, POINTS)
+        if packet.own is not None:
+            packet.own = self._misreported(packet.own, e, self._sender_keys[e], sent, OWN)
+        if packet.answer is not None:
+            packet.answer = self._misreported(packet.answer, e, self._edge_keys[e], sent, ANSWERS)
+
+    def _misreported(self, numbers: Array, place: int, key: list[int], sent: int, part: int) -> Array:
+        """Return what the neighbour at a place, or the last one, the node itself, says in place of values or a vector;
+        row sums behind values stay."""
+        columns = numbers.shape[1] if part == POINTS else self._outputs
+        changed = np.array(numbers[:, :columns], order="C")
+        rows = self._faults.rows[self._faults.start[place] : self._faults.start[place + 1]]
+        misreport_in(changed, rows, key[0], key[1], sent, part)
+        return np.concatenate([changed, numbers[:, columns:]], axis=1)
 
     def _distort(self, packet: Packet, e: int, sent: int) -> None:
         """Change values as the links do: those that go to all neighbours alike, answers each in their own way."""

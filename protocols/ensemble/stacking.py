@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step
-from kernelswarm.protocols.data_size import DataSize
+from kernelswarm.protocols.core.data_size import DataSize
 from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, SEND, CompiledStackedRule
 from kernelswarm.protocols.ensemble.mixture_weights import learn, mixed, receive, send
 from kernelswarm.protocols.first_class import sole

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 from kernelswarm.protocols.contract import Step
-from kernelswarm.protocols.data_size import DataSize, significant
+from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.parameters.contract import Vectors
 from kernelswarm.refused_key import RefusedKey
 

@@ -17,6 +17,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.unreliable.absences import Absences, leave_out
+from kernelswarm.protocols.unreliable.faults import Fault, silenced
 from kernelswarm.protocols.unreliable.timetable import Timetable
 
 Array = npt.NDArray[np.float64]
@@ -56,6 +57,8 @@ class Conditions:
         Rounds that an edge is busy with a message.
     absences : Absences or None
         Rounds without a sample, where the data have some.
+    faults : tuple of Fault
+        What faulty nodes say, with numbers and labels.
     """
 
     links: Links
@@ -65,11 +68,12 @@ class Conditions:
     directed: bool = False
     transit: int = 1
     absences: Absences | None = None
+    faults: tuple[Fault, ...] = ()
 
     @property
     def ideal(self) -> bool:
         """Whether nothing ever happens."""
-        alone = self.timetable is None and self.absences is None and not self.directed
+        alone = self.timetable is None and self.absences is None and not self.directed and not self.faults
         return self.links.ideal and self.clock.ideal and alone
 
 
@@ -112,7 +116,8 @@ class Realization:
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
             self._edges = self._timetable.places(edges.senders, edges.hearers)
-        self._absences = conditions.absences
+        self._absences, self._faults = conditions.absences, conditions.faults
+        self._senders = edges.hearers  # of what the nodes of interest say
         self._nodes = nodes
         self._transit = conditions.transit
         # Who sends on an edge is the node of interest; where messages take long, edges begin one after the other.
@@ -158,6 +163,7 @@ class Realization:
             self.active = np.ones((len(self._edge_keys), self._span), dtype=np.bool_)
             if self._timetable is not None:
                 self.active = self._timetable.rounds(self.first, self._span, self._edges)
+            self.active = silenced(self._faults, self._senders, self.first, self.active)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.deliveries)
             if self._transit > 1:
                 self.active = np.array(self.active)

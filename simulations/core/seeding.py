@@ -22,6 +22,7 @@ class Role(IntEnum):
     LINKS_AND_CLOCK = 7
     COMPARISON = 8
     REPLAY = 9
+    FAULTS = 10
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

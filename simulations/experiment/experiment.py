@@ -21,6 +21,7 @@ from kernelswarm.protocols.clocks.clocks import Clock, Synchronous
 from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.protocols.unreliable.faults import Fault
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import lazy
 from kernelswarm.simulations.core.errors import InputError, RefusedEntry
@@ -127,6 +128,8 @@ class Experiment:
         How the network is measured.
     overrides : tuple of Override
         Nodes whose learner differs.
+    faults : tuple of Fault
+        What faulty nodes measure or say.
     strict : bool
         In a file ``strict`` of ``[topology]``: whether a graph with parallel edges, self loops, several parts or
         positions on some nodes only is refused.
@@ -153,6 +156,7 @@ class Experiment:
     clock: Clock = field(default=Synchronous(), metadata={"part": "clock"})
     evaluation: Evaluation = Evaluation()
     overrides: tuple[Override, ...] = field(default=(), metadata={"key": "node"})
+    faults: tuple[Fault, ...] = field(default=(), metadata={"key": "fault"})
     strict: bool = field(default=False, metadata={"key": ""})
     folder: Path | None = field(default=None, compare=False, repr=False, metadata={"key": ""})
 
@@ -322,11 +326,10 @@ class Experiment:
         InputError
             As :meth:`from_dict`.
         """
-        given = isinstance(self.topology, nx.Graph)
-        if given and table.get("topology") == self.to_dict()["topology"]:
+        if isinstance(self.topology, nx.Graph) and table.get("topology") == self.to_dict()["topology"]:
             table = {**table, "topology": self.topology}
         found = Experiment.from_dict(table, self.folder)
-        if given and found.topology is self.topology:
+        if isinstance(self.topology, nx.Graph) and found.topology is self.topology:
             found = replace(found, schedule=self.schedule, strict=self.strict)
         return replace(found, stream=with_data_of(found.stream, self.stream))
 

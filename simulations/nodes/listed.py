@@ -18,7 +18,7 @@ Nodes = tuple[Name, ...]
 
 def lists_nodes(experiment: Experiment) -> bool:
     """Tell whether an experiment has keys that list nodes."""
-    return bool(experiment.overrides) or fulfils(experiment.clock, JoiningClock)
+    return bool(experiment.overrides or experiment.faults) or fulfils(experiment.clock, JoiningClock)
 
 
 def with_labels(experiment: Experiment, names: Mapping[int, Name]) -> Experiment:
@@ -64,7 +64,8 @@ def _with_nodes(experiment: Experiment, changed: Callable[[Nodes, str], Nodes]) 
     overrides = tuple(
         replace(override, nodes=changed(override.nodes, "node.nodes")) for override in experiment.overrides
     )
+    faults = tuple(replace(fault, nodes=changed(fault.nodes, "fault.nodes")) for fault in experiment.faults)
     joining: Any = experiment.clock
     if fulfils(experiment.clock, JoiningClock):
         joining = replace(joining, nodes=changed(experiment.clock.nodes, "clock.nodes"))
-    return replace(experiment, overrides=overrides, clock=joining)
+    return replace(experiment, overrides=overrides, faults=faults, clock=joining)

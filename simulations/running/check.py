@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -88,6 +89,7 @@ def examine(experiment: Experiment) -> list[Section]:
         tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
+    sections[3].lines.extend(_faults(experiment))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
@@ -96,6 +98,19 @@ def examine(experiment: Experiment) -> list[Section]:
     section = _links_and_clock(experiment, network)
     sections += [*([section] if section.lines else []), _cost(experiment, network)]
     return sections
+
+
+def _faults(experiment: Experiment) -> list[tuple[str, str]]:
+    """Say which nodes are faulty, and how."""
+    found = []
+    for fault in experiment.faults:
+        value = "" if fault.kind in ("sign", "silent") else f" {shown(fault.value)}"
+        until = "on" if fault.last == math.inf else f"to {fault.last:.0f}"
+        words = (
+            f"{some(list(map(str, fault.nodes)))}: {fault.kind}{value} of {fault.of} from round {fault.first} {until}"
+        )
+        found.append(("faulty nodes", words))
+    return found
 
 
 def as_text(sections: list[Section]) -> str:

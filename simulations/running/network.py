@@ -37,6 +37,7 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
+from kernelswarm.simulations.running.faulty_nodes import measured, spoken
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved
@@ -144,17 +145,20 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     needed += functions(experiment, adjacency, source, count)
     require(experiment, needed)
     rule, learners = experiment.protocol, _learners(experiment, labels)
-    evaluated = list(zip(labels, source.nodes, strict=True))
     plans: list[AgentPlan] = []
     shared: dict[object, tuple[Any, ...]] = {}
     pooled = rule.pooled
     sizes = [size if pooled else learners[label].batch_size for label in labels]
+    source = measured(experiment, source, labels, sizes)
+    evaluated = list(zip(labels, source.nodes, strict=True))
     conditions, ends = link_conditions(experiment, adjacency), []
     if source.lengths is not None:
         ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
     if source.calendars is not None and rule.offline is None:
         found, ends = absences(source.calendars, labels, source.epochs, sizes, experiment.rounds)
         conditions = replace(conditions, absences=found)
+    if rule.communicates and not pooled:
+        conditions = replace(conditions, faults=spoken(experiment))
     ideal = conditions.ideal
     slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None

@@ -12,6 +12,7 @@ from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.round.measure import BYTES, Report
+from kernelswarm.simulations.running.faulty_nodes import sound
 from kernelswarm.simulations.running.network import Network
 from kernelswarm.simulations.streams.travelling import TravellingSamples
 
@@ -30,6 +31,9 @@ WHOLE = {
 
 class Recorder:
     """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
+
+    Where nodes are faulty, what is measured of the network is that of the sound nodes, and of the edges between them.
+    The nodes' own rows are there for all, and what is sent is counted for all.
 
     Parameters
     ----------
@@ -54,9 +58,14 @@ class Recorder:
         self._network = network
         self._rule = rule
         self._edges = network.adjacency.labelled_edges
+        labels = network.adjacency.labels.tolist()
+        self._sound = dict(zip(labels, sound(network.experiment, labels).tolist(), strict=True))
+        self._compared = self._edges
+        if network.experiment.faults:
+            ends = [self._sound[i] and self._sound[j] for i, j in self._edges.tolist()]
+            self._compared = self._edges[np.array(ends, dtype=np.bool_)]
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
-        labels = network.adjacency.labels.tolist()
         self._seen = dict.fromkeys(labels, 0.0)  # samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
@@ -72,7 +81,7 @@ class Recorder:
         constrained = edges.get("violation", np.empty(0))
         figures = {name: np.array([report.figures[name] for report in reports]) for name in reports[0].figures}
         means = {
-            name: float(np.nanmean(figures[name])) if np.isfinite(figures[name]).any() else float("nan")
+            name: self._mean(figures[name], reports)
             for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
         }
         traffic = self._traffic(round, reports)
@@ -97,6 +106,12 @@ class Recorder:
         self.reports = [report.told() for report in reports]
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
+
+    def _mean(self, figures: Array, reports: Sequence[Report]) -> float:
+        """Return the mean of the sound nodes' figures; NaN where none has one."""
+        if self._network.experiment.faults:
+            figures = figures[[self._sound[report.node] for report in reports]]
+        return float(np.nanmean(figures)) if np.isfinite(figures).any() else float("nan")
 
     def keep(self, rows: Mapping[str, Columns]) -> None:
         """Record the rows of the last evaluation, perhaps with columns of the user's own."""
@@ -144,14 +159,14 @@ class Recorder:
 
         A node alone is of one mind; of several without an edge there is nothing to compare.
         """
-        if not len(self._edges):
+        if not len(self._compared):
             return 0.0 if len(reports) == 1 else float("nan")
         values = {report.node: report.common for report in reports}
         count = max(len(reports[0].common), 1)
         together = max(1, AT_ONCE // max(reports[0].common.size, 1))  # edges
         gaps = []
-        for start in range(0, len(self._edges), together):
-            ends = self._edges[start : start + together].tolist()
+        for start in range(0, len(self._compared), together):
+            ends = self._compared[start : start + together].tolist()
             apart = np.array([values[i] for i, _ in ends]) - np.array([values[j] for _, j in ends])
             gaps.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
         return float(np.mean(np.concatenate(gaps)))

@@ -133,6 +133,8 @@ def unknown(network: Network) -> str:
         return "the protocol learns in no round"
     if experiment.protocol.pooled and not (experiment.links.ideal and experiment.clock.ideal):
         return "samples are lost or late on their way to the one learner"
+    if any(fault.of != "messages" for fault in experiment.faults):
+        return "faulty nodes learn from other samples than the true ones"
     if forgets(experiment.clock) or fulfils(experiment.clock, JoiningClock):
         return "nodes that come and go leave samples out"
     for plan in network.plans:

@@ -53,7 +53,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     learners = [experiment.learner, *(learner for learner, _ in groups.values())]
     for learner in learners:
         _refuse_other_inputs(learner, source)
-    if not any(automatic_keys(part) for part in (*learners, experiment.protocol)):
+    if not any(automatic_keys(part) for part in (*learners, experiment.protocol, *experiment.faults)):
         return experiment
     points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
     rule = experiment.protocol
@@ -65,6 +65,10 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
         overrides=tuple(
             Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source, steps)))
             for learner, nodes in groups.values()
+        ),
+        faults=tuple(
+            fault.resolved(points if fault.of == "inputs" else targets, source.classes is not None)
+            for fault in experiment.faults
         ),
     )
 

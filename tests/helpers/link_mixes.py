@@ -38,7 +38,19 @@ MIXES: dict[str, dict[str, Any]] = {
     "gossip": {"schedule": Gossip()},
     "mobile": {"schedule": Mobile(0.5, 0.1), "links": {"trigger": {"threshold": 0.05}}},
     "directed": {"topology": nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 5), (0, 2)])},
+    "faulty": {
+        "fault": [
+            {"nodes": [5, 0], "kind": "offset", "value": 0.7, "of": "messages", "first": 4},
+            {"nodes": [5], "kind": "random", "of": "messages", "first": 9, "last": 20},
+            {"nodes": [1], "kind": "silent", "of": "messages", "first": 12, "last": 17},
+            {"nodes": [1, 2], "kind": "noise", "value": 0.5, "first": 3, "last": 30},
+        ]
+    },
     "everything": {
+        "fault": [
+            {"nodes": [2], "kind": "noise", "of": "messages", "first": 5},
+            {"nodes": [7], "kind": "sign", "of": "inputs", "first": 8},
+        ],
         "schedule": Failures(0.1, 0.3),
         "links": {
             "loss": {"name": "bursts", "worsens": 0.2, "recovers": 0.4, "good": 0.1},
