@@ -27,12 +27,12 @@ protocols = [{"name": "isolated"}, {"name": "consensus", "penalty": 5.0}, {"name
 
 rows = compare(experiment, {"protocol": protocols, "links.loss": losses}, seeds=3, jobs=1).rows()
 figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-for protocol in ("isolated", "consensus", "proximity"):
+for protocol, look in {"isolated": "s--", "consensus": "o-", "proximity": "^-."}.items():
     mine = [row for row in rows if row.labels[0].startswith(protocol)]
     means, deviations = [row.mean["error"] for row in mine], [row.deviation["error"] for row in mine]
     if len(mine) == 1:  # isolated nodes send nothing that could be lost
         means, deviations = means * len(losses), deviations * len(losses)
-    axes.errorbar(losses, means, deviations, marker="o", capsize=3, label=protocol)
-axes.set(xlabel="share of messages lost", ylabel="mean square error", ylim=(0, None))
+    axes.errorbar(losses, means, deviations, fmt=look, capsize=3, label=protocol)
+axes.set(title="what lost messages cost", xlabel="share of messages lost", ylabel="mean square error", ylim=(0, None))
 axes.legend()
 plt.show()

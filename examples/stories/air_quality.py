@@ -117,20 +117,23 @@ def errors(result):
     return dict(zip(names, result.nodes["error"][last], strict=True))
 
 
+looks = {"alone": ("#E69F00", "--"), "together": ("#56B4E9", ":"), "together, radio": ("#0072B2", "-")}
 figure, (bars, course) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", width_ratios=[1, 1.3])
 for place, (title, result) in enumerate(runs.items()):
     found = errors(result)
     print(f"{title:16}", ", ".join(f"{name} {found[name]:.3f}" for name in STATIONS))
-    bars.bar(np.arange(6) + 0.27 * (place - 1), [found[name] for name in STATIONS], 0.25, label=title)
-bars.set(xticks=range(6), xticklabels=STATIONS, ylabel="error")
+    heights = [found[name] for name in STATIONS]
+    bars.bar(np.arange(6) + 0.27 * (place - 1), heights, 0.25, color=looks[title][0], label=title)
+bars.set(title="error at each station", xticks=range(6), xticklabels=STATIONS, ylabel="error")
 bars.legend()
 
 late = chosen(tested & of_park)
 inputs = np.column_stack([column for name, column in late.items() if name not in ("station", "reference")])
 course.plot(late["reference"], color="black", linewidth=2, label="reference")
 for title in ("alone", "together, radio"):
-    course.plot(runs[title].model("Park").predict(inputs), label=f"Park, {title}")
-course.set(xlabel="hours set aside, in order", ylabel="reference at Park")
+    color, dash = looks[title]
+    course.plot(runs[title].model("Park").predict(inputs), color=color, linestyle=dash, label=f"Park, {title}")
+course.set(title="Park, alone and together", xlabel="hours set aside, in order", ylabel="reference at Park")
 course.legend()
 plt.show()
 

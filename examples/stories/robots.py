@@ -124,8 +124,8 @@ for path in paths:
 panels[1].plot(*paths[0].T, color="white", linewidth=0.6)
 panels[2].plot(*paths[0].T, color="white", linewidth=0.6)
 figure.colorbar(image, ax=panels[:3], shrink=0.8)
-for title, result in runs.items():
-    panels[3].plot(result.network["round"], result.network["error"], label=title)
+for (title, result), dash in zip(runs.items(), ("--", "-.", "-"), strict=True):
+    panels[3].plot(result.network["round"], result.network["error"], dash, label=title)
 panels[3].set(xlabel="round", title="error on the whole field", yscale="log")
 panels[3].legend()
 plt.show()

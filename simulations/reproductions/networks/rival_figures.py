@@ -28,6 +28,8 @@ class Measured(Protocol):
 
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
+MARKERS = "o^svDPX<>*"
+"""At the end of a curve, in step with the colours: who takes two colours for one has the markers."""
 DASHES = ("-", "--", ":")
 """Of what sends; what sends nothing is a level line of dashes and dots."""
 
@@ -39,7 +41,12 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
     streams = list(dict.fromkeys(stream for stream, _ in found))
     methods = list(dict.fromkeys(method for _, method in found))
     looks = {
-        method: (COLORS[k % len(COLORS)], DASHES[k // len(COLORS) % len(DASHES)]) for k, method in enumerate(methods)
+        method: {
+            "color": COLORS[k % len(COLORS)],
+            "marker": MARKERS[k % len(COLORS)],
+            "linestyle": DASHES[k // len(COLORS) % len(DASHES)],
+        }
+        for k, method in enumerate(methods)
     }
     columns = min(3, len(streams))
     rows = -(-len(streams) // columns)
@@ -56,12 +63,11 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
                 continue
             error = np.median([learning_curve.error for learning_curve in tuned.learning_curves], axis=0)
             sent = np.median([learning_curve.bytes for learning_curve in tuned.learning_curves], axis=0) / 1e6
-            color, dash = looks[method]
+            look = {**looks[method], "markersize": 5, "markevery": [-1]}
             if sent[-1] > 0.0:
-                (drawn[method],) = ax.plot(sent, error, color=color, linestyle=dash, linewidth=1.4)
-                ax.plot(sent[-1], error[-1], "o", color=color, markersize=4)
+                (drawn[method],) = ax.plot(sent, error, **look, linewidth=1.4)
             else:
-                drawn[method] = ax.axhline(error[-1], color=color, linestyle="-.", linewidth=1.2)
+                drawn[method] = ax.axhline(error[-1], **{**look, "linestyle": "-."}, linewidth=1.2)
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_xlabel("MB sent by all nodes")
@@ -72,5 +78,6 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
         [method for method in methods if method in drawn],
         loc="outside lower center",
         ncols=beside,
+        handlelength=3.2,  # dashes on both sides of the marker
     )
     return figure

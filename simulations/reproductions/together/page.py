@@ -85,7 +85,8 @@ def as_markdown(outcomes: Sequence[Outcome], folder: Path, quick: bool) -> str:
             continue
         parts += [markdown_table(outcome.kept.claims), *map(markdown, outcome.kept.summary["notes"])]
         links = (Path(os.path.relpath(path, folder)).as_posix() for path in outcome.kept.figures)
-        parts += [f"![{path.stem}]({link})" for path, link in zip(outcome.kept.figures, links, strict=True)]
+        pictures = zip(outcome.kept.figures, links, strict=True)
+        parts += [f"![{markdown(_seen(path, outcome.sentence))}]({link})" for path, link in pictures]
     return "\n\n".join(parts) + "\n"
 
 
@@ -111,7 +112,7 @@ def as_html(outcomes: Sequence[Outcome], quick: bool) -> str:
             lines.append(f'<tr>{told}<td class="{verdict}">{verdict}</td></tr>')
         body.append(_table(lines))
         body += [f"<p>{escape(note)}</p>" for note in outcome.kept.summary["notes"]]
-        body += [_picture(path) for path in outcome.kept.figures]
+        body += [_picture(path, outcome.sentence) for path in outcome.kept.figures]
     style = (HERE / "page.css").read_text(encoding="utf-8")
     return "\n".join(
         [
@@ -134,6 +135,11 @@ def _table(lines: Sequence[str]) -> str:
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def _picture(path: Path) -> str:
+def _seen(path: Path, sentence: str) -> str:
+    """Return the words for a picture that cannot be seen: its name, and what its reproduction measures."""
+    return f"{path.stem.replace('_', ' ')}: {sentence}"
+
+
+def _picture(path: Path, sentence: str) -> str:
     text = base64.b64encode(path.read_bytes()).decode("ascii")
-    return f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,{text}"></p>'
+    return f'<p><img alt="{escape(_seen(path, sentence))}" src="data:image/png;base64,{text}"></p>'

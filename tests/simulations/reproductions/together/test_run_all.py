@@ -44,12 +44,14 @@ class Page(HTMLParser):
         super().__init__()
         self.sources: list[str] = []
         self.links: list[str] = []
+        self.alternatives: list[str] = []
         self.words: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
         self.sources += [found["src"] or ""] if "src" in found else []
+        self.alternatives += [found["alt"] or ""] if "alt" in found else []
         self.links += [found["href"] or ""] if "href" in found else []
 
     def handle_data(self, data: str) -> None:
@@ -91,7 +93,9 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
     ):
         assert said in text and said in words
     assert "| coin | 1 | 1 | 0 | 1 | 0.0 |" in text
-    assert "![throws](results/coin/throws.png)" in text and (out / "results/coin/throws.png").is_file()
+    (alt,) = re.findall(r"^!\[(throws: .+)\]\(results/coin/throws\.png\)$", text, re.MULTILINE)
+    assert page.alternatives == [alt] and alt.removeprefix("throws: ") in words
+    assert (out / "results/coin/throws.png").is_file()
     assert len(page.sources) == 1 and page.sources[0].startswith("data:image/png;base64,")
     assert page.links == [f"#{name}" for name in names]  # nothing outside of the page is needed
 
