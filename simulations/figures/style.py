@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import textwrap
@@ -94,8 +95,11 @@ def strokes(protocols: Sequence[str]) -> list[Stroke]:
 
     Curves of different protocols differ in colour, dashes and marker. Curves of the same protocol have shades of its
     colour, and differ in dashes and marker; many of them go from dark to light in their order, as a sweep does.
+    As long as there are enough markers no two curves share one, for readers to whom two colours look alike.
     """
     drawn: list[Stroke] = []
+    single = {PROTOCOLS[name][2] for name in PROTOCOLS if protocols.count(name) == 1}
+    markers = itertools.cycle([marker for marker in MARKERS if marker not in single])
     for position, name in enumerate(protocols):
         color = protocol_color(name, protocols)
         alike = [k for k, other in enumerate(protocols) if other == name]
@@ -112,7 +116,7 @@ def strokes(protocols: Sequence[str]) -> list[Stroke]:
             else:
                 share = 1.4 * (rank / (len(alike) - 1) - 0.5)  # from -0.7 to 0.7
                 shade = lighter(color, share) if share > 0 else darker(color, -share)
-            drawn.append(Stroke(shade, DASHES[rank % len(DASHES)], MARKERS[rank % len(MARKERS)]))
+            drawn.append(Stroke(shade, DASHES[rank % len(DASHES)], next(markers)))
     return drawn
 
 

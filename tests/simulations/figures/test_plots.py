@@ -259,6 +259,11 @@ def test_every_protocol_keeps_its_colour_in_any_company() -> None:
     assert style.strokes(["my_rules:Gossip", "consensus"])[0].color not in {stroke.color for stroke in alone}
 
 
+def test_curves_that_share_a_marker_are_rare() -> None:
+    names = ["isolated", "consensus", "consensus", "proximity", "proximity", "centralized"]
+    assert len({stroke.marker for stroke in style.strokes(names)}) == len(names)
+
+
 def test_curves_of_one_protocol_keep_its_hue_and_differ() -> None:
     strokes = style.strokes(["consensus"] * 4 + ["isolated"])
     assert to_hex(strokes[0].color) == to_hex(style.PROTOCOLS["consensus"][0])
