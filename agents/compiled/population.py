@@ -38,7 +38,7 @@ from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import DIVERGED, Outgoing
+from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.protocols.compiled import NotCompiledError
@@ -122,6 +122,7 @@ class Population:
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
         self._stepped = 0  # and since their states were
         self._predicted = NOT_KEPT
+        self._banded = any(agent.band is not None for agent in agents)
         self._answer()
         for e, message, slot in received_edges(agents, self._outside, messages):
             receive(self._received, self.links, e, message, slot)
@@ -148,6 +149,8 @@ class Population:
                 break
             count = min(left, self._step_sizes.shape[1] - 1 - self._at)
             reason, completed, node, curvature = self._run_rounds(self._at, count)
+            if self._banded:
+                follow_bands(self.agents, self._alive, self._predicted, self._targets, self._at, completed)
             self._at += completed
             self._completed += completed
             self._rounds_since_sync += completed
@@ -266,7 +269,9 @@ class Population:
         live = [self.agents[i] for i in self._alive]
         drawn = drawing.draw_ahead(live, drawing.ahead(rounds, self._completed), width + columns) if live else []
         if drawn or not live:
-            self.load(*self.followed_by(drawn))
+            points, targets = self.followed_by(drawn)
+            kept = np.zeros((*targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT
+            self.load(points, targets, kept)
         return bool(drawn) or not live
 
     def followed_by(self, drawn: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

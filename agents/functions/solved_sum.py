@@ -38,7 +38,7 @@ class SolvedSum(KernelSum):
         super().__init__(kernel, inputs, outputs)
 
     def snapshot(self) -> dict[str, Array]:
-        """Return ``points`` (M, p), ``weights`` (M, C), ``lower``, ``root`` (M, M), ``moments`` (M, C), ``noise``, copied."""
+        """Return ``points``, ``weights``, ``lower``, ``root``, ``moments`` and ``noise`` (2, C), copied."""
         lower, root, moments, noise = (part.copy() for part in self._used()[2:])
         return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
 

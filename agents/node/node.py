@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import Certainty, CertainLearner, Evaluated, Learner
+from kernelswarm.agents.learners.contract import CertainLearner, Certainty, Evaluated, Learner
+from kernelswarm.agents.node import conformal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -140,11 +141,14 @@ class Node(ABC):
 
     __slots__ = (
         "_described",
+        "_first_logarithm",
         "_steps",
+        "band",
         "distinct",
         "following",
         "largest_target",
         "learner",
+        "level",
         "links",
         "neighbors",
         "node",
@@ -196,6 +200,21 @@ class Node(ABC):
         self.targets: Array | None = None  # of the samples of the round to come
         self.own: Evaluated | None = None
         self.theirs: list[Evaluated] = []
+        self.level: float | None = None
+        """What share of targets is to lie within its band; None where none is asked for."""
+        self.band: Array | None = None
+        """The conformal band, (C, 4), where it has one."""
+
+    def keep_band(self, level: float, conformally: bool) -> None:
+        """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
+        self.level, self._first_logarithm = level, conformal.first_logarithm(level)
+        self.band = conformal.nothing_said(self.outputs) if conformally else None
+
+    def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
+        """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
+        if self.band is not None and len(targets):
+            assert self.level is not None
+            conformal.follow(self.band, values, targets, self.level, self._first_logarithm, rounds)
 
     @abstractmethod
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
@@ -229,6 +248,7 @@ class Node(ABC):
         if largest > self.largest_target:
             self.largest_target = largest
         self.check_values(values)
+        self.follow_band(values, targets)
         loss = total(self.learner.loss.values(values, targets))
         self.tally.loss += loss
         self.tally.samples += len(targets)
@@ -291,6 +311,19 @@ class Node(ABC):
         """Return how certain the node's function is; None where nothing says it."""
         learner = self.learner
         return learner.posterior(self.state) if fulfils(learner, CertainLearner) else None
+
+
+def follow_bands(
+    nodes: Sequence[Node], places: Sequence[int], predicted: Array, targets: Array, first: int, rounds: int
+) -> None:
+    """Have the nodes at these places adapt their bands to some rounds from the first on.
+
+    ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came.
+    """
+    for i in places:
+        some = slice(first, first + rounds)
+        values, wanted = (array[i, some].reshape(-1, array.shape[3]) for array in (predicted, targets))
+        nodes[i].follow_band(values, wanted, rounds)
 
 
 def _or_lower(table: str, part: object) -> str:

@@ -74,6 +74,8 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     if received:
         arrays["heard_points"] = np.concatenate(received)
         arrays["heard_sizes"] = np.array([len(points) for points in received])
+    if agent.band is not None:
+        arrays["band"] = agent.band.copy()
     arrays |= agent.further_arrays()
     pieces = [ahead] if len(ahead[0]) else []
     source: Any = agent.source
@@ -109,6 +111,8 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
         scalars_sent=counts[4],
         bytes_sent=sums[3],
     )
+    if agent.band is not None:
+        agent.band[:] = arrays["band"]
     agent.take_further(arrays)
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])

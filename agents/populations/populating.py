@@ -29,12 +29,18 @@ from kernelswarm.protocols.replay import replay_of
 AnyPopulation = Population | VectorPopulation | StackedPopulation
 
 
-def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True) -> str | None:
+def obstacle(
+    learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True, banded: bool = False
+) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
     ``whole`` says whether every mini-batch is whole. Data that end are no obstacle; on links that are not ideal, with
-    replayed points, with copies and of vectors, nodes leave compiled rounds for good then.
+    replayed points, with copies and of vectors, nodes leave compiled rounds for good then. ``banded`` says whether they
+    keep conformal bands.
     """
+    if banded and (not ideal or fulfils(rule, StackedRule) or isinstance(rule, ParameterRule)):
+        what = "vectors" if isinstance(rule, ParameterRule) else "copies" if ideal else "links that are not ideal"
+        return f"conformal bands beside {what}"
     if not whole:
         return "samples that are lost or late on their way to the one learner"
     replay = replay_of(rule).points

@@ -145,7 +145,9 @@ def _receive(
 
 
 @cached_njit
-def learn_from_predictions(weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array) -> None:
+def learn_from_predictions(
+    weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array
+) -> None:
     """Learn of the noise (2, C) by what samples (n, L) differ by from the predictions of the weights (L C,).
 
     The variance of the function itself, which a node shares with all others, is small beside it after few rounds.

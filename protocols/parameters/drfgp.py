@@ -126,7 +126,7 @@ def _see(
     features: Array,
     targets: Array,
 ) -> None:
-    """Take the samples along; the state is the weights (L C,), the moving sums (K M,), the settled ones, the noise (2 C,), a_ij."""
+    """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (2 C,), and a_ij."""
     count, outputs = len(lambdas), targets.shape[1]
     begin = count * outputs
     size = count * (count + 1) // 2 + count * outputs + 1

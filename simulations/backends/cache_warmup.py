@@ -18,7 +18,7 @@ from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
+from kernelswarm.agents.populations.populating import round_of_evaluations
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
@@ -29,7 +29,7 @@ from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.machine.beside import beside
 from kernelswarm.simulations.machine.compiling import is_kept, waiting
 from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.block import AgentPlan, obstacle_of
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
@@ -111,7 +111,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
-        if obstacle([learner], rule, ideal, plan.whole) is None:
+        if obstacle_of([plan]) is None:
             addresses_of(handed_over(learner, "learner"), loss_form(learner.loss))
             with waiting():
                 wait()
@@ -177,7 +177,7 @@ def _run(plan: AgentPlan, apart: bool) -> None:
             )
         )
     # A rule of a user's own may keep the agents out of compiled rounds: another part of the code.
-    whole = obstacle([plan.learner], plan.rule, plan.conditions is None, plan.whole) is None
+    whole = obstacle_of([plan]) is None
     compiled = rule is plan.rule or whole
     engine = SerialEngine([[agent] for agent in network] if apart else [network], compiled)
     engine.run(ROUNDS)

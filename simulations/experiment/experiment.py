@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import networkx as nx
 
@@ -48,16 +48,15 @@ class Evaluation:
 
     Parameters
     ----------
-    local_samples : int
-        Held-out samples of each node's own distribution, at least 1.
-    global_samples : int
-        Held-out samples pooled over all nodes, or over as many evenly spaced ones when there are more; at least 1.
+    local_samples, global_samples : int
+        Held-out samples of each node's own distribution, and of all nodes or as many evenly spaced ones; at least 1.
     rkhs_distance : bool
         Whether the last row also holds the mean Hilbert distance of neighbours' functions.
-    regret : bool
-        Whether the network's table has the regret against a batch solution, where the stream knows its truth.
-    dynamic_regret : bool
-        Whether it has that against the truth, which may move.
+    regret, dynamic_regret : bool
+        Whether the network's table has the regret against a batch solution, and against the truth, which may move.
+    level, bands
+        The share of targets, below 1, that is to lie within the nodes' bands, 0 for no bands; and whether these are
+        made of the functions' variance where nodes know it ("auto"), or of own errors ("conformal").
     """
 
     local_samples: int = 200
@@ -65,8 +64,12 @@ class Evaluation:
     rkhs_distance: bool = True
     regret: bool = False
     dynamic_regret: bool = False
+    level: float = 0.0
+    bands: Literal["auto", "conformal"] = "auto"
 
     def __post_init__(self) -> None:
+        if not 0.0 <= self.level < 1.0:
+            raise RefusedEntry("level", f"= {shown(self.level)} must be between 0 and 1: 0.9 is usual, 0 has no bands")
         _require(self, "local_samples", 1, "the nodes' risk is measured on them")
         _require(self, "global_samples", 1, "the network's risk is measured on them")
 

@@ -222,7 +222,7 @@ class Model:
     def _certain(self) -> Posterior:
         if self.posterior is None:
             raise ValueError(
-                f"this model has no variance (loss {self.loss}): train with loss = \"squared\" and the learner newton, "
+                f'this model has no variance (loss {self.loss}): train with loss = "squared" and the learner newton, '
                 "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls; models written before "
                 "variances were kept are to be trained again. Other learners have bands by [evaluation] level"
             )

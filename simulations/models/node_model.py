@@ -70,13 +70,15 @@ def of_node(
     except ValueError as error:
         shapes = ", ".join(f"{name}_{label} {array.shape}" for name, array in arrays.items())
         raise InputError(f"{place}: the arrays {shapes} are no function: {error}") from error
-    certainty = certainty_arrays(kept.models, label)
+    certainty = certainty_arrays(kept.models).get(label, {})
     posterior = None
     if certainty:
         certainty = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in certainty.items()}
         posterior = model_files.posterior_in(place, function, certainty)
     named = None if shared or data.nodes is None else names[label]
     if loss.task == "regression":
-        return Model(function, loss, input_variables=data.inputs, target_variables=data.targets, node=named, posterior=posterior)
+        return Model(
+            function, loss, input_variables=data.inputs, target_variables=data.targets, node=named, posterior=posterior
+        )
     classes = np.arange(max(function.outputs, 2)) if data.classes is None else data.classes
     return Model(function, loss, classes, input_variables=data.inputs, node=named)

@@ -15,6 +15,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.observing.state import State
 from kernelswarm.simulations.records.result import Columns, Table
+from kernelswarm.simulations.round.bands import BANDS
 
 Callback = Callable[[State], Mapping[str, Any] | None]
 """What is called after each evaluation; it may return a dict of columns."""
@@ -40,6 +41,7 @@ MEASURED = {
         "scalars_sent",
         "bytes_sent",
         "rebuilds",
+        *BANDS,
     ],
     "network": [
         "round",
@@ -66,6 +68,7 @@ MEASURED = {
         "constant_risk",
         "rmse",
         "rkhs_distance",
+        *BANDS,
     ],
     "edges": [
         "round",

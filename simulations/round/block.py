@@ -52,6 +52,10 @@ class AgentPlan:
     """Links and clock, where they are not ideal."""
     whole: bool = True
     """Whether every mini-batch is whole, as long as there is data."""
+    level: float | None = None
+    """What share of targets is to lie within the agent's band; None where no band is asked for."""
+    banded: bool = False
+    """Whether that is a conformal band, which its samples adapt."""
 
     def begin(self) -> Any:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
@@ -65,6 +69,12 @@ class AgentPlan:
 
     def build(self) -> Node:
         """Make the agent."""
+        agent = self._build()
+        if self.level is not None:
+            agent.keep_band(self.level, self.banded)
+        return agent
+
+    def _build(self) -> Node:
         known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
         if fulfils(self.rule, ParameterRule):
             if self.conditions is None:
@@ -78,6 +88,12 @@ class AgentPlan:
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
         return LossyAgent(*parts, conditions=self.conditions)
+
+
+def obstacle_of(plans: Sequence[AgentPlan]) -> str | None:
+    """Say what keeps the agents of some plans, which have one protocol, out of compiled rounds."""
+    first, banded = plans[0], any(plan.banded for plan in plans)
+    return obstacle([plan.learner for plan in plans], first.rule, first.conditions is None, first.whole, banded)
 
 
 class Block:
@@ -98,8 +114,7 @@ class Block:
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
         self._steps = plans[0].steps
-        learners, ideal = [plan.learner for plan in plans], plans[0].conditions is None
-        self._compiled = compiled and obstacle(learners, plans[0].rule, ideal, plans[0].whole) is None
+        self._compiled = compiled and obstacle_of(plans) is None
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

@@ -61,15 +61,19 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
     return dict(sorted(found.items()))
 
 
-def certainty_arrays(models: Mapping[str, npt.NDArray[np.generic]], node: int) -> dict[str, Array]:
-    """Return the arrays that tell how certain a node's function is, by their own names; none where nothing does.
+def certainty_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict[str, Array]]:
+    """Return the arrays that tell how certain functions are, by node and their own names, for nodes that have them.
 
     Examples
     --------
-    >>> certainty_arrays({"weights_7": np.zeros((2, 1)), "certainty_noise_7": np.array([0.5])}, 7)
-    {'certainty_noise': array([0.5])}
+    >>> certainty_arrays({"weights_7": np.zeros((2, 1)), "certainty_noise_7": np.array([0.5])})
+    {7: {'certainty_noise': array([0.5])}}
     """
-    return {name: array for label, name, array in _named(models) if label == node and name.startswith(PREFIX)}
+    found: dict[int, dict[str, Array]] = {}
+    for node, name, array in _named(models):
+        if name.startswith(PREFIX):
+            found.setdefault(node, {})[name] = array
+    return found
 
 
 def _named(models: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[tuple[int, str, Array]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
@@ -27,7 +27,7 @@ from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
 from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
-from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.block import AgentPlan, obstacle_of
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
@@ -197,10 +197,7 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
     """Say whether rounds run in compiled code over arrays, or why not."""
-    found = [
-        obstacle([plan.learner for plan in plans], plans[0].rule, plans[0].conditions is None, plans[0].whole)
-        for plans in blocks
-    ]
+    found = [obstacle_of(plans) for plans in blocks]
     causes = [cause for cause in found if cause is not None]
     if not causes:
         called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)

@@ -36,6 +36,7 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
+from kernelswarm.simulations.running.banded import with_bands
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.faulty_nodes import measured, spoken
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
@@ -187,6 +188,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if replay_of(rule).points:
         key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
         plans = [replace(plan, neighborhood=replace(plan.neighborhood, key=key)) for plan in plans]
+    plans = with_bands(experiment.evaluation, plans)
     _refuse_other_learners(plans)
     for plan in plans:
         _refuse_instability(plan)

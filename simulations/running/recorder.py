@@ -11,6 +11,7 @@ from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns
+from kernelswarm.simulations.round.bands import BANDS
 from kernelswarm.simulations.round.measure import BYTES, Report
 from kernelswarm.simulations.running.faulty_nodes import sound
 from kernelswarm.simulations.running.network import Network
@@ -27,6 +28,12 @@ WHOLE = {
     "edges": {"round", "source", "target", "sent", "delivered", "lost", "late"},
 }
 """Columns of whole numbers, by table."""
+
+MEANS = (
+    *("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order"),
+    *BANDS,
+)
+"""Columns of nodes whose means the network's table has, those of them that there are."""
 
 
 class Recorder:
@@ -82,7 +89,8 @@ class Recorder:
         figures = {name: np.array([report.figures[name] for report in reports]) for name in reports[0].figures}
         means = {
             name: self._mean(figures[name], reports)
-            for name in ("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
+            for name in MEANS
+            if name in figures
         }
         traffic = self._traffic(round, reports)
         learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)

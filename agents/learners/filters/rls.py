@@ -206,7 +206,7 @@ class Rls(CertainDescent):
         return Posterior(state.function, state.root.copy(), None, self.penalty, self.loss.curvature, noise)
 
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` (L, C), ``root`` (L, L), ``moments`` (L, C), ``noise`` (2, C), ``progress``: steps and cursor."""
+        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (2, C), ``progress``."""
         return {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),

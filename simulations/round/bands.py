@@ -1,0 +1,76 @@
+"""How good the bands of nodes are on held-out data: what they cover, how wide they are, and how likely targets are."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.learners.contract import Certainty
+from kernelswarm.agents.node import conformal
+from kernelswarm.agents.node.node import Node
+from kernelswarm.simulations.streams.contract import HeldOut
+
+Array = npt.NDArray[np.float64]
+
+COLUMNS = ("coverage", "width", "log_density")
+"""What is measured on own held-out data; the same on pooled data, as ``global_coverage`` and so on."""
+
+PROGRESSIVE = "progressive_coverage"
+
+BANDS = (*COLUMNS, *(f"global_{name}" for name in COLUMNS), PROGRESSIVE)
+"""All columns of bands."""
+
+
+def band_figures(
+    agent: Node, certainty: Certainty | None, values: Array, data: HeldOut, start: str = ""
+) -> dict[str, float]:
+    """Measure a node's band on held-out data.
+
+    Parameters
+    ----------
+    agent : Node
+        The node; nothing is measured of one that is asked for no level.
+    certainty : Certainty or None
+        How certain its function is, where its band comes from that.
+    values : Array
+        Its function's values there, (n, C).
+    data : HeldOut
+        The targets are those that come, with their noise.
+    start : str
+        Before the names.
+
+    Returns
+    -------
+    dict
+        ``coverage``, the share of targets inside, ``width``, the mean width in the learner's units, and
+        ``log_density``, the mean logarithm of the Gaussian predictive density, NaN for conformal bands.
+    """
+    if agent.level is None:
+        return {}
+    density, errors = math.nan, data.targets - values
+    if certainty is not None:
+        spread = np.sqrt((1.0 + certainty.variance(data.points))[:, np.newaxis] * certainty.noise)
+        half = NormalDist().inv_cdf(0.5 + 0.5 * agent.level) * spread
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = -0.5 * (errors / spread) ** 2 - np.log(spread) - 0.5 * math.log(2.0 * math.pi)
+        density = float(np.mean(logs.sum(axis=1)))
+    elif agent.band is not None:
+        half = np.broadcast_to(conformal.radii(agent.band), errors.shape)
+    else:
+        half = np.full(errors.shape, np.nan)
+    known = np.isfinite(half)
+    inside = float(np.mean(np.abs(errors) <= half)) if known.all() else math.nan
+    return dict(zip((f"{start}{name}" for name in COLUMNS), (inside, float(2.0 * np.mean(half)), density), strict=True))
+
+
+def certainty_of(agent: Node) -> Certainty | None:
+    """Return what a node's band is made of; None where it is conformal, or where none is asked for."""
+    return None if agent.level is None or agent.band is not None else agent.posterior()
+
+
+def progressive(agent: Node) -> dict[str, float]:
+    """Return what share of the node's own samples lay within its band before they were learned from."""
+    if agent.level is None:
+        return {}
+    return {PROGRESSIVE: math.nan if agent.band is None else conformal.coverage(agent.band)}

@@ -1,0 +1,56 @@
+"""Which nodes have a band of the level that is asked for, and whether what they know or their samples give it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelswarm.agents.learners.contract import CertainLearner, Learner, ValueLearner
+from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import AnyRule, InformedRule, ParameterRule
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.experiment import Evaluation
+from kernelswarm.simulations.round.block import AgentPlan
+
+
+def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[AgentPlan]:
+    """Return the plans of agents with the bands that are asked for.
+
+    Raises
+    ------
+    InputError
+        The targets of a learner's loss are no numbers that its function predicts, so that no band lies around it.
+    """
+    if not evaluation.level:
+        return list(plans)
+    known: dict[int, bool] = {}
+    found = []
+    for plan in plans:
+        learner = plan.learner
+        if id(learner) not in known:
+            _refuse(learner)
+            known[id(learner)] = knows_certainty(learner, plan.rule, plan.inputs, plan.outputs)
+        conformally = evaluation.bands == "conformal" or not known[id(learner)]
+        found.append(replace(plan, level=evaluation.level, banded=conformally))
+    return found
+
+
+def knows_certainty(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
+    """Tell whether a node with these parts can say how certain its function is."""
+    if isinstance(rule, ParameterRule):
+        return fulfils(rule, InformedRule)
+    if fulfils(rule, StackedRule) or rule.offline is not None:
+        return False
+    state = learner.init(inputs, outputs)
+    return fulfils(learner, CertainLearner) and learner.posterior(state) is not None
+
+
+def _refuse(learner: Learner) -> None:
+    loss = learner.loss
+    if loss.task == "regression" and grid_of(loss) is None and not fulfils(learner, ValueLearner):
+        return
+    remedy = "predict_proba of its models gives probabilities" if loss.task != "regression" else "leave the key out"
+    raise InputError(
+        f"evaluation.level: a band lies around predictions of numbers, and the loss {loss} of {type(learner).__name__} "
+        f"has none: {remedy}"
+    )

@@ -1,0 +1,134 @@
+"""Deviations of predictions: in the unit of y, from results, folders, files and estimators alike, or refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm import (
+    InputError,
+    KernelClassifier,
+    KernelRegressor,
+    PolkRegressor,
+    load_model,
+    run,
+    save_model,
+    simulate,
+)
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.machine.archives import read_arrays
+
+KEYS: dict[str, Any] = {
+    "topology": {"name": "ring", "nodes": 3},
+    "learner": "newton",
+    "protocol": "consensus",
+    "rounds": 40,
+}
+AT = np.linspace(-1.0, 2.0, 31)[:, np.newaxis]
+
+
+def data(folder: Path, unit: float) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    x = random.uniform(0.0, 1.0, 600)
+    y = unit * (np.sin(6.0 * x) + 0.2 * random.normal(size=600)) + 7.0 * unit
+    path = folder / f"data{unit:g}.csv"
+    np.savetxt(path, np.column_stack([x, y]), delimiter=",", header="x,y", comments="")
+    return {"name": "file", "path": str(path), "target": "y", "standardize": True, "standardize_targets": True}
+
+
+def test_deviations_are_in_the_unit_of_y_and_the_same_from_everywhere(tmp_path: Path) -> None:
+    found = []
+    for unit in (1.0, 1000.0):
+        experiment = Experiment.from_dict({**KEYS, "stream": data(tmp_path, unit)})
+        finished = run(experiment, tmp_path / f"run{unit:g}")
+        model = load_model(finished.folder, node=1)
+        save_model(model, tmp_path / "model.npz")
+        values, spread = model.predict(AT, return_std=True)
+        for other in (finished.result.model(1), load_model(tmp_path / "model.npz")):
+            np.testing.assert_array_equal(other.predict(AT, return_std=True), (values, spread))
+        np.testing.assert_array_equal(values, model.predict(AT))
+        _, without = model.predict(AT, return_std=True, with_noise=False)
+        noise = spread**2 - without**2
+        np.testing.assert_allclose(noise, noise[0], rtol=1e-9)
+        np.testing.assert_allclose(without**2, model.variance(AT) * noise[0], rtol=1e-9)
+        assert 0.1 * unit < np.sqrt(noise[0]) < 0.4 * unit
+        inside = (AT[:, 0] > 0.0) & (AT[:, 0] < 1.0)
+        assert without[inside].max() < without[~inside].max()  # nobody knows what is far away
+        found.append(spread / unit)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"learner": "polk"},
+        {"learner": {"name": "newton", "loss": "huber"}},
+        {"learner": "random_features", "protocol": "diffusion"},
+        {"protocol": "stacking"},
+        {"protocol": "batch"},
+        {"learner": {"name": "newton", "loss": "logistic"}, "stream": {"name": "gaussian_mixture", "classes": 2}},
+    ],
+)
+def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, Any]) -> None:
+    result = simulate(**{**KEYS, "stream": "sine_regression", "rounds": 5, **keys})
+    model = result.model(result.model_nodes[0] if hasattr(result, "model_nodes") else 0)
+    at = np.zeros((1, model.inputs))
+    assert not [name for name in result.models if name.startswith("certainty")]
+    for ask in (lambda: model.predict(at, return_std=True), lambda: model.variance(at)):
+        with pytest.raises(ValueError, match="newton, rls or krls"):
+            ask()
+
+
+def test_the_network_of_vectors_knows_what_all_nodes_have_seen() -> None:
+    """Its variance is that of least squares on the samples of all nodes, once these have spread."""
+    keys = {**KEYS, "stream": "sine_regression", "learner": {"name": "random_features", "features": 20}, "rounds": 60}
+    result = simulate(**{**keys, "topology": {"name": "complete", "nodes": 3}, "protocol": "diffusion_rls"})
+    model = result.model(0)
+    found = model.posterior
+    assert found is not None
+    information = found.root.T @ found.root / found.scale  # over all nodes
+    features = model.function.features(np.random.default_rng(0).uniform(0.0, 1.0, (4000, 1)))
+    expected = 3 * 60 * features.T @ features / len(features) + 3 * 0.1 * np.eye(20)
+    assert np.linalg.norm(information - expected) < 0.2 * np.linalg.norm(expected)
+
+
+def test_files_from_before_are_read_and_damaged_ones_refused(tmp_path: Path) -> None:
+    model = simulate(**KEYS, stream="sine_regression").model(0)
+    save_model(model, tmp_path / "model.npz")
+    arrays = read_arrays(tmp_path / "model.npz")
+    old = {name: array for name, array in arrays.items() if not name.startswith("certainty")}
+    np.savez(tmp_path / "old.npz", **old)
+    again = load_model(tmp_path / "old.npz")
+    np.testing.assert_array_equal(again.predict(AT), model.predict(AT))
+    with pytest.raises(ValueError, match="trained again"):
+        again.predict(AT, return_std=True)
+    for name in arrays.keys() - old.keys():
+        for damaged in (
+            {key: array for key, array in arrays.items() if key != name},
+            {**arrays, name: arrays[name][:-1]},
+            {**arrays, name: arrays[name] * np.nan},
+        ):
+            np.savez(tmp_path / "damaged.npz", **damaged)
+            with pytest.raises(InputError, match=name):
+                load_model(tmp_path / "damaged.npz")
+
+
+def test_regressors_answer_as_those_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    x = random.uniform(0.0, 1.0, (500, 1))
+    y = 50.0 + 20.0 * np.sin(6.0 * x[:, 0]) + 4.0 * random.normal(size=500)
+    model = KernelRegressor(random_state=0).fit(x, y)
+    values, spread = model.predict(x, return_std=True)
+    assert values.shape == spread.shape == (500,)
+    assert np.mean(np.abs(y - values) < 1.6449 * spread) == pytest.approx(0.9, abs=0.03)
+    assert spread.mean() == pytest.approx(4.0, rel=0.1)
+    _, without = model.predict(x, return_std=True, with_noise=False)
+    assert np.median(without) < 0.3 * np.median(spread)
+    np.testing.assert_array_equal(model.model_.predict(x, return_std=True)[1], spread)
+    both = KernelRegressor(random_state=0).fit(x, np.column_stack([y, 3.0 * y]))
+    np.testing.assert_allclose(both.predict(x, return_std=True)[1] @ [[3.0], [-1.0]], 0.0, atol=1e-6)
+    with pytest.raises(ValueError, match="newton, rls or krls"):
+        PolkRegressor(random_state=0).fit(x, y).predict(x, return_std=True)
+    with pytest.raises(ValueError, match="newton, rls or krls"):
+        KernelClassifier(random_state=0).fit(x, y > 50.0).model_.variance(x)
