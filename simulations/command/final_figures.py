@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def as_text(result: Result, width: int = 100) -> str:
     """Return the final figures as aligned lines, and under them, wrapped to ``width``, what is wrong with the run."""
     from kernelswarm.simulations.records.series import TWINS, repeated
+    from kernelswarm.simulations.round.bands import BANDS
 
     summary, final = result.summary, result.final
     lines = [("protocol", f"{summary['protocol']} on {called(result.config['topology'])}, {summary['nodes']:,} nodes")]
@@ -34,12 +35,21 @@ def as_text(result: Result, width: int = 100) -> str:
         "model_order": "model order",
         "disagreement": "disagreement",
         "violation": "violation",
+        "coverage": "coverage",
+        "global_coverage": "pooled coverage",
+        "width": "band width",
+        "global_width": "pooled band width",
     }
     facts = summary["facts"]
     for name in repeated([final]):
         named[TWINS[name]] += f", {named.pop(name).removeprefix('pooled ')}"
-    known = {**facts, **final}
-    lines += [(name, f"{known[key]:.4g}") for key, name in named.items() if known.get(key) is not None]
+    bands = {name: float(result.network[name][-1]) for name in BANDS if len(result.network.get(name, ()))}
+    known = {**facts, **final, **bands}
+    lines += [
+        (name, f"{known[key]:.4g}")
+        for key, name in named.items()
+        if known.get(key) is not None and known[key] == known[key]
+    ]
     error = own_error(final, facts, ", ".join(result.data.targets.names))
     lines += [("rmse", error)] if error else []
     units = measured_in(facts, result.config, known=bool(error))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.series import AGAINST, Series, over_edges, over_network, over_nodes
+from kernelswarm.simulations.round.bands import BANDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,7 @@ def _banded(axes: Axes, series: Series, color: Any, dash: Any, label: str, alpha
     axes.plot(series.samples, series.mean, color=color, linestyle=dash, label=label or None)
 
 
-MEANS = ("risk", "error", "global_risk", "global_error", "progressive_risk", "model_order")
+MEANS = ("risk", "error", "global_risk", "global_error", "progressive_risk", "model_order", *BANDS)
 """Columns of the network's table that are means over the nodes."""
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 GRID = 400
+FAINT = 0.22  # of a band
 CURVES = 200  # of nodes; more would only cover one another
 
 T = TypeVar("T")
@@ -86,21 +87,57 @@ def all_nodes(
         among = f" of {len(learned.nodes):,}" if len(shown) < len(learned.nodes) else ""
         label = None if place else f"{len(curves)}{among} nodes" if len(curves) > 1 else "learned"
         axes.plot(grid[:, 0], curve, color=color, alpha=0.55, linewidth=1.1, zorder=2, label=label)
+        _band(axes, learned, shown[place], grid, curve, output, color, FAINT / len(shown) ** 0.5, not place)
     if truth is not None:
         axes.plot(
             grid[:, 0], truth[:, output], color=style.BLACK, linestyle="--", linewidth=1.6, zorder=3, label="truth"
         )
-    axes.set_ylim(*limits([*curves, *([] if truth is None else [truth[:, output]])]))
+    values = [*curves, *([] if truth is None else [truth[:, output]])]
+    if learned.posteriors:
+        close(axes, values)
+    else:
+        axes.set_ylim(*limits(values))
 
 
-def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array | None, color: Any) -> None:
-    """Draw the function of one node, its own truth and its dictionary as ticks on the lower edge."""
-    axes.plot(grid[:, 0], learned.evaluate(node, grid)[:, 0], color=color, linewidth=1.5, label="learned")
+def _band(
+    axes: Axes,
+    learned: Learned,
+    node: int,
+    grid: Array,
+    curve: Array,
+    output: int,
+    color: Any,
+    alpha: float,
+    named: bool,
+) -> None:
+    """Draw the band of a node that knows it around its curve; its part that is far outside is cut off."""
+    half = learned.half_width(node, grid)
+    if half is None:
+        return
+    label = f"{100.0 * learned.level:g}% band" if named else None
+    low, high = curve - half[:, output], curve + half[:, output]
+    axes.fill_between(grid[:, 0], low, high, color=color, alpha=alpha, linewidth=0.0, zorder=0, label=label)
+
+
+def close(axes: Axes, values: list[Array]) -> None:
+    """Have the vertical axis reach as far as bands do, but not where they dwarf the curves."""
+    low, high = limits(values)
+    room = 0.75 * (high - low)
+    below, above = axes.get_ylim()
+    axes.set_ylim(max(below, low - room), min(above, high + room))
+
+
+def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array | None, color: Any) -> list[Array]:
+    """Draw the function of one node, its own truth and its dictionary as ticks on the lower edge; return the curves."""
+    curve = learned.evaluate(node, grid)[:, 0]
+    axes.plot(grid[:, 0], curve, color=color, linewidth=1.5, label="learned")
+    _band(axes, learned, node, grid, curve, 0, color, FAINT, named=True)
     if truth is not None:
         axes.plot(grid[:, 0], truth[:, 0], color=style.BLACK, linestyle="--", linewidth=1.2, label="truth")
     points = learned.points(node)
+    drawn = [curve, *([] if truth is None else [truth[:, 0]])]
     if not len(points):
-        return
+        return drawn
     axes.plot(
         points[:, 0],
         np.full(len(points), 0.02),
@@ -110,3 +147,4 @@ def one_node(axes: Axes, learned: Learned, node: int, grid: Array, truth: Array 
         transform=axes.get_xaxis_transform(),
         label="dictionary",
     )
+    return drawn

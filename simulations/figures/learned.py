@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function, dictionary
+from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.round.model_arrays import function_arrays
+from kernelswarm.simulations.round.model_arrays import certainty_arrays, function_arrays
 from kernelswarm.simulations.streams.contract import HeldOut
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.streams.contract import Source
 
 Array = npt.NDArray[np.float64]
+
+LEVEL = 0.9
+"""The level of bands in figures of runs that were asked for none."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,17 @@ class Learned:
         """The functions of the nodes that have one of their own, in sorted order of the labels."""
         found = function_arrays(self.result.models)
         return {node: self.experiment.learner_for(node).function_from(found[node]) for node in found}
+
+    @cached_property
+    def posteriors(self) -> dict[int, Posterior]:
+        """How certain the functions are, of the nodes that know it."""
+        found = certainty_arrays(self.result.models)
+        return {node: Posterior.from_arrays(self.functions[node], found[node]) for node in found}
+
+    @property
+    def level(self) -> float:
+        """The share of targets that bands are to hold: that of the run, 0.9 where it was asked for none."""
+        return float(self.experiment.evaluation.level or LEVEL)
 
     @property
     def nodes(self) -> list[int]:
@@ -94,6 +110,25 @@ class Learned:
         loss: Any = self.experiment.learner_for(self.owner(node)).loss
         decision: Array = loss.decide(self._values(node, points))
         return self.result.data.targets.raw(decision)
+
+    def half_width(self, node: int, points: Array) -> Array | None:
+        """Return half the width of the node's band for targets at ``points`` (n, p), (n, C); None where none is known.
+
+        Points and widths are in the units of the data.
+        """
+        posterior = self.posteriors.get(self.owner(node))
+        if posterior is None or not np.isfinite(posterior.noise).all():
+            return None
+        variance = posterior.variance(np.ascontiguousarray(self.result.data.inputs.scaled(points)))
+        spread = np.sqrt((1.0 + variance)[:, np.newaxis] * posterior.noise) * self.result.data.targets.scale
+        return NormalDist().inv_cdf(0.5 + 0.5 * self.level) * spread
+
+    def ignorance(self, node: int, points: Array) -> Array | None:
+        """Return what share of the prior's deviation is left at ``points`` (n, p), (n,); None where it is not known."""
+        posterior = self.posteriors.get(self.owner(node))
+        if posterior is None:
+            return None
+        return posterior.ignorance(np.ascontiguousarray(self.result.data.inputs.scaled(points)))
 
     def _values(self, node: int, points: Array) -> Array:
         return self.function(node).values(np.ascontiguousarray(self.result.data.inputs.scaled(points)))

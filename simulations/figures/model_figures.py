@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from kernelswarm.simulations.figures import curves, functions, regions, style
 from kernelswarm.simulations.figures.network import final_risks
 from kernelswarm.simulations.figures.run_figures import title
@@ -11,6 +14,8 @@ from kernelswarm.simulations.figures.sheet import Sheet, keep_outer_labels, lege
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.figures.learned import Learned, Reopened
+
+Array = npt.NDArray[np.float64]
 
 PANELS = 12  # nodes shown one by one at most
 REGIONS = 6
@@ -40,11 +45,15 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
         order = sorted(learned.result.graph.nodes)
         shown = order[:PANELS]
         figure, axes, columns = sheet.grid(len(shown), columns=4, width=2.7, height=2.1, share=True)
+        drawn: list[Array] = []
         for ax, node in zip(axes, shown, strict=True):
-            functions.one_node(ax, learned, node, grid, None if found is None else found[order.index(node)], color)
+            truth = None if found is None else found[order.index(node)]
+            drawn += functions.one_node(ax, learned, node, grid, truth, color)
             ax.set_title(f"node {style.short(names[node])}")
             ax.set_xlabel(style.short(data.inputs.name(0, "input x")))
             ax.set_ylabel(style.short(data.targets.name(0, "target y")))
+        if learned.posteriors:
+            functions.close(axes[0], drawn)
         keep_outer_labels(axes, columns)
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""
     sheet.title(figure, title(learned.result) + note + _without(stream))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import regions, style
+from kernelswarm.simulations.figures.learned import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,14 +21,16 @@ Array = npt.NDArray[np.float64]
 
 CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane
+FADED = 0.9  # of a surface, where nothing is known
 
 
 def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: Any = None) -> None:
     """Draw a model of one or two inputs, its dictionary and, where given, samples.
 
     One input: the function, or the probability (with other losses than logistic ones the value) of each class. Two
-    inputs: the region of each class, or the value as a surface with its colour bar. The picture reaches as far as
-    ``points``, else as far as the dictionary, else (functions of features have none) from -1 to 1.
+    inputs: the region of each class, or the value as a surface with its colour bar. Where the model knows its variance,
+    the function has a band that holds 90% of targets, and a surface fades where nobody knows. The picture reaches as
+    far as ``points``, else as far as the dictionary, else (functions of features have none) from -1 to 1.
 
     Parameters
     ----------
@@ -96,6 +100,19 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
         )
     for c in range(curves.shape[1]):
         color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)]
+        if model.posterior is not None:
+            spread = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL) * model.predict(column, return_std=True)[1]
+            spread = spread.reshape(len(column), -1)[:, c]
+            label_of_band = None if c else f"{100.0 * LEVEL:g}% band"
+            axes.fill_between(
+                grid,
+                curves[:, c] - spread,
+                curves[:, c] + spread,
+                color=color,
+                alpha=0.2,
+                linewidth=0.0,
+                label=label_of_band,
+            )
         axes.plot(grid, curves[:, c], color=color, linestyle=style.DASHES[c % 4], label=names[c] if names else None)
     if model.kernel is not None:
         axes.plot(
@@ -166,8 +183,12 @@ def _surface(model: Model, axes: Axes, low: Array, high: Array) -> None:
     values = model.predict(grid).reshape(len(grid), -1)
     if values.shape[1] > 1:
         raise InputError(f"a model of {values.shape[1]} outputs over two inputs cannot be drawn: draw one output alone")
+    faded = None
+    if model.posterior is not None:
+        faded = 1.0 - FADED * model.posterior.ignorance(model.input_variables.scaled(grid)).reshape(SIDE, SIDE)
+        axes.set_facecolor("white")
     surface = axes.imshow(
-        values[:, 0].reshape(SIDE, SIDE), origin="lower", extent=extent, cmap="cividis", aspect="auto"
+        values[:, 0].reshape(SIDE, SIDE), origin="lower", extent=extent, cmap="cividis", aspect="auto", alpha=faded
     )
     axes.figure.colorbar(surface, ax=axes, label=_prediction(model))
     _label_plane(axes, model)

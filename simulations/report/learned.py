@@ -39,7 +39,9 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         ``inputs`` and ``target``, what the axes are called; ``classes``, their names where the functions decide;
         ``bounds`` of the grid, low and high for each input; ``size``, its points along each side; ``of``, for each node
         in the order of the labels the place of its function in ``values``, or None; ``points``, the dictionaries;
-        ``truth``, aligned with the nodes or one for all, where the data are known. None where there is nothing to show.
+        ``halves``, half the widths of bands of the ``level`` over one input, and ``unknown``, what is left of the
+        prior's deviation over two, both as ``values``, or None; ``truth``, aligned with the nodes or one for all, where
+        the data are known. None where there is nothing to show.
     list of str
         What is not in it.
     """
@@ -80,6 +82,9 @@ def of_run(result: Result) -> tuple[dict[str, Any] | None, list[str]]:
         "size": CURVE if learned.inputs == 1 else SIDE,
         "of": [place_of.get(learned.owner(node)) for node in nodes],
         "values": [numbers(decided[owner][:, 0], COLOR) for owner in shown],
+        "halves": _halves(learned, shown, grid),
+        "unknown": _unknown(learned, shown, grid),
+        "level": f"{100.0 * learned.level:g}%",
         "points": [numbers(learned.points(owner)[:DICTIONARY], COLOR) for owner in shown],
         "truth": truth,
     }, left
@@ -94,6 +99,20 @@ def _grid(learned: Learned, stream: Reopened) -> tuple[list[tuple[float, float]]
     left, right, bottom, top = regions.window(learned, stream)
     x, y = np.linspace(left, right, SIDE), np.linspace(bottom, top, SIDE)
     return [(left, right), (bottom, top)], np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+
+
+def _halves(learned: Learned, shown: list[int], grid: Array) -> list[list[Any]] | None:
+    """Return half the width of each function's band over one input; None where functions have none."""
+    found = [learned.half_width(owner, grid) for owner in shown] if learned.inputs == 1 else []
+    known = [half[:, 0] for half in found if half is not None]
+    return [numbers(half, COLOR) for half in known] if known and len(known) == len(shown) else None
+
+
+def _unknown(learned: Learned, shown: list[int], grid: Array) -> list[list[Any]] | None:
+    """Return how little is known over two inputs, from 0 to 1; None where functions do not say it."""
+    found = [learned.ignorance(owner, grid) for owner in shown] if learned.inputs == 2 else []
+    known = [share for share in found if share is not None]
+    return [numbers(share, COLOR) for share in known] if known and len(known) == len(shown) else None
 
 
 def _truth(learned: Learned, stream: Reopened, grid: Array, nodes: int) -> list[list[Any]] | None:

@@ -29,7 +29,10 @@ ROWS = 400
 COLUMNS = ("risk", "error", "global_risk", "global_error", "disagreement", "model_order", "violation", "bytes_sent")
 """The quantities of a comparison, a panel each."""
 
-PANELS = (("risk", "global_risk"), ("error", "global_error"), ("disagreement",), ("model_order",), ("violation",))
+PANELS = (
+    *(("risk", "global_risk"), ("error", "global_error"), ("coverage", "global_coverage"), ("width", "global_width")),
+    *(("disagreement",), ("model_order",), ("violation",)),
+)
 """The quantities of a run that share a panel."""
 
 BYTES = ("bytes_sent",)

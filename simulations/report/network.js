@@ -242,7 +242,7 @@ function nodePanel(data, functions) {
 
 // A function of one input as a curve, of two as a plane; marks are the points of the dictionary.
 function learnedPlot(functions) {
-  const { bounds, size, classes, values, points, truth } = functions;
+  const { bounds, size, classes, values, halves, unknown, points, truth } = functions;
   const canvas = element("canvas", { role: "img" });
   const heading = element("h3");
   const caption = element("p", { class: "faint" });
@@ -253,13 +253,24 @@ function learnedPlot(functions) {
     const [low, high] = bounds[0];
     const xs = Array.from({ length: size }, (_, k) => low + ((high - low) * k) / (size - 1));
     const real = truth ? truth[truth.length === 1 ? 0 : node] : null;
+    const half = halves && halves[which];
     const held = finite([...values[which], ...(real || [])]);
     const [least, most] = classes ? [-0.3, classes.length - 0.7] : extent(held);
-    const margin = classes ? 0 : 0.08 * (most - least) || 0.5;
+    const widest = half ? Math.min(Math.max(...finite(half)), 0.75 * (most - least)) : 0; // no band dwarfs the curve
+    const margin = classes ? 0 : widest + 0.08 * (most - least) || 0.5;
     const yTicks = classes ? classes.map((name, k) => [k, name]) : null;
     const frame = axes(context, width, height, { x: [low, high], y: [least - margin, most + margin], xLabel: functions.inputs[0], yTicks });
     inside(context, frame, () => {
       const trace = (ys) => line(context, xs.map((x, k) => [frame.px(x), ys[k]]).filter((pair) => pair[1] !== null).map(([x, y]) => [x, frame.py(y)]));
+      if (half) {
+        const side = (sign) => xs.map((x, k) => [frame.px(x), frame.py(values[which][k] + sign * half[k])]);
+        context.beginPath();
+        [...side(1), ...side(-1).reverse()].forEach(([x, y]) => context.lineTo(x, y));
+        context.globalAlpha = 0.2;
+        context.fillStyle = style("--c0");
+        context.fill();
+        context.globalAlpha = 1;
+      }
       context.lineWidth = 2.2;
       context.strokeStyle = style("--c0");
       trace(values[which]);
@@ -272,6 +283,7 @@ function learnedPlot(functions) {
       for (const [x] of points[which]) line(context, [[frame.px(x), frame.bottom], [frame.px(x), frame.bottom - 8]]);
     });
     caption.textContent = [`${functions.target} against ${functions.inputs[0]}`, real && "dashed: the truth",
+      half && `band: ${functions.level} of targets`,
       points[which].length && "ticks: the dictionary"].filter(Boolean).join("; ");
   }
 
@@ -285,8 +297,12 @@ function learnedPlot(functions) {
       if (value === null) return;
       const [column, row] = [place % size, Math.floor(place / size)];
       context.fillStyle = classes ? palette[value] : mixed(VIRIDIS, (value - least) / (most - least || 1));
-      context.fillRect(frame.left + column * wide, frame.bottom - (row + 1) * high, wide + 0.6, high + 0.6);
+      context.globalAlpha = unknown ? 1 - 0.9 * unknown[which][place] : 1;
+      const [left, right] = [column, column + 1].map((k) => Math.round(frame.left + k * wide)); // no seams, no overlaps
+      const [lower, upper] = [row, row + 1].map((k) => Math.round(frame.bottom - k * high));
+      context.fillRect(left, upper, right - left, lower - upper);
     });
+    context.globalAlpha = 1;
     inside(context, frame, () => {
       context.fillStyle = "#ffffff";
       context.strokeStyle = "#000000";
@@ -300,6 +316,7 @@ function learnedPlot(functions) {
     });
     caption.textContent = [`across: ${functions.inputs[0]}, upward: ${functions.inputs[1]}`,
       classes ? "" : `${functions.target} from ${readable(least)} (dark) to ${readable(most)} (light)`,
+      unknown && "faded: where nobody knows",
       points[which].length && "circles: the dictionary"].filter(Boolean).join("; ");
   }
 

@@ -63,7 +63,7 @@ def of_comparison(comparison: Comparison) -> list[dict[str, Any]]:
 
 def _heading(name: str) -> str:
     """Return the words for a column, those of the printed tables where these have it."""
-    return HEADINGS.get(name, name.replace("_", " "))
+    return HEADINGS.get(name, name.replace("global", "pooled").replace("_", " "))
 
 
 def _named(result: Result) -> Table:

@@ -43,7 +43,7 @@ class Posterior:
     factor : Array or None
         U, (M, M) lower triangular, with ``U'U = inv(K_DD)``; None for a function of features.
     ridge : float
-        lambda, above 0; not used for a function of features.
+        lambda, above 0.
     scale : float
         What turns the inverse curvature into units of the noise's variance: the second derivative of the loss.
     noise : Array
@@ -70,6 +70,16 @@ class Posterior:
                 rows = np.require(self.function.rows(some), requirements=["C", "W"])
                 of_kernels(self.root, self.factor, rows, self.function.kernel.diagonal(some), self.ridge, part)
             part *= self.scale
+        return found
+
+    def ignorance(self, points: Array) -> Array:
+        """Return what share of the prior's deviation is left at ``points`` (n, p): (n,), 1 where nothing is known."""
+        if self.factor is None:
+            features = self.function.features(points)
+            prior = np.sum(features * features, axis=1) / self.ridge
+        else:
+            prior = self.function.kernel.diagonal(points) / self.ridge
+        found: Array = np.sqrt(np.clip(self.variance(points) / np.maximum(self.scale * prior, 1e-300), 0.0, 1.0))
         return found
 
     def arrays(self) -> dict[str, Array]:
