@@ -11,6 +11,16 @@ from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull,
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 from kernelswarm.protocols.replay import BUFFER, check_replay
+from kernelswarm.protocols.robust import (
+    Defence,
+    Guarded,
+    guarded,
+    guarded_pull,
+    guarded_pull_back,
+    learned,
+    named,
+    unknown,
+)
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -47,6 +57,9 @@ class Consensus:
         with the same weight for each point.
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
+    robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
+        What is done with answers of neighbours who may be faulty (:mod:`kernelswarm.protocols.robust`): ``true`` is
+        ``trust``.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
     """
@@ -57,6 +70,7 @@ class Consensus:
     distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
     replay: float = 0.0
     replay_buffer: int = BUFFER
+    robust: Defence | bool = "none"
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -64,7 +78,6 @@ class Consensus:
     averaged: ClassVar[bool] = False
     offline: ClassVar[None] = None
     sends_duals: ClassVar[bool] = False
-    compares_losses: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 <= self.penalty < np.inf:
@@ -77,6 +90,12 @@ class Consensus:
             object.__setattr__(self, "distance", Squared())
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
+        object.__setattr__(self, "robust", named(self.robust))
+
+    @property
+    def compares_losses(self) -> bool:
+        """Only trust looks at the neighbours' losses."""
+        return self.robust == "trust"
 
     @property
     def strengths(self) -> dict[str, float]:
@@ -98,30 +117,52 @@ class Consensus:
         unit = sample.unit ** (2 - self.distance.degree)
         return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature * unit))
 
-    def init(self, neighborhood: Neighborhood) -> Array:
-        """Return the strength of every directed edge, c, (deg,)."""
-        return np.full(len(neighborhood.neighbors), self.strength)
+    def init(self, neighborhood: Neighborhood) -> Array | Guarded:
+        """Return the strength of every directed edge, c, (deg,), with a defence beside what it knows of it."""
+        strengths = np.full(len(neighborhood.neighbors), self.strength)
+        return strengths if self.robust == "none" else Guarded(strengths, unknown(self.robust, len(strengths)))
 
-    def coupling_gradient(self, links: Array, own: Array, answers: Array) -> Pull:
+    def coupling_gradient(self, links: Array | Guarded, own: Array, answers: Array) -> Pull:
         """Return each neighbour's pull at the node's samples: ``c (f_i - f_j)`` and the bound c, if h is squared."""
-        return self.distance.pull(own, answers, links)
+        if not isinstance(links, Guarded):
+            return self.distance.pull(own, answers, links)
+        strengths, rows = links
+        return guarded_pull(
+            self.robust, rows, own, answers, lambda replaced: self.distance.pull(own, replaced, strengths)
+        )
 
     def coupling_gradient_at_neighbor(
-        self, links: Array, neighbor: int, mine: Array, theirs: Array, dual: float
+        self, links: Array | Guarded, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
         """Return the same at a neighbour's samples."""
-        return self.distance.pull_back(self.strength, mine, theirs)
+        if not isinstance(links, Guarded):
+            return self.distance.pull_back(self.strength, mine, theirs)
+        return guarded_pull_back(
+            self.robust,
+            links.rows,
+            neighbor,
+            mine,
+            theirs,
+            lambda replaced: self.distance.pull_back(self.strength, mine, replaced),
+        )
 
     def advance(
-        self, links: Array, constraint_values: Array, excess_loss: Array | None, eta: float, round: int
-    ) -> Array:
-        """Return the strengths unchanged."""
-        return links
+        self,
+        links: Array | Guarded,
+        constraint_values: Array,
+        excess_loss: Array | None,
+        eta: float,
+        round: int,
+    ) -> Array | Guarded:
+        """Return the strengths unchanged, and what a defence has learned."""
+        if not isinstance(links, Guarded):
+            return links
+        return links._replace(rows=learned(self.robust, links.rows, constraint_values, excess_loss, round))
 
-    def duals(self, links: Array) -> None:
+    def duals(self, links: Array | Guarded) -> None:
         """Return no dual variables."""
 
-    def record(self, links: Array, degree: int) -> LinkRecord:
+    def record(self, links: Array | Guarded, degree: int) -> LinkRecord:
         """Return NaN for every edge: a penalty has neither tolerance nor dual variable."""
         return nothing_of(degree)
 
@@ -135,12 +176,16 @@ class Consensus:
             When the distance hands nothing over.
         """
         distance = handed_over(self.distance, "distance")
-        return CompiledRule(
+        bare = self.robust == "none"
+        form = CompiledRule(
             coupling_gradient=distance.coupling_gradient,
             coupling_gradient_at_neighbor=distance.coupling_gradient_at_neighbor,
             advance=None,
             numbers=np.array([self.strength]),
             tools=(),
-            pack=lambda links: links[np.newaxis],
-            unpack=lambda links, matrix: links,
+            pack=(lambda links: links[np.newaxis]) if bare else (lambda links: np.vstack([links.links, links.rows])),
+            unpack=(lambda links, matrix: links)
+            if bare
+            else (lambda links, matrix: links._replace(rows=matrix[1:].copy())),
         )
+        return guarded(form, self.robust, 1)

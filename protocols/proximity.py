@@ -1,6 +1,7 @@
 """Proximity constraints by a stochastic primal-dual method."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple
 
@@ -16,11 +17,12 @@ from kernelswarm.protocols.compiled import (
 )
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
-from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.core.data_size import DataSize, significant
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.replay import BUFFER, check_replay
+from kernelswarm.protocols.robust import Defence, guarded, guarded_pull, guarded_pull_back, learned, named, unknown
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
 
@@ -39,13 +41,15 @@ class Allowed(NamedTuple):
 
 
 class ProximityState(NamedTuple):
-    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances."""
+    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances; with a defence what it
+    knows of the neighbours, (4, deg)."""
 
     duals: Array
     tolerances: ToleranceState
     curvature: float
     batch_size: int
     allowed: Allowed | None = None
+    guard: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,9 @@ class Proximity:
         with the same weight for each point.
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
+    robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
+        What is done with answers of neighbours who may be faulty (:mod:`kernelswarm.protocols.robust`): ``true`` is
+        ``trust``.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``, and a
         tolerance that adapts, which no paper has, becomes the constant 0.
@@ -112,6 +119,7 @@ class Proximity:
     distance: Distance = field(default=Squared(), metadata={"part": "distance", "as_published": Squared()})
     replay: float = 0.0
     replay_buffer: int = BUFFER
+    robust: Defence | bool = "none"
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -135,6 +143,7 @@ class Proximity:
                 object.__setattr__(self, "gamma", Constant(0.0))
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
+        object.__setattr__(self, "robust", named(self.robust))
         if not fulfils(self.distance, ConstrainedDistance):
             raise RefusedKey(
                 "distance",
@@ -150,8 +159,8 @@ class Proximity:
 
     @property
     def compares_losses(self) -> bool:
-        """Only adaptive tolerances look at the neighbours' losses."""
-        return self.gamma.adapts
+        """Only adaptive tolerances, and trust, look at the neighbours' losses."""
+        return self.gamma.adapts or self.robust == "trust"
 
     @property
     def strengths(self) -> dict[str, float]:
@@ -181,7 +190,8 @@ class Proximity:
             neighborhood = replace(neighborhood, differences=growth * neighborhood.differences**power)
         tolerances = self.gamma.init(neighborhood)
         allowed = Allowed(_grown(tolerances.values, growth, power), growth) if self._translates else None
-        return ProximityState(duals, tolerances, neighborhood.curvature, neighborhood.batch_size, allowed)
+        guard = None if self.robust == "none" else unknown(self.robust, len(duals))
+        return ProximityState(duals, tolerances, neighborhood.curvature, neighborhood.batch_size, allowed, guard)
 
     @property
     def _constrained(self) -> ConstrainedDistance:
@@ -196,13 +206,22 @@ class Proximity:
     def coupling_gradient(self, links: ProximityState, own: Array, answers: Array) -> Pull:
         """Return ``2 mu_ij (f_i - f_j)`` of each neighbour at the node's samples, and the curvatures ``2 mu_ij``, where
         h_ij is the squared difference."""
-        return self.distance.pull(own, answers, self._constrained.multiple * links.duals)
+        strengths = self._constrained.multiple * links.duals
+        if links.guard is None:
+            return self.distance.pull(own, answers, strengths)
+        return guarded_pull(
+            self.robust, links.guard, own, answers, lambda replaced: self.distance.pull(own, replaced, strengths)
+        )
 
     def coupling_gradient_at_neighbor(
         self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
         """Return the same with mu_ji at a neighbour's samples."""
-        return self.distance.pull_back(self._constrained.multiple * dual, mine, theirs)
+        strength = self._constrained.multiple * dual
+        if links.guard is None:
+            return self.distance.pull_back(strength, mine, theirs)
+        pull: Callable[[Array], Pull] = lambda replaced: self.distance.pull_back(strength, mine, replaced)  # noqa: E731
+        return guarded_pull_back(self.robust, links.guard, neighbor, mine, theirs, pull)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
         """Return the mean of h_ij over the node's samples, (deg,)."""
@@ -213,7 +232,7 @@ class Proximity:
     ) -> ProximityState:
         """Return the next dual variables, from tolerances that have seen this round's excess losses."""
         tolerances, allowed, bound = links.tolerances, links.allowed, self.dual_max
-        if excess_loss is not None:
+        if excess_loss is not None and self.gamma.adapts:
             tolerances = self.gamma.next(tolerances, excess_loss, links.curvature, round)
             growth, power = SAME
             if allowed is not None:
@@ -224,7 +243,10 @@ class Proximity:
         duals = links.duals.copy()
         within = tolerances.values if allowed is None else allowed.values
         ascend(duals, constraint_values, within, decay, self.ascent * eta, bound)
-        return links._replace(duals=duals, tolerances=tolerances, allowed=allowed)
+        guard = links.guard
+        if guard is not None:
+            guard = learned(self.robust, guard, constraint_values, excess_loss, round)
+        return links._replace(duals=duals, tolerances=tolerances, allowed=allowed, guard=guard)
 
     def duals(self, links: ProximityState) -> Array:
         """Return the dual variables, (deg,)."""
@@ -248,7 +270,7 @@ class Proximity:
         if constraint is None:
             raise NotCompiledError(f"the distance {type(self.distance).__name__} under proximity")
         own = np.array([self.delta, self.dual_max, self.ascent, self._constrained.growth(1)[1]])
-        return CompiledRule(
+        form = CompiledRule(
             coupling_gradient=constraint.coupling_gradient,
             coupling_gradient_at_neighbor=constraint.coupling_gradient_at_neighbor,
             advance=_advance,
@@ -260,6 +282,7 @@ class Proximity:
             tolerances=3 if self._translates else 1,
             constraint_values=constraint.constraint_values,
         )
+        return guarded(form, self.robust, 5 if self._translates else 3)
 
 
 def _pack(links: ProximityState) -> Array:
@@ -267,7 +290,7 @@ def _pack(links: ProximityState) -> Array:
     rows = [links.duals, values, averages if len(averages) else np.zeros(len(values))]
     if links.allowed is not None:
         rows += [links.allowed.values, np.full(len(values), links.allowed.growth)]
-    return np.stack(rows)
+    return np.stack(rows if links.guard is None else [*rows, *links.guard])
 
 
 def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
@@ -276,7 +299,8 @@ def _unpack(links: ProximityState, matrix: Array) -> ProximityState:
     if allowed is not None:
         allowed = allowed._replace(values=matrix[3].copy())
     tolerances = ToleranceState(matrix[1].copy(), averages)
-    return links._replace(duals=matrix[0].copy(), tolerances=tolerances, allowed=allowed)
+    guard = None if links.guard is None else matrix[-len(links.guard) :].copy()
+    return links._replace(duals=matrix[0].copy(), tolerances=tolerances, allowed=allowed, guard=guard)
 
 
 @cached_njit
@@ -293,7 +317,7 @@ def _advance(
 ) -> None:
     delta, bound, ascent, power = numbers[0], numbers[1], numbers[2], numbers[3]
     within, growth = 1, 1.0
-    if len(excess_loss):
+    if len(tools) and len(excess_loss):
         next_tolerances_at(tools[0])(numbers[4:], excess_loss, curvature, round, links[1], links[2])
         if len(links) > 3:
             within, growth = 3, links[4, 0]

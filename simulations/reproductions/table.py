@@ -24,6 +24,7 @@ REPRODUCTIONS: dict[str, str] = {
     "survey-figure2": "kernelswarm.simulations.reproductions.surveys.competitors:reproduce",
     "krls-lorenz": "kernelswarm.simulations.reproductions.filters.krls_lorenz:reproduce",
     "unreliable-links": "kernelswarm.simulations.reproductions.networks.unreliable:reproduce",
+    "faults": "kernelswarm.simulations.reproductions.networks.faults:reproduce",
     "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
     "dkla": "kernelswarm.simulations.reproductions.networks.dkla:reproduce",
 }

@@ -53,6 +53,7 @@ from kernelswarm.protocols.parameters.mocha import Mocha
 from kernelswarm.protocols.parameters.multitask import Multitask
 from kernelswarm.protocols.parameters.odkla import Odkla
 from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.robust import Defence
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.parts import build, part_name
@@ -201,6 +202,8 @@ SCHEDULES = [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77)]
 
 # --- protocols and networks
 
+DEFENCES: tuple[Defence, ...] = ("trimmed", "median", "clipped", "trust")
+
 EXCHANGES = [
     {"name": name, "form": form, "step": step}
     for name in ("consensus", "proximity")
@@ -212,6 +215,11 @@ RULES = [
     Isolated(),
     *(build("protocol", table) for table in EXCHANGES),
     Consensus(penalty=0.7, as_published=True),
+    *(Consensus(penalty=0.7, robust=name) for name in DEFENCES),
+    Consensus(penalty=0.7, robust="trimmed", distance=distances.Absolute()),
+    *(Proximity(gamma=tolerances.Constant(0.1), robust=name) for name in DEFENCES),
+    Proximity(robust="trust", form="one_sided"),
+    Proximity(robust="clipped", distance=distances.KullbackLeibler()),
     Consensus(penalty=0.7, distance=distances.Absolute()),
     Consensus(penalty=0.7, form="one_sided", distance=distances.KullbackLeibler()),
     *(Proximity(gamma=gamma) for gamma in (tolerances.Constant(0.1), tolerances.Adaptive(1.0))),

@@ -1,0 +1,314 @@
+"""What a node makes of its neighbours' answers where some neighbours may be faulty.
+
+A defence puts another value in the place of each answer at the node's own points, where all neighbours answer. It also
+says how much each edge counts, and how far a neighbour may pull at its own points, where it alone answers.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiled import CompiledRule
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.contract import Pull
+from kernelswarm.protocols.first_class import Compiled, Integers
+
+Array = npt.NDArray[np.float64]
+
+Defence = Literal["none", "trimmed", "median", "clipped", "trust"]
+
+NONE, TRIMMED, MEDIAN, CLIPPED, TRUST = range(5)
+
+SHARE = 0.3
+"""Of the answers at a point ``trimmed`` leaves out this share at each end: at least one of three or more."""
+
+DEVIATIONS = 2.0
+"""``trust`` leaves a neighbour out whose mean excess loss is so many of its standard errors above 0."""
+
+ROUNDS = 3.0
+"""Rounds, by their weights, before which there is no standard error to go by."""
+
+RATE = 0.01
+"""The least weight of a new round in the means: they remember some 200 rounds."""
+
+COUNT, MEAN, SQUARE, WEIGHT = range(4)
+"""The rows of an edge: the sum of the squared weights of rounds, the mean excess loss and its mean square, or the mean
+squared difference and the largest difference that is believed, and how much the edge counts."""
+
+ROWS = 4
+RADIUS = SQUARE
+
+
+class Guarded(NamedTuple):
+    """What a protocol keeps of its links with a defence: its own, and the rows of the defence (4, deg)."""
+
+    links: Array
+    rows: Array
+
+
+def named(robust: Defence | bool) -> Defence:
+    """Return the defence that a key stands for: ``true`` is ``trust``."""
+    if isinstance(robust, bool):
+        return "trust" if robust else "none"
+    return robust
+
+
+def code_of(robust: Defence | bool) -> int:
+    """Return the number of a defence."""
+    return ("none", "trimmed", "median", "clipped", "trust").index(named(robust))
+
+
+def unknown(robust: Defence | bool, degree: int) -> Array:
+    """Return the rows before the first round, (4, deg): every neighbour is believed."""
+    rows = np.zeros((ROWS, degree))
+    if named(robust) != "trust":
+        rows[RADIUS] = np.inf
+    rows[WEIGHT] = 1.0
+    return rows
+
+
+def guarded_pull(
+    robust: Defence | bool, rows: Array, own: Array, answers: Array, pull: Callable[[Array], Pull]
+) -> Pull:
+    """Return the pull at a node's own points with a defence.
+
+    Parameters
+    ----------
+    robust : str
+        The defence, none of them apart.
+    rows : Array
+        What the node knows of its neighbours, (4, deg).
+    own, answers : Array
+        Its values and theirs, (b, C) and (deg, b, C).
+    pull : callable
+        The pull of answers that are believed.
+    """
+    replaced: Array = np.empty(answers.shape)
+    replace_in(code_of(robust), rows, np.ascontiguousarray(own), np.ascontiguousarray(answers), replaced)
+    gradients, curvatures = (np.array(part) for part in pull(replaced))
+    if code_of(robust) == TRUST:
+        weigh_in(rows, gradients, curvatures)
+    return Pull(gradients, curvatures)
+
+
+def guarded_pull_back(
+    robust: Defence | bool, rows: Array, neighbor: int, mine: Array, theirs: Array, pull: Callable[[Array], Pull]
+) -> Pull:
+    """Return the pull at a neighbour's points, as :func:`guarded_pull`; ``mine`` and ``theirs`` are (b, C)."""
+    replaced: Array = np.empty(mine.shape)
+    believe_in(code_of(robust), rows, neighbor, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), replaced)
+    gradients, curvatures = (np.array(part) for part in pull(replaced))
+    if code_of(robust) == TRUST:
+        weigh_back_in(rows[WEIGHT, neighbor], gradients, curvatures)
+    return Pull(gradients, curvatures)
+
+
+def learned(
+    robust: Defence | bool, rows: Array, constraint_values: Array, excess_loss: Array | None, round: int
+) -> Array:
+    """Return what a node knows of its neighbours after a round, (4, deg), from the mean squared differences to them,
+    and, for ``trust``, from their excess losses, (deg,); NaN of those that say nothing."""
+    found = rows.copy()
+    learn_in(code_of(robust), found, constraint_values, NOTHING if excess_loss is None else excess_loss, round)
+    return found
+
+
+NOTHING = np.zeros(0)
+
+
+@cached_njit
+def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
+    """Fill in what is believed in place of the answers at a node's own points, (deg, b, C).
+
+    Answers that are the node's own values are those of neighbours who have not answered: they stay.
+    """
+    degree, size, outputs = answers.shape
+    for k in range(size):
+        if code in (TRIMMED, MEDIAN):
+            _trim(code, own[k], answers[:, k], replaced[:, k])
+            continue
+        for j in range(degree):
+            if code == CLIPPED:
+                _clip(rows[RADIUS, j], own[k], answers[j, k], replaced[j, k])
+            else:
+                for c in range(outputs):
+                    replaced[j, k, c] = answers[j, k, c]
+
+
+@cached_njit
+def _trim(code: int, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
+    """Fill the mean of the middle answers, number by number, in place of all answers at a point, (deg, C)."""
+    degree, outputs = answers.shape
+    there = np.zeros(degree, dtype=np.bool_)
+    for j in range(degree):
+        for c in range(outputs):
+            there[j] = there[j] or answers[j, c] != own[c]
+    count = there.sum()
+    cut = (count - 1) // 2
+    if code == TRIMMED:
+        cut = min(cut, max(1, int(SHARE * count)))
+    values = np.empty(count)
+    for c in range(outputs):
+        n = 0
+        for j in range(degree):
+            if there[j]:
+                values[n] = answers[j, c]
+                n += 1
+        values.sort()
+        mean = 0.0
+        for n in range(cut, count - cut):
+            mean += values[n]
+        mean /= max(count - 2 * cut, 1)
+        for j in range(degree):
+            replaced[j, c] = mean if there[j] else answers[j, c]
+
+
+@cached_njit
+def _clip(radius: float, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
+    """Fill in the answer (C,), or the point so far from the own value in its direction, where that is nearer."""
+    square = 0.0
+    for c in range(len(own)):
+        square += (answer[c] - own[c]) * (answer[c] - own[c])
+    length = math.sqrt(square)
+    for c in range(len(own)):
+        replaced[c] = own[c] + (answer[c] - own[c]) * (radius / length) if length > radius else answer[c]
+
+
+@cached_njit
+def believe_in(code: int, rows: ReadOnly, neighbor: int, mine: ReadOnly, theirs: ReadOnly, replaced: Array) -> None:
+    """Fill in what is believed in place of a neighbour's values at its own points, (b, C)."""
+    for k in range(mine.shape[0]):
+        if code == TRUST:
+            for c in range(mine.shape[1]):
+                replaced[k, c] = theirs[k, c]
+        else:
+            _clip(rows[RADIUS, neighbor], mine[k], theirs[k], replaced[k])
+
+
+@cached_njit
+def weigh_in(rows: ReadOnly, gradients: Array, curvatures: Array) -> None:
+    """Weigh the pulls of all neighbours, (deg, b, C) and (deg, b)."""
+    for j in range(len(gradients)):
+        weigh_back_in(rows[WEIGHT, j], gradients[j], curvatures[j])
+
+
+@cached_njit
+def weigh_back_in(weight: float, gradients: Array, curvatures: Array) -> None:
+    """Weigh the pull of one neighbour, (b, C) and (b,)."""
+    for k in range(len(gradients)):
+        curvatures[k] *= weight
+        for c in range(gradients.shape[1]):
+            gradients[k, c] *= weight
+
+
+@cached_njit
+def learn_in(code: int, rows: Array, constraint_values: ReadOnly, excess_loss: ReadOnly, round: int) -> None:
+    """Take in what a round says of the neighbours."""
+    beta, said = min(1.0, max(RATE, 2.0 / (round + 1))), excess_loss if code == TRUST else constraint_values
+    for j in range(rows.shape[1]):
+        if math.isnan(said[j]):
+            continue
+        kept = 1.0 - beta if rows[COUNT, j] > 0.0 else 0.0
+        now = 1.0 - kept
+        rows[COUNT, j] = kept * kept * rows[COUNT, j] + now * now
+        rows[MEAN, j] = kept * rows[MEAN, j] + now * said[j]
+        if code == TRUST:
+            rows[SQUARE, j] = kept * rows[SQUARE, j] + now * said[j] * said[j]
+            rows[WEIGHT, j] = 0.0 if _is_worse(rows[COUNT, j], rows[MEAN, j], rows[SQUARE, j]) else 1.0
+    if code != TRUST:
+        _learn_radius(rows)
+
+
+@cached_njit
+def _is_worse(count: float, mean: float, square: float) -> bool:
+    """Tell whether a mean excess loss is above 0 beyond what its own noise explains.
+
+    With weights that have the sum 1 and squares of the sum s, of independent numbers, the variance of their mean is
+    estimated without bias by ``(mean square - mean^2) s / (1 - s)``.
+    """
+    if not count * ROUNDS <= 1.0:
+        return False
+    variance = max(square - mean * mean, 0.0) * count / (1.0 - count)
+    return mean > DEVIATIONS * math.sqrt(variance)
+
+
+@cached_njit
+def _learn_radius(rows: Array) -> None:
+    """Put the radius to the typical difference: the lower median over the neighbours of the root of the mean square."""
+    known = np.empty(rows.shape[1])
+    count = 0
+    for j in range(rows.shape[1]):
+        if rows[COUNT, j] > 0.0:
+            known[count] = rows[MEAN, j]
+            count += 1
+    if count == 0:
+        return
+    known[:count].sort()
+    rows[RADIUS, :] = math.sqrt(known[(count - 1) // 2])
+
+
+def guarded(form: CompiledRule, robust: Defence | bool, at: int) -> CompiledRule:
+    """Return a protocol for compiled rounds with a defence, whose rows follow the protocol's own ``at`` rows."""
+    if code_of(robust) == NONE:
+        return form
+    functions = _functions(
+        code_of(robust), at, form.coupling_gradient, form.coupling_gradient_at_neighbor, form.advance
+    )
+    gradient, gradient_at_neighbor, advance = functions
+    return form._replace(
+        coupling_gradient=gradient, coupling_gradient_at_neighbor=gradient_at_neighbor, advance=advance
+    )
+
+
+def _functions(
+    code: int, at: int, pull: Compiled, pull_back: Compiled | None, follow: Compiled | None
+) -> tuple[Compiled, Compiled, Compiled]:
+    trusts, follows = code == TRUST, follow is not None
+
+    @cached_njit
+    def coupling_gradient(
+        numbers: ReadOnly, links: ReadOnly, own: ReadOnly, answers: ReadOnly, gradients: Array, curvatures: Array
+    ) -> None:
+        replaced = np.empty(answers.shape)
+        replace_in(code, links[at:], own, answers, replaced)
+        pull(numbers, links[:at], own, replaced, gradients, curvatures)
+        if trusts:
+            weigh_in(links[at:], gradients, curvatures)
+
+    @cached_njit
+    def coupling_gradient_at_neighbor(
+        numbers: ReadOnly,
+        links: ReadOnly,
+        neighbor: int,
+        dual: float,
+        mine: ReadOnly,
+        theirs: ReadOnly,
+        gradients: Array,
+        curvatures: Array,
+    ) -> None:
+        replaced = np.empty(mine.shape)
+        believe_in(code, links[at:], neighbor, mine, theirs, replaced)
+        pull_back(numbers, links[:at], neighbor, dual, mine, replaced, gradients, curvatures)  # type: ignore[misc]
+        if trusts:
+            weigh_back_in(links[at + WEIGHT, neighbor], gradients, curvatures)
+
+    @cached_njit
+    def advance(
+        tools: Integers,
+        numbers: Array,
+        links: Array,
+        constraint_values: Array,
+        excess_loss: Array,
+        eta: float,
+        curvature: float,
+        batch_size: int,
+        round: int,
+    ) -> None:
+        if follows:
+            follow(tools, numbers, links[:at], constraint_values, excess_loss, eta, curvature, batch_size, round)  # type: ignore[misc]
+        learn_in(code, links[at:], constraint_values, excess_loss, round)
+
+    return coupling_gradient, coupling_gradient_at_neighbor, advance
