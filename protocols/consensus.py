@@ -20,6 +20,7 @@ from kernelswarm.protocols.robust import (
     learned,
     named,
     unknown,
+    weights_of,
 )
 from kernelswarm.refused_key import RefusedKey
 
@@ -163,8 +164,11 @@ class Consensus:
         """Return no dual variables."""
 
     def record(self, links: Array | Guarded, degree: int) -> LinkRecord:
-        """Return NaN for every edge: a penalty has neither tolerance nor dual variable."""
-        return nothing_of(degree)
+        """Return NaN for every edge, since a penalty has neither tolerance nor dual variable, and the weights of
+        trust."""
+        if not isinstance(links, Guarded):
+            return nothing_of(degree)
+        return nothing_of(degree)._replace(weights=weights_of(self.robust, links.rows))
 
     @property
     def compiled(self) -> CompiledRule:

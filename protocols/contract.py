@@ -97,10 +97,14 @@ class Pull(NamedTuple):
 
 
 class LinkRecord(NamedTuple):
-    """What a rule shows of the directed edges that its node owns, each (deg,); NaN where it has no such thing."""
+    """What a rule shows of the directed edges that its node owns, each (deg,); NaN where it has no such thing.
+
+    ``weights`` say how much the neighbours count, from 0 to 1, for a rule that may leave some out; None for others.
+    """
 
     tolerances: Array
     duals: Array
+    weights: Array | None = None
 
 
 @cache

@@ -22,7 +22,16 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.protocols.replay import BUFFER, check_replay
-from kernelswarm.protocols.robust import Defence, guarded, guarded_pull, guarded_pull_back, learned, named, unknown
+from kernelswarm.protocols.robust import (
+    Defence,
+    guarded,
+    guarded_pull,
+    guarded_pull_back,
+    learned,
+    named,
+    unknown,
+    weights_of,
+)
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
 
@@ -253,8 +262,9 @@ class Proximity:
         return links.duals
 
     def record(self, links: ProximityState, degree: int) -> LinkRecord:
-        """Return tolerances and dual variables."""
-        return LinkRecord((links.allowed or links.tolerances).values, links.duals)
+        """Return tolerances and dual variables, and the weights of trust."""
+        weights = None if links.guard is None else weights_of(self.robust, links.guard)
+        return LinkRecord((links.allowed or links.tolerances).values, links.duals, weights)
 
     @property
     def compiled(self) -> CompiledRule:

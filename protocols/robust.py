@@ -119,6 +119,11 @@ def learned(
 NOTHING = np.zeros(0)
 
 
+def weights_of(robust: Defence | bool, rows: Array) -> Array | None:
+    """Return how much each neighbour counts, (deg,), with a defence that may leave some out; None with others."""
+    return rows[WEIGHT] if code_of(robust) == TRUST else None
+
+
 @cached_njit
 def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
     """Fill in what is believed in place of the answers at a node's own points, (deg, b, C).

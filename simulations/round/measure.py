@@ -65,6 +65,8 @@ class Report:
     constraint_values, violation, tolerances, duals : Array
         One entry for each directed edge: the mean constraint value since the last report, the running sum of
         ``h - gamma``, the tolerance gamma and the dual variable mu.
+    weights : Array or None
+        How much each neighbour counts, (deg,), with a defence that may leave some out.
     common : Array
         The function's values at the pooled points, (n, C).
     standing : Standing
@@ -84,6 +86,7 @@ class Report:
     common: Array
     standing: Standing
     traffic: Integers | None = None
+    weights: Array | None = None
 
     def told(self) -> "Report":
         """Return it without what a report need not hold once it is in the tables."""
@@ -145,6 +148,7 @@ def _reports(
                     at_pooled,
                     standing,
                     agent.tally.traffic,
+                    edge.weights,
                 )
             )
     return found
@@ -186,6 +190,7 @@ class _Edges(NamedTuple):
     violation: Array
     tolerances: Array
     duals: Array
+    weights: Array | None
 
 
 def _edges(agents: Sequence[Node]) -> list[_Edges]:
@@ -197,7 +202,7 @@ def _edges(agents: Sequence[Node]) -> list[_Edges]:
     constraint_values = np.where(rounds > 0, constraint_values / np.where(rounds > 0, rounds, 1), np.nan)
     ends = np.cumsum([0, *(len(agent.neighbors) for agent in agents)]).tolist()
     return [
-        _Edges(constraint_values[first:last], violation[first:last], record.tolerances, record.duals)
+        _Edges(constraint_values[first:last], violation[first:last], record.tolerances, record.duals, record.weights)
         for record, first, last in zip(records, ends, ends[1:], strict=False)
     ]
 

@@ -154,6 +154,9 @@ class Recorder:
             "dual": np.concatenate([report.duals for report in reports]),
             "violation": np.concatenate([report.violation for report in reports]),
         }
+        weights = [report.weights for report in reports if report.weights is not None]
+        if weights:
+            columns["weight"] = np.concatenate(weights)
         if reports[0].traffic is not None:
             columns |= dict(zip(("sent", "delivered", "lost", "late"), _by_edge(reports), strict=True))
         return _typed("edges", columns)

@@ -105,6 +105,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "as_published": True,
         "replay": 0.0,
         "replay_buffer": 50,
+        "robust": "none",
     }
     sound = experiment.with_changes({"protocol.as_published": False}).to_dict()["protocol"]
     assert sound == {
@@ -115,6 +116,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "distance": "squared",
         "replay": 0.0,
         "replay_buffer": 50,
+        "robust": "none",
         "as_published": False,
     }
     assert resolved["backend"] == {"name": "serial", "threads": "auto"}

@@ -119,6 +119,16 @@ def test_the_networks_figures_are_those_of_sound_nodes():
     assert result.final["disagreement"] is None  # on a path of three no edge is between sound ends
 
 
+def test_the_table_of_edges_says_who_is_left_out():
+    faulty = {"nodes": [2], "kind": "offset", "value": 20.0}
+    trusting = described(faulty, protocol={"name": "consensus", "robust": "trust"}, rounds=40, evaluate_every=40)
+    found = simulate(trusting).edges
+    weights = dict(zip(zip(found["source"], found["target"], strict=True), found["weight"], strict=True))
+    assert weights[1, 2] == weights[2, 1] == 0.0  # to the faulty node the sound one looks as wrong
+    assert weights[0, 1] == 1.0
+    assert "weight" not in simulate(described(faulty)).edges
+
+
 def test_auto_suits_the_unit_of_the_data():
     targets = drawn(described(), 0, 1000)[1]
     (fault,) = open_network(described({"nodes": [0], "kind": "offset"})).experiment.faults
