@@ -43,6 +43,7 @@ def round_cost(
     duals: bool = False,
     row_sums: bool = False,
     replay: float = 0.0,
+    variances: bool = False,
 ) -> RoundCost:
     """Count what one round sends when neighbors talk, as under consensus and proximity.
 
@@ -67,6 +68,8 @@ def round_cost(
         Whether the ends of an edge tell one another the loads of its pairs; only the symmetric form sends them.
     replay : float
         r, the points that a node replays beside its samples; of a rate the mean is counted, rounded down.
+    variances : bool
+        Whether they also tell one another how certain they are there: as many numbers as row sums.
     """
     degrees = Adjacency.of(network).degrees
     directed_edges = int(degrees.sum())
@@ -74,7 +77,7 @@ def round_cost(
     points = int((degrees * (np.asarray(batch_size) + replay)).sum())
     if form == "one_sided":
         return RoundCost(directed_edges, points * (inputs + outputs))
-    each = inputs + 2 * outputs + (2 if row_sums else 0)
+    each = inputs + 2 * outputs + (2 if row_sums else 0) + (2 if variances else 0)
     return RoundCost(directed_edges, points * each + (directed_edges if duals else 0))
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.certainty import check_certainty
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
 from kernelswarm.protocols.core.data_size import DataSize, significant
@@ -61,6 +62,10 @@ class Consensus:
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
         What is done with answers of neighbours who may be faulty (:mod:`kernelswarm.protocols.robust`): ``true`` is
         ``trust``.
+    certainty : float
+        s, above 1, or 0. With each value goes its variance. A node whose own variance at a point is more than s times a
+        neighbour's takes that neighbour's value as an observation that leaves s times its variance, and the two do not
+        pull there. For the learners ``newton``, ``rls`` and ``krls`` on ideal links; 0 sends no variances.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
     """
@@ -72,6 +77,7 @@ class Consensus:
     replay: float = 0.0
     replay_buffer: int = BUFFER
     robust: Defence | bool = "none"
+    certainty: float = 0.0
     as_published: bool = False
 
     communicates: ClassVar[bool] = True
@@ -92,6 +98,8 @@ class Consensus:
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
+        limited = self.form == "symmetric" and self.step == "implicit" and isinstance(self.distance, Squared)
+        check_certainty(self.certainty, limited)
 
     @property
     def compares_losses(self) -> bool:

@@ -92,6 +92,9 @@ STEP = types.float64(
 The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
 other schedules the learner has, at this step."""
 
+TAUGHT_STEP = types.float64(*STEP.args, MATRIX)
+"""The same, and last what neighbours taught, (N, 2 C + 1), as of :mod:`kernelswarm.protocols.certainty`."""
+
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with
 room for ``capacity`` points, where that is as long as it takes; returns how long. The counts say the new room then."""
@@ -105,7 +108,7 @@ bound_at, next_budget_at = at(BOUND), at(NEXT_BUDGET)
 slopes_at, descend_at, mirror_at = at(SLOPES), at(DESCEND), at(MIRROR)
 subspace_step_at, censor_at = at(SUBSPACE_STEP), at(CENSOR)
 evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIENT), at(STEP)
-repack_at, place_at = at(REPACK), at(PLACE)
+taught_step_at, repack_at, place_at = at(TAUGHT_STEP), at(REPACK), at(PLACE)
 
 ROOM, WANTS, ORDER = 0, 1, 2
 """Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
@@ -245,6 +248,15 @@ class CompiledLearner(Protocol):
 
     def maintain(self, state: Any) -> None:
         """Do what the state wants, after :meth:`sync`."""
+
+
+@runtime_checkable
+class TaughtLearner(CompiledLearner, Protocol):
+    """A learner that takes what surer neighbours taught as observations."""
+
+    @property
+    def taught_step(self) -> Compiled:
+        """The function with the signature TAUGHT_STEP."""
 
 
 @runtime_checkable

@@ -24,7 +24,7 @@ DONE, PAUSED, FULL, LARGE_VALUES, UNSTABLE, RETURNED = range(6)
 """Why rounds end; paused, some node wants room, its factor looked at, or steps that are not compiled; full, arrays are
 too short to go on within a round; returned, nodes come back that have forgotten what they knew."""
 
-EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE = range(8)
+EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE, TAUGHT_STEP = range(9)
 """The functions of a learner, by their addresses."""
 
 COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES = range(4)
@@ -38,7 +38,7 @@ class Kinds(NamedTuple):
     """The different learners."""
 
     of: Integers  # (V,) the kind of each node
-    functions: Integers  # (K, 8) addresses
+    functions: Integers  # (K, 9) addresses
     tools: Integers  # (K, most) addresses that those call
     numbers: Array  # (K, most)
     number_counts: Integers  # (K,)
@@ -49,6 +49,7 @@ class Kinds(NamedTuple):
     gain: Array  # (K,) sup kappa(x, x); 0 where unbounded
     linear: Integers  # (K,) whether weights move the function as the inner products say
     apart: Integers  # (K,) whether what each neighbour sent is evaluated by itself
+    reach: Array  # (K,) how many times a variance the inner products are, of those that know it
 
 
 class Links(NamedTuple):
@@ -86,6 +87,10 @@ class Coupling(NamedTuple):
     implicit: bool
     sends_duals: bool
     compares_losses: bool
+    certainty: float  # s, 0 where no variances travel
+
+
+NO_VARIANCES = np.zeros((0, 0))
 
 
 class Buffers(NamedTuple):
@@ -118,6 +123,8 @@ class Own(NamedTuple):
     buffers: Buffers
     earlier_values: Array  # (V, M, b, C) what was predicted at earlier samples; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise
+    variances: Array = NO_VARIANCES  # those of Received
+    answer_variances: Array = NO_VARIANCES
 
 
 class Received(NamedTuple):
@@ -128,6 +135,8 @@ class Received(NamedTuple):
     row_sums: Array  # (V + outside, n) of the pairs at each node's own points; where steps are limited
     answer_row_sums: Array  # (E + outside, n) the same with the answers
     duals: Array  # (E + outside,) dual variables as they were sent, by the edge that they belong to
+    variances: Array = NO_VARIANCES  # (V + outside, n) at each node's own points; where they travel
+    answer_variances: Array = NO_VARIANCES  # (E + outside, n) with the answers
 
 
 class Gathered(NamedTuple):
@@ -271,6 +280,7 @@ class Workspace(NamedTuple):
     losses: Array  # (b,)
     sizes: Array  # (k,) of the step
     lossy: LossyWork
+    taught: Array  # (N, 2 C + 1) what surer neighbours teach; where variances travel
 
 
 class Network(NamedTuple):
@@ -321,6 +331,8 @@ class Flight(NamedTuple):
     sent: Array  # (E + outside,) as they are heard
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
     answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
+    variances: Array = NO_VARIANCES  # as of Received
+    answer_variances: Array = NO_VARIANCES
 
 
 @cached_njit

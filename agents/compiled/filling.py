@@ -12,6 +12,7 @@ from kernelswarm.agents.arithmetic.abi import (
     CompiledLearner,
     CompiledLoss,
     RepackedLearner,
+    TaughtLearner,
 )
 from kernelswarm.agents.arithmetic.scratch import SPARE, States
 from kernelswarm.agents.compiled.arrays import (
@@ -25,10 +26,12 @@ from kernelswarm.agents.compiled.arrays import (
     Sums,
     Workspace,
 )
+from kernelswarm.agents.learners.contract import TaughtLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.plain.kernels import compares_alike
 from kernelswarm.agents.plain.losses import loss_form
+from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.compiled import (
     ADVANCE,
     CONSTRAINT_VALUES,
@@ -64,6 +67,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
             implicit=implicit,
             sends_duals=False,
             compares_losses=False,
+            certainty=0.0,
         )
     functions = [
         NONE if function is None else address(function, signature)
@@ -85,11 +89,12 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
         implicit=implicit,
         sends_duals=bool(rule.sends_duals),
         compares_losses=bool(rule.compares_losses),
+        certainty=certainty_of(rule),
     )
 
 
-def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
-    """Return the functions and the numbers of the different learners."""
+def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: bool = False) -> Kinds:
+    """Return the functions and the numbers of the different learners; ``certain`` says whether variances travel."""
     places: dict[int, int] = {}
     first: list[int] = []
     for i, form in enumerate(forms):
@@ -99,7 +104,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
     functions, tools, numbers, loss_numbers = [], [], [], []
     for i in first:
         form, loss = forms[i], loss_form(agents[i].learner.loss)
-        functions.append(addresses_of(form, loss))
+        functions.append(addresses_of(form, loss, certain))
         tools.append(form.tools)
         numbers.append(form.numbers(agents[i].state))
         loss_numbers.append(loss.numbers)
@@ -117,14 +122,16 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> Kinds:
         gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
         linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
         apart=np.array([not compares_alike(agents[i].learner) for i in first], dtype=np.int64),
+        reach=np.array([cast(TaughtLearner, agents[i].learner).reach if certain else 1.0 for i in first]),
     )
 
 
-def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
+def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = False) -> list[int]:
     """Return the addresses of a learner's functions and its loss's, in the order of the round."""
     repack = address(form.repack, compiled.REPACK) if fulfils(form, RepackedLearner) else NONE
     place = address(form.place, compiled.PLACE) if fulfils(form, CompiledFeatureLearner) else NONE
     gradient = NONE if form.gradient is None else address(form.gradient, compiled.GRADIENT)
+    taught = address(cast(TaughtLearner, form).taught_step, compiled.TAUGHT_STEP) if certain else NONE
     return [
         address(form.evaluate, compiled.EVALUATE),
         address(form.inner, compiled.INNER),
@@ -134,6 +141,7 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss) -> list[int]:
         address(loss.derivatives, compiled.LOSS_DERIVATIVES),
         repack,
         place,
+        taught,
     ]
 
 
@@ -256,12 +264,15 @@ def with_spare(orders: Sequence[int]) -> Integers:
 def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
     """Return room for what agents and the outside nodes, which are ``places`` together, send in a round."""
     size, outputs, answers = sent_points(agents), agents[0].outputs, len(links.sent)
+    certain = bool(certainty_of(agents[0].rule))
     return Received(
         values=np.zeros((places, size, outputs)),
         answers=np.zeros((answers, size, outputs)),
         row_sums=np.zeros((places, size)),
         answer_row_sums=np.zeros((answers, size)),
         duals=links.sent,
+        variances=np.zeros((places * certain, size)),
+        answer_variances=np.zeros((answers * certain, size)),
     )
 
 
@@ -273,6 +284,7 @@ def workspace(
     first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
     inputs, outputs = first.state.function.inputs, first.outputs
     late = 0 if ideal else widest
+    taught = points if certainty_of(first.rule) else 0
     return Workspace(
         points=np.zeros((points, inputs)),
         rows=np.zeros((rows, columns)),
@@ -299,6 +311,7 @@ def workspace(
             duals=np.zeros(late),
             answers=np.zeros((late, size, outputs)),
         ),
+        taught=np.zeros((taught, 2 * outputs + 1)),
     )
 
 
@@ -314,7 +327,7 @@ def scalars_sent(agent: Agent, coupling: Coupling, own: int, others: int) -> int
     count = degree * own * agent.width + others * agent.outputs
     if coupling.symmetric:
         count += degree * (own * agent.outputs + coupling.sends_duals)
-        count += (degree * own + others) * coupling.implicit
+        count += (degree * own + others) * (coupling.implicit + (coupling.certainty > 0.0))
     return count
 
 
@@ -370,13 +383,15 @@ def receive(received: Received, links: Links, e: int, message: Outgoing, slot: i
     answer = message.answers[slot] if message.answers else None
     if answer is None:
         return
-    for values, row_sums, place, found in (
-        (received.answers, received.answer_row_sums, e, answer),
-        (received.values, received.row_sums, links.other[e], message.own),
+    for values, row_sums, variances, place, found in (
+        (received.answers, received.answer_row_sums, received.answer_variances, e, answer),
+        (received.values, received.row_sums, received.variances, links.other[e], message.own),
     ):
         if found is not None and len(found):
             values[place] = found[:, :outputs]
             if found.shape[1] > outputs:
                 row_sums[place] = found[:, outputs]
+            if found.shape[1] > outputs + 1:
+                variances[place] = found[:, outputs + 1]
     if message.duals is not None:
         links.sent[links.reverse[e]] = message.duals[slot]

@@ -19,6 +19,7 @@ from kernelswarm.agents.arithmetic.abi import (
     loss_values_at,
     repack_at,
     step_at,
+    taught_step_at,
 )
 from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, put_back
 from kernelswarm.agents.arithmetic.views import cube, line, table
@@ -34,12 +35,14 @@ from kernelswarm.agents.compiled.arrays import (
     LOSS_VALUES,
     REPACK,
     STEP,
+    TAUGHT_STEP,
     Gathered,
     Network,
     Own,
     Received,
 )
 from kernelswarm.agents.compiled.pulling import pull_at_replayed, pulls_at_neighbors_of, pulls_of
+from kernelswarm.agents.compiled.variances import tell_variances
 from kernelswarm.protocols.compiled import advance_at, constraints_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.coupling import mean_square_differences_in, total
@@ -311,22 +314,43 @@ def steps_of(ideal: bool) -> Compiled:
             if benched:
                 repack_at(repack)(state, counts, spare.storage, inputs, outputs, counts[ORDER] + taken)
                 state = spare.storage
-        network.sums.compression_error[i] += step_at(functions[STEP])(
-            tools,
-            numbers,
-            state,
-            counts,
-            network.scratch,
-            points,
-            rows,
-            table(work.gradients, 0, taken, outputs),
-            line(work.rates, 0, taken),
-            line(work.stiffness, 0, taken),
-            network.coupling.implicit,
-            work.sizes,
-            values,
-            targets,
-        )
+        gradients, implicit = table(work.gradients, 0, taken, outputs), network.coupling.implicit
+        rates, stiffness = line(work.rates, 0, taken), line(work.stiffness, 0, taken)
+        if ideal and network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
+            network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(
+                tools,
+                numbers,
+                state,
+                counts,
+                network.scratch,
+                points,
+                rows,
+                gradients,
+                rates,
+                stiffness,
+                implicit,
+                work.sizes,
+                values,
+                targets,
+                table(work.taught, 0, taken, 2 * outputs + 1),
+            )
+        else:
+            network.sums.compression_error[i] += step_at(functions[STEP])(
+                tools,
+                numbers,
+                state,
+                counts,
+                network.scratch,
+                points,
+                rows,
+                gradients,
+                rates,
+                stiffness,
+                implicit,
+                work.sizes,
+                values,
+                targets,
+            )
         if ideal and benched:
             put_back(i, repack, network.states, counts, spare, capacity, taken, inputs, outputs)
 
@@ -353,6 +377,8 @@ def summing(ideal: bool) -> Compiled:
         pair_row_sums_in(gram, at, degree, eta, row_sums)
         for k in range(at):
             own.row_sums[i, k] = row_sums[k]
+        if ideal and coupling.certainty > 0.0:
+            tell_variances(i, at, gram, network, own)
         if coupling.symmetric:
             for e in range(links.start[i], links.start[i + 1]):
                 if ideal and not own.live[links.other[e]]:

@@ -101,7 +101,7 @@ class Population:
         self._coupling = coupling_of(rule, form, self.links)
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
-        self._kinds = kinds_of(agents, self._forms)
+        self._kinds = kinds_of(agents, self._forms, self._coupling.certainty > 0.0)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
         self._points, self._targets, self.live = drawing.first_samples(agents, messages, places, self._outside)
         self._alive: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
@@ -131,9 +131,10 @@ class Population:
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
-        points, (values, answers, row_sums, answer_row_sums, duals) = self._points[:, self._at + 1], self._received
-        edges = len(self.links.other)
-        return Flight(points, values, answers, row_sums, answer_row_sums, duals[:edges], duals)
+        points, received, edges = self._points[:, self._at + 1], self._received, len(self.links.other)
+        values, answers, row_sums, answer_row_sums, duals, variances, answer_variances = received
+        sent = points, values, answers, row_sums, answer_row_sums, duals[:edges], duals
+        return Flight(*sent, variances=variances, answer_variances=answer_variances)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -214,6 +215,8 @@ class Population:
             buffers=buffers,
             earlier_values=NOT_KEPT,
             earlier_targets=NOT_KEPT,
+            variances=self._received.variances,
+            answer_variances=self._received.answer_variances,
         )
 
     def ready(self) -> bool:

@@ -19,6 +19,7 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
 )
+from kernelswarm.protocols.certainty import learn_from_surer_in
 from kernelswarm.protocols.compiled import coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.first_class import Compiled
@@ -41,7 +42,7 @@ def pulls_of(ideal: bool) -> Compiled:
         values = table(own.values, i * size * outputs, size, outputs)
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
-        row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
+        row_sums, pulling, batch = table(work.pair_row_sums, 0, degree, size), work.pulling, own.targets.shape[-2]
         if ideal:
             answers, own_row_sums = (
                 cube(received.answers, begin * size * outputs, degree, size, outputs),
@@ -59,6 +60,12 @@ def pulls_of(ideal: bool) -> Compiled:
         coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
             coupling.numbers, edges, values, answers, pulls, bounds
         )
+        if ideal and coupling.certainty > 0.0:
+            others, weights = table(own.answer_variances, begin * size, degree, size), (1.0, (size - batch) / batch)
+            taught, mine = table(work.taught, 0, size, 2 * outputs + 1), line(own.variances, i * size, size)
+            learn_from_surer_in(
+                coupling.certainty, mine, others, values, answers, pulls, bounds, batch, weights, taught
+            )
         for d in range(degree):
             if ideal:
                 at, share = begin + d, 1.0
@@ -73,7 +80,6 @@ def pulls_of(ideal: bool) -> Compiled:
                 others = line(received.answer_row_sums, at * size, size) if coupling.symmetric else own_row_sums
                 for k in range(size):
                     row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
-        batch = own.targets.shape[-2]
         strength, limited = gather_in(pulls, bounds, row_sums, batch, pulling, 0, batch)
         if not ideal:
             reason, strength = pull_late(i, rate, strength, gathered, network, received)
@@ -215,6 +221,19 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                     bounds[k] *= work.lossy.values_share[d]
                     for c in range(outputs):
                         pushed[k, c] *= work.lossy.values_share[d]
+            if ideal and coupling.certainty > 0.0:
+                learn_from_surer_in(
+                    coupling.certainty,
+                    line(own.answer_variances, back * size, size),
+                    table(own.variances, place * size, 1, size),
+                    mine,
+                    cube(received.values, place * answer, 1, size, outputs),
+                    cube(work.gradients, at * outputs, 1, size, outputs),
+                    table(work.bounds, 0, 1, size),
+                    0,
+                    (1.0, weight),
+                    table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1),
+                )
             row_sums = line(received.row_sums, place * size, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0

@@ -183,6 +183,30 @@ class CertainLearner(Protocol):
 
 
 @runtime_checkable
+class TaughtLearner(Learner, Protocol):
+    """A learner that knows how certain its function is, and takes what surer neighbours taught as observations."""
+
+    @property
+    def reach(self) -> float:
+        """What :meth:`inner` is a multiple of the variance by, in the unit of the inverse of the loss's curvature."""
+        ...
+
+    def step(
+        self,
+        state: Any,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+        taught: Array = ...,
+    ) -> Info:
+        """Take one step; what was ``taught``, (N, 2 C + 1) at all points together, is described in
+        :func:`~kernelswarm.protocols.certainty.learn_from_surer_in`."""
+        ...
+
+
+@runtime_checkable
 class ValueLearner(Protocol):
     """A learner of a Markov chain's value function: the targets are rewards, and no values of its function."""
 

@@ -1,17 +1,18 @@
 """A node whose neighbours exchange points and function values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluated, Learner, together
+from kernelswarm.agents.learners.contract import Evaluated, Learner, TaughtLearner, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
-from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls, parted_at
-from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Taught, Terms, own_pulls, parted_at
+from kernelswarm.protocols.certainty import certainty_of
+from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Pull, Rule
 from kernelswarm.protocols.coupling import mean_constraint_values, total
 from kernelswarm.protocols.limits import clip_pulls, own_products, pair_row_sums_in, step_damping
 from kernelswarm.protocols.replay import replay_of
@@ -22,10 +23,11 @@ NOTHING = np.zeros(0)
 NOTHING.flags.writeable = False
 
 
-def row_sums_sent(rule: Exchange) -> int:
+def columns_behind_values(rule: Exchange) -> int:
     """Return the columns that messages have behind the values: 1 for the row sums of pairs, where both ends limit
-    them."""
-    return int(rule.communicates and rule.form == "symmetric" and rule.step == "implicit")
+    them, and 1 more for variances, where these travel."""
+    limited = rule.communicates and rule.form == "symmetric" and rule.step == "implicit"
+    return int(limited) + int(limited and certainty_of(rule) > 0.0)
 
 
 class Agent(Node):
@@ -57,6 +59,7 @@ class Agent(Node):
     __slots__ = (
         "_batch_sizes",
         "_bounded_curvature",
+        "_certainty",
         "_constrained",
         "_gain",
         "_implicit",
@@ -67,6 +70,7 @@ class Agent(Node):
         "own_products",
         "row_sums",
         "rule",
+        "variances",
     )
 
     def __init__(
@@ -87,6 +91,7 @@ class Agent(Node):
         self._symmetric = rule.form == "symmetric"
         self._implicit = rule.step == "implicit"
         self._limited = self._implicit and bool(self.neighbors)
+        self._certainty = certainty_of(rule) if self._limited else 0.0
         self._constrained = rule.duals(self.links) is not None
         # Only these terms of the local loss are exact in an implicit step, and only these can make an explicit one
         # unstable.
@@ -95,6 +100,7 @@ class Agent(Node):
         self._gain = learner.gain
         self.own_products = 0.0, 0.0  # of the samples evaluated: the means of kappa(x, x) and of the row sums
         self.row_sums = NOTHING  # of the pairs at its own points, then at its neighbours'; where steps are limited
+        self.variances = NOTHING  # at the same points; where these travel
         replay = replay_of(rule)
         self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
 
@@ -165,6 +171,8 @@ class Agent(Node):
         self.own_products = own_products(gram, samples)
         pair_row_sums_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.row_sums)
         self.row_sums.flags.writeable = False
+        if self._certainty:
+            self.variances = gram.diagonal() / cast(TaughtLearner, learner).reach
 
     def clear(self) -> None:
         """Forget what is in flight, which others keep until the node evaluates its function again."""
@@ -180,9 +188,12 @@ class Agent(Node):
             if self._limited:
                 sets = [self.own, *self.theirs]
                 row_sums = np.split(self.row_sums, np.cumsum([len(entry.points) for entry in sets])[:-1])
-                own, *answers = (
-                    np.column_stack([entry.values, load]) for entry, load in zip(sets, row_sums, strict=True)
-                )
+                columns = [[entry.values, load] for entry, load in zip(sets, row_sums, strict=True)]
+                if self._certainty:
+                    ends = np.cumsum([len(entry.points) for entry in sets])[:-1]
+                    for column, variances in zip(columns, np.split(self.variances, ends), strict=True):
+                        column.append(variances)
+                own, *answers = map(np.column_stack, columns)
         points, targets = self.following
         return Outgoing(points, own, answers, duals, replayed=len(points) - len(targets))
 
@@ -194,12 +205,14 @@ class Agent(Node):
         samples, replayed = parted_at(own, size)
         part, eta = share(size, learner.batch_size), learner.eta(self.state)
         rate = eta / learner.batch_size
-        terms, pulls, taken = Terms(), NO_PULLS, 1.0
+        terms, pulls, taken, taught = Terms(), NO_PULLS, 1.0, Taught(self._certainty, self.outputs)
         constraint_values: Array | None = None
         excess_loss: Array | None = None
         if degree and len(own.points):
             answers, row_sums = self._answers(own, incoming)
             coupling = rule.coupling_gradient(self.links, own.values, answers)
+            if self._certainty:
+                coupling = self._learn_from_surer(taught, own, answers, incoming, coupling, size)
             pulls = own_pulls(coupling, row_sums, size, learner.batch_size)
         if size:
             loss = self.admit(samples.values, targets)
@@ -220,11 +233,12 @@ class Agent(Node):
             terms.add(samples, gradient, curvature, part)
         if replayed is not None:
             self.add_replayed(terms, replayed, pulls, rate, taken)
-        self._add_others(terms, incoming, eta, taken)
+        self._add_others(terms, incoming, eta, taken, taught)
         self._count(own, incoming)
         if terms.evaluations:
             curvatures = terms.curvatures if self._implicit else None
-            info = learner.step(self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken)
+            given = self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken
+            info = learner.step(*given, *taught.together())
             self.tally.compression_error += info.compression_error
         self.tally.rounds += 1
         self.round += 1
@@ -259,10 +273,23 @@ class Agent(Node):
             answers[j] = answer[:, : self.outputs]
             if self._limited:
                 mine = self.row_sums[:count]
-                row_sums[j] = mine + (answer[:, -1] if self._symmetric else mine)
+                row_sums[j] = mine + (answer[:, self.outputs] if self._symmetric else mine)
         return answers, row_sums
 
-    def _add_others(self, terms: Terms, incoming: Sequence[Outgoing], eta: float, taken: float) -> None:
+    def _learn_from_surer(
+        self, taught: Taught, own: Evaluated, answers: Array, incoming: Sequence[Outgoing], coupling: Pull, size: int
+    ) -> Pull:
+        """Note what surer neighbours teach at the node's own points, and return the pulls of the others."""
+        pulls, bounds = (np.array(part) for part in coupling)
+        found = [message.answers[slot] for message, slot in zip(incoming, self.slots, strict=True)]
+        others = np.array([answer[:, -1] for answer in found if answer is not None])
+        batch_size = self.learner.batch_size
+        weights = share(size, batch_size), (len(own.points) - size) / batch_size
+        mine = self.variances[: len(own.points)]
+        taught.add(mine, others, own.values, answers, pulls, bounds, size, weights)
+        return Pull(pulls, bounds)
+
+    def _add_others(self, terms: Terms, incoming: Sequence[Outgoing], eta: float, taken: float, taught: Taught) -> None:
         """Add the terms of the neighbours' points, in the symmetric form."""
         if not self._symmetric:
             return
@@ -279,7 +306,19 @@ class Agent(Node):
             pull = np.array(pull)
             both = np.zeros(count)
             if self._limited:
-                both = self.row_sums[before : before + count] + message.own[:, -1]
+                both = self.row_sums[before : before + count] + message.own[:, self.outputs]
+            if self._certainty:
+                stiff = np.array(stiff)
+                taught.add(
+                    self.variances[before : before + count],
+                    message.own[:, -1][None],
+                    evaluation.values,
+                    theirs[None],
+                    pull[None],
+                    stiff[None],
+                    0,
+                    (1.0, count / batch_size),
+                )
             stiffness, limited = clip_pulls(pull, stiff, both, batch_size)
             if not self._implicit:
                 self.check_stability(eta / batch_size, stiffness)
@@ -293,8 +332,8 @@ class Agent(Node):
             self.tally.scalars_sent += own.points.size + evaluation.values.size
             if self._symmetric:
                 self.tally.scalars_sent += own.values.size + (message.duals is not None)
-                if self._limited:
-                    self.tally.scalars_sent += len(own.points) + len(evaluation.points)
+                behind = columns_behind_values(self.rule)
+                self.tally.scalars_sent += behind * (len(own.points) + len(evaluation.points))
 
     def _advance_links(self, constraint_values: Array, excess_loss: Array | None, eta: float) -> None:
         """Take over what the samples say of the edges, (deg,); NaN of those that said nothing."""

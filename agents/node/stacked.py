@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.contract import Certainty, Learner
-from kernelswarm.agents.node.agent import Agent, row_sums_sent
+from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, StackedRule
@@ -72,7 +72,7 @@ class StackedAgent(Node):
     @property
     def widths(self) -> list[tuple[int, int]]:
         """The columns of the points and of the values in the message of each copy, and in that of their shares."""
-        found = [(copy.width, self.outputs + row_sums_sent(copy.rule)) for copy in self.ensemble]
+        found = [(copy.width, self.outputs + columns_behind_values(copy.rule)) for copy in self.ensemble]
         return [*found, (len(self.ensemble), 0)]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.protocols.certainty import learn_from_surer_in
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.limits import gather_in
 
@@ -32,6 +33,47 @@ class Terms:
         self.evaluations.append(evaluation)
         self.gradients.append((gradient if weight == 1.0 else gradient * weight) / taken)
         self.curvatures.append(curvature * weight)
+
+
+class Taught:
+    """What surer neighbours teach in a step, in the order of its points.
+
+    Parameters
+    ----------
+    ratio : float
+        s; 0 where variances do not travel, and nothing is taught.
+    outputs : int
+        C.
+    """
+
+    __slots__ = ("_outputs", "_parts", "_ratio")
+
+    def __init__(self, ratio: float, outputs: int) -> None:
+        self._ratio = ratio
+        self._outputs = outputs
+        self._parts: list[Array] = []
+
+    def add(
+        self,
+        variances: Array,
+        others: Array,
+        values: Array,
+        answers: Array,
+        pulls: Array,
+        curvatures: Array,
+        samples: int,
+        weights: tuple[float, float],
+    ) -> None:
+        """Add a set of points, as :func:`~kernelswarm.protocols.certainty.learn_from_surer_in` does."""
+        part = np.empty((len(values), 2 * self._outputs + 1))
+        own, theirs = np.ascontiguousarray(variances), np.ascontiguousarray(others)
+        given = own, theirs, values, np.ascontiguousarray(answers), pulls, curvatures, samples, weights
+        learn_from_surer_in(self._ratio, *given, part)
+        self._parts.append(part)
+
+    def together(self) -> tuple[Array, ...]:
+        """Return what a step takes of it: all points' rows, or nothing."""
+        return (np.concatenate(self._parts),) if self._parts else ()
 
 
 class OwnPulls(NamedTuple):

@@ -19,6 +19,7 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.agents.populations.populating import round_of_evaluations
+from kernelswarm.protocols.certainty import certainty_of, without_certainty
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
@@ -112,7 +113,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
         if obstacle_of([plan]) is None:
-            addresses_of(handed_over(learner, "learner"), loss_form(learner.loss))
+            addresses_of(handed_over(learner, "learner"), loss_form(learner.loss), certainty_of(rule) > 0.0)
             with waiting():
                 wait()
 
@@ -120,7 +121,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
 def _compile_round(plan: AgentPlan) -> None:
     learner: Any = plan.learner
     bare = NoopLearner(learner.loss, learner.kernel, Constant(1e-3), batch_size=learner.batch_size)
-    _run(replace(plan, learner=bare), apart=False)
+    _run(replace(plan, learner=bare, rule=without_certainty(plan.rule)), apart=False)
 
 
 def _travels(part: object) -> bool:

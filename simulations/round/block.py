@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
-from kernelswarm.agents.node.agent import Agent, row_sums_sent
+from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
@@ -126,7 +126,7 @@ class Block:
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
         first = self._agents[0]
-        self._reader = Reader(first.width, plans[0].outputs + row_sums_sent(plans[0].rule), self._wanted)
+        self._reader = Reader(first.width, plans[0].outputs + columns_behind_values(plans[0].rule), self._wanted)
         self._readers = (
             [Reader(*width, self._wanted) for width in first.widths] if isinstance(first, StackedAgent) else []
         )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
-from kernelswarm.agents.node.agent import row_sums_sent
+from kernelswarm.agents.node.agent import columns_behind_values
 from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.protocols.compiling import njit_no_refcount
 from kernelswarm.protocols.replay import replay_of
@@ -75,7 +75,7 @@ class Crossing:
         # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
         # the boundary.
         size, outputs = flight.values.shape[1:]
-        self._columns = outputs + row_sums_sent(population.agents[0].rule)
+        self._columns = outputs + columns_behind_values(population.agents[0].rule)
         replayed = replay_of(population.agents[0].rule).most
         points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
         own, answer = np.full(values, OWN), np.full(values, ANSWERS)
@@ -124,6 +124,8 @@ class Crossing:
             flight.duals,
             flight.previous,
             flight.answered,
+            flight.variances,
+            flight.answer_variances,
         )
         return packed.tobytes()
 
@@ -152,6 +154,8 @@ class Crossing:
             flight.sent,
             flight.previous,
             flight.answered,
+            flight.variances,
+            flight.answer_variances,
         )
         return whole
 
@@ -222,7 +226,7 @@ def _gather(
     edges: Integers,
     stamps_at: Integers,
     slots: Integers,  # how many of a node's neighbours are elsewhere
-    columns: int,  # C, and one more where row sums are sent
+    columns: int,  # C, one more where row sums are sent, and one more where variances are
     points: Array,
     values: Array,
     answers: Array,
@@ -231,6 +235,8 @@ def _gather(
     duals: Array,
     previous: Integers,
     answered: Integers,
+    variances: Array,
+    answer_variances: Array,
 ) -> None:
     _, size, width = points.shape
     outputs = values.shape[2]
@@ -243,12 +249,16 @@ def _gather(
                     packed[own_at[(i * size + k) * columns + c]] = values[nodes[i], k, c]
                 if columns > outputs:
                     packed[own_at[(i * size + k) * columns + outputs]] = row_sums[nodes[i], k]
+                if columns > outputs + 1:
+                    packed[own_at[(i * size + k) * columns + outputs + 1]] = variances[nodes[i], k]
     for e in range(len(reverse) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 packed[answers_at[(e * size + k) * columns + c]] = answers[reverse[e], k, c]
             if columns > outputs:
                 packed[answers_at[(e * size + k) * columns + outputs]] = answer_row_sums[reverse[e], k]
+            if columns > outputs + 1:
+                packed[answers_at[(e * size + k) * columns + outputs + 1]] = answer_variances[reverse[e], k]
     for e in range(len(duals_at)):
         packed[duals_at[e]] = duals[edges[e]]
     if len(stamps_at):
@@ -283,6 +293,8 @@ def _scatter(
     sent: Array,
     previous: Integers,
     answered: Integers,
+    variances: Array,
+    answer_variances: Array,
 ) -> bool:
     for k in range(len(heads)):
         if heads[k] >= len(numbers) or numbers[heads[k]] != expected[k]:
@@ -298,12 +310,16 @@ def _scatter(
                     values[nodes[i], k, c] = numbers[own_at[(i * size + k) * columns + c]]
                 if columns > outputs:
                     row_sums[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
+                if columns > outputs + 1:
+                    variances[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs + 1]]
     for e in range(len(edges) if len(answers_at) else 0):
         for k in range(size):
             for c in range(outputs):
                 answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * columns + c]]
             if columns > outputs:
                 answer_row_sums[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
+            if columns > outputs + 1:
+                answer_variances[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs + 1]]
     for e in range(len(duals_at)):
         sent[reverse[e]] = numbers[duals_at[e]]
     for i in range(len(previous_at)):

@@ -10,6 +10,7 @@ import numpy as np
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import StackedRule, requirement_of
@@ -367,7 +368,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     elif rule.communicates:
         assert rule.form != "parameters"
         implicit, replay = rule.step == "implicit", replay_of(rule).points
-        cost = round_cost(adjacency, inputs, network.outputs, sizes, rule.form, rule.sends_duals, implicit, replay)
+        messages = rule.form, rule.sends_duals, implicit, replay, certainty_of(rule) > 0.0
+        cost = round_cost(adjacency, inputs, network.outputs, sizes, *messages)
     else:
         cost = RoundCost(0, 0)
     total, most = float(network.rounds * cost.bytes), ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.node.agent import columns_behind_values
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
 from kernelswarm.protocols.contract import StackedRule
@@ -160,7 +161,7 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest
             values, others = theirs * plan.outputs, 0.0
             if symmetric:
                 values += mine * plan.outputs
-                others = rule.sends_duals + (mine + theirs if rule.step == "implicit" else 0)
+                others = rule.sends_duals + (mine + theirs) * columns_behind_values(rule)
             points, scales = (0.0, 1) if bare else (mine * plan.inputs, 2)
             found.append(bytes_of(points, values, others, scales + symmetric, bits))
     return found

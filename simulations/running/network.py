@@ -38,6 +38,7 @@ from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.banded import with_bands
 from kernelswarm.simulations.running.boxes import refuse_misfit
+from kernelswarm.simulations.running.certain import refuse_uncertain
 from kernelswarm.simulations.running.faulty_nodes import measured, spoken
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
@@ -190,6 +191,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         plans = [replace(plan, neighborhood=replace(plan.neighborhood, key=key)) for plan in plans]
     plans = with_bands(experiment.evaluation, plans)
     _refuse_other_learners(plans)
+    refuse_uncertain(plans, ideal)
     for plan in plans:
         _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:

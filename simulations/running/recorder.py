@@ -87,11 +87,7 @@ class Recorder:
         edges = self._edge_columns(round, reports) if self._rule.communicates else {}
         constrained = edges.get("violation", np.empty(0))
         figures = {name: np.array([report.figures[name] for report in reports]) for name in reports[0].figures}
-        means = {
-            name: self._mean(figures[name], reports)
-            for name in MEANS
-            if name in figures
-        }
+        means = {name: self._mean(figures[name], reports) for name in MEANS if name in figures}
         traffic = self._traffic(round, reports)
         learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)
         self._seen = {report.node: report.figures["samples"] for report in reports}

@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -115,8 +116,9 @@ class Krls(CertainDescent, DescentInSpace):
         curvatures: Sequence[float] | None,
         targets: Array,
         eta: float | None = None,
+        taught: Array = NOTHING,
     ) -> Info:
-        """Take the node's own samples into account, and move along what neighbours add to their gradients.
+        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -147,6 +149,7 @@ class Krls(CertainDescent, DescentInSpace):
             aims,
             self.penalty,
             self.dependency,
+            taught,
         )
         state.steps += 1
         return Info(0.0, eta)

@@ -24,6 +24,7 @@ from kernelswarm.agents.functions.solved_sum import tables
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
+from kernelswarm.agents.learners.second_order.taught import absorb_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.protocols.solving.noise_variance import learn_noise
@@ -72,8 +73,11 @@ def learn(
     aims: Array,  # (n, C)
     ridge: float,
     dependency: float,
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> int:
-    """Let points enter, move along the pulls, take the own samples in and solve; returns the new order.
+    """Let points enter, move along the pulls, take in the own samples and what neighbours taught, and solve.
+
+    Returns the new order.
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
     """
@@ -84,7 +88,7 @@ def learn(
     sums = table(work, (size + 1) * capacity, capacity, outputs)
     solution = table(work, (size + 1 + outputs) * capacity, capacity, outputs)
     for n in range(size):
-        if not _may_enter(n, len(aims), pulls, ridge):
+        if not _may_enter(n, len(aims), pulls, ridge, taught):
             continue
         image = line(images, n * capacity, capacity)
         beyond = gram[n, n] - image_of(lower, order, line(rows, n * columns, order), image)
@@ -124,6 +128,10 @@ def learn(
     if len(aims):
         information.absorb(root, moments, order, table(images, 0, len(aims), capacity), aims, product)
         learn_noise(noise, aims, bends, 0.0)
+    if len(taught):
+        for n in range(len(aims)):  # those of own samples are used up
+            image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
+        absorb_taught(root, moments, order, images, taught)
     information.solve(root, moments, order, solution)
     for i in range(order - 1, -1, -1):  # L'W = w
         for c in range(outputs):
@@ -135,11 +143,11 @@ def learn(
 
 
 @cached_njit
-def _may_enter(n: int, own: int, pulls: Array, ridge: float) -> bool:
-    """Tell whether a point may enter: each own sample, and with a ridge also those at which neighbours pull."""
+def _may_enter(n: int, own: int, pulls: Array, ridge: float, taught: ReadOnly) -> bool:
+    """Tell whether a point may enter: own samples, and with a ridge also where neighbours pull or teach."""
     if n < own:
         return True
-    moves = False
+    moves = len(taught) > 0 and taught[n, taught.shape[1] - 1] > 0.0
     for c in range(pulls.shape[1]):
         moves = moves or pulls[n, c] != 0.0
     return moves and ridge > 0.0
@@ -176,7 +184,7 @@ def products(
 
 
 @cached_njit
-def step(
+def taught_step(
     tools: Integers,
     numbers: Array,
     storage: Array,
@@ -191,8 +199,9 @@ def step(
     sizes: Array,
     values: Array,
     targets: Array,
+    taught: Array,
 ) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does."""
+    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
     size, outputs = gradients.shape
     own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
     gram = table(scratch, 0, size, size)
@@ -223,9 +232,48 @@ def step(
         aims,
         own[RIDGE],
         own[OWN],
+        taught,
     )
     counts[ORDER], counts[ROOM] = order, capacity - order
     return 0.0
+
+
+@cached_njit
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does."""
+    nothing = table(scratch, 0, 0, 1)
+    return taught_step(
+        tools,
+        numbers,
+        storage,
+        counts,
+        scratch,
+        points,
+        rows,
+        gradients,
+        rates,
+        stiffness,
+        implicit,
+        sizes,
+        values,
+        targets,
+        nothing,
+    )
 
 
 @cached_njit
@@ -257,6 +305,7 @@ class CompiledKrls(CompiledExpansion):
 
     inner = staticmethod(inner)
     step = staticmethod(step)
+    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
         numbers = sample_terms.numbers_of(learner, learner.dependency)

@@ -15,6 +15,7 @@ from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.filters import rls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
@@ -162,8 +163,9 @@ class Rls(CertainDescent):
         curvatures: Sequence[float] | None,
         targets: Array,
         eta: float | None = None,
+        taught: Array = NOTHING,
     ) -> Info:
-        """Take the node's own samples into account, and move along what neighbours add to their gradients.
+        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -186,6 +188,7 @@ class Rls(CertainDescent):
             aims,
             self.ridges(state),
             float(self.forgetting),
+            taught,
         )
         state.steps += 1
         return Info(0.0, eta)

@@ -18,6 +18,7 @@ from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
+from kernelswarm.agents.learners.second_order.taught import absorb_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.solving.noise_variance import learn_noise
@@ -51,8 +52,9 @@ def learn(
     aims: Array,  # (n, C), used up
     ridges: Array,  # (L,)
     forgetting: float,
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> float:
-    """Move along the pulls, forget, take the own samples in and solve; returns the cursor.
+    """Move along the pulls, forget, take in the own samples and what neighbours taught, and solve; returns the cursor.
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its features where unit is 0.
     """
@@ -71,6 +73,8 @@ def learn(
         else:
             information.shift(root, moments, order, sums)
     if not count:
+        if len(taught):
+            absorb_taught(root, moments, order, features, taught)
         information.solve(root, moments, order, coefficients)
         return cursor
     lost = 1.0 - forgetting**count
@@ -88,6 +92,8 @@ def learn(
         first = (size + 1 + outputs) * order
         row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
         cursor = _renew(root, moments, ridges, lost, cursor, row, aim, product)
+    if len(taught):
+        absorb_taught(root, moments, order, features, taught)
     information.solve(root, moments, order, coefficients)
     return cursor
 
@@ -156,7 +162,7 @@ def evaluate(
 
 
 @cached_njit
-def step(
+def taught_step(
     tools: Integers,
     numbers: Array,
     storage: Array,
@@ -171,8 +177,9 @@ def step(
     sizes: Array,
     values: Array,
     targets: Array,
+    taught: Array,
 ) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does."""
+    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
     size, outputs = gradients.shape
     own = _own(numbers)
     order, taken = int(own[OWN]), sample_terms.room(size, outputs)
@@ -197,8 +204,47 @@ def step(
         aims,
         _ridges(numbers),
         own[FORGETTING],
+        taught,
     )
     return 0.0
+
+
+@cached_njit
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does."""
+    nothing = table(scratch, 0, 0, 1)
+    return taught_step(
+        tools,
+        numbers,
+        storage,
+        counts,
+        scratch,
+        points,
+        rows,
+        gradients,
+        rates,
+        stiffness,
+        implicit,
+        sizes,
+        values,
+        targets,
+        nothing,
+    )
 
 
 @cached_njit
@@ -236,6 +282,7 @@ class CompiledRls(CompiledVector):
     gradient = None
     inner = staticmethod(inner)
     step = staticmethod(step)
+    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any, features: Compiled, numbers: Callable[[Any], Array]) -> None:
         super().__init__(learner)

@@ -10,6 +10,7 @@ from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import information
+from kernelswarm.agents.learners.second_order.taught import absorb_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import learn_noise
 
@@ -168,8 +169,9 @@ def apply_moves(
     ridge: float,
     forgetting: float,
     cursor: float,
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> float:
-    """Have the information follow the dictionary, add the pulls and the samples, and solve for the weights.
+    """Have the information follow the dictionary, add pulls, samples and what was taught, and solve.
 
     Returns the coordinate whose ridge is renewed next.
     """
@@ -202,6 +204,9 @@ def apply_moves(
     if forgetting < 1.0 and count:
         room = line(work, first + 2 * capacity * outputs, RENEWED * (capacity + outputs))
         cursor = renew(root, moments, order, factor, ridge, 1.0 - forgetting**count, cursor, room, product)
+    if len(taught):
+        gather(origins, before, order, cross, gram, fresh)  # those of own samples are used up
+        absorb_taught(root, moments, order, fresh, taught)
     information.solve(root, moments, order, weights)
     return cursor
 

@@ -13,13 +13,14 @@ from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projectio
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import DescentInSpace
+from kernelswarm.agents.learners.descent import DescentInSpace, joined
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT, PolkState
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taught import NOTHING, absorb_taught, offer_taught
 from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -125,8 +126,9 @@ class Newton(CertainDescent, DescentInSpace):
         curvatures: Sequence[float] | None,
         targets: Array,
         eta: float | None = None,
+        taught: Array = NOTHING,
     ) -> Info:
-        """Take the node's own samples into account, and move along what neighbours add to their gradients.
+        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -136,12 +138,14 @@ class Newton(CertainDescent, DescentInSpace):
         offered = offers_of(self.loss, np.ascontiguousarray(at.values[: len(targets)]), targets)
         if offered is not None:
             moves.withhold(deciding, pulls, offered)
+        if len(taught):
+            offer_taught(deciding, joined(eta, gradients, None)[1], self.loss.curvature, taught)
         epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
         move = self._move_blocked if large else self._move
         unit = None if not coupled else self.reach if curvatures is not None else 0.0
-        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon)
+        error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon, taught)
         state.budget = self.budget.next(state.budget, function.order)
         state.steps += 1
         state.changes += changes
@@ -159,6 +163,7 @@ class Newton(CertainDescent, DescentInSpace):
         bends: Array,
         aims: Array,
         epsilon: float,
+        taught: Array,
     ) -> tuple[float, int]:
         function, before = state.function, state.function.order
         capacity, gram = len(function.points_buffer), self.kernel.cross(at.points, at.points)
@@ -202,6 +207,7 @@ class Newton(CertainDescent, DescentInSpace):
             self.penalty,
             float(self.forgetting),
             state.cursor,
+            taught,
         )
         return error, changes
 
@@ -222,6 +228,7 @@ class Newton(CertainDescent, DescentInSpace):
         bends: Array,
         aims: Array,
         epsilon: float,
+        taught: Array,
     ) -> tuple[float, int]:
         function, size, before = state.function, len(at.points), state.function.order
         factor, root, moments = function.factor_buffer, function.root_buffer, function.moments_buffer
@@ -254,6 +261,7 @@ class Newton(CertainDescent, DescentInSpace):
         if changes:
             moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
         fresh = features[gone:]
+        told = fresh.copy() if len(taught) else fresh
         lost = 1.0 - self.forgetting**count
         if gone and (lost or unit is not None):  # a triangle is wanted before samples come
             blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
@@ -274,6 +282,8 @@ class Newton(CertainDescent, DescentInSpace):
         if lost:
             room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
             state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
+        if len(taught):
+            absorb_taught(root, moments, order, told, taught)
         blocked_information.solve(root, moments, order, function.weights_buffer)
         return error, changes
 

@@ -24,6 +24,7 @@ from kernelswarm.agents.functions.informed_expansion import root_moments_noise
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.agents.learners.second_order.taught import offer_taught
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
@@ -46,7 +47,7 @@ them, and the budget's follow."""
 
 
 @cached_njit
-def step(
+def taught_step(
     tools: Integers,
     numbers: Array,
     storage: Array,
@@ -61,8 +62,9 @@ def step(
     sizes: Array,
     values: Array,
     targets: Array,
+    taught: Array,
 ) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does."""
+    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
     taken, outputs = gradients.shape
     own, count = own_numbers(numbers), len(values)
     order, capacity = counts[ORDER], counts[CAPACITY]
@@ -90,6 +92,8 @@ def step(
         loss_values_at(tools[OFFERS])(loss_numbers, values, targets, offered)
         moves.withhold(gradients, pulls, offered)
     first += count
+    if len(taught):
+        offer_taught(gradients, rates, own[CURVATURE], taught)
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
     root, moments, noise = root_moments_noise(storage, capacity, points.shape[1], outputs)
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
@@ -137,12 +141,51 @@ def step(
         own[RIDGE],
         own[FORGETTING],
         storage[1],
+        taught,
     )
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
     counts[ORDER], counts[ROOM] = order, capacity - order
     counts[CHANGES] += changes
     counts[WANTS] = wanted(own, order, counts[CHANGES], taken)
     return error
+
+
+@cached_njit
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does."""
+    nothing = table(scratch, 0, 0, 1)
+    return taught_step(
+        tools,
+        numbers,
+        storage,
+        counts,
+        scratch,
+        points,
+        rows,
+        gradients,
+        rates,
+        stiffness,
+        implicit,
+        sizes,
+        values,
+        targets,
+        nothing,
+    )
 
 
 @cached_njit
@@ -176,6 +219,7 @@ class CompiledNewton(CompiledExpansion):
 
     inner = staticmethod(inner)
     step = staticmethod(step)
+    taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
         kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")

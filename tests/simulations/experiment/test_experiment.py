@@ -106,6 +106,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "replay": 0.0,
         "replay_buffer": 50,
         "robust": "none",
+        "certainty": 0.0,
     }
     sound = experiment.with_changes({"protocol.as_published": False}).to_dict()["protocol"]
     assert sound == {
@@ -117,6 +118,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "replay": 0.0,
         "replay_buffer": 50,
         "robust": "none",
+        "certainty": 0.0,
         "as_published": False,
     }
     assert resolved["backend"] == {"name": "serial", "threads": "auto"}

@@ -1,0 +1,117 @@
+"""Certainty that travels: values of surer neighbours are observations, and make a node surer."""
+
+import math
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class Certain(Protocol):
+    """A protocol of points and function values that can send variances with the values."""
+
+    @property
+    def certainty(self) -> float:
+        """s, how many times as unsure as its neighbour a node must be to learn from it; 0 where no variances travel."""
+        ...
+
+
+def certainty_of(rule: object) -> float:
+    """Return the ratio s of a protocol, 0 where no variances travel.
+
+    Examples
+    --------
+    >>> from kernelswarm.protocols.consensus import Consensus
+    >>> certainty_of(Consensus(certainty=4.0)), certainty_of(Consensus())
+    (4.0, 0.0)
+    """
+    return float(rule.certainty) if fulfils(rule, Certain) else 0.0
+
+
+def check_certainty(certainty: float, limited: bool) -> None:
+    """Refuse values out of range with a RefusedKey; ``limited`` says whether the coupling is one of symmetric implicit
+    pulls by squared differences."""
+    if certainty != 0.0 and not 1.0 < certainty < math.inf:
+        raise RefusedKey(
+            "certainty",
+            f"= {certainty!r} must be a number above 1, such as 4: 0 sends no variances",
+        )
+    if certainty and not limited:
+        raise RefusedKey(
+            "certainty",
+            f'= {certainty!r} needs form = "symmetric", step = "implicit" and the squared distance: set certainty = 0',
+        )
+
+
+def without_certainty(rule: Any) -> Any:
+    """Return the protocol without variances that travel."""
+    return replace(rule, certainty=0.0) if certainty_of(rule) else rule
+
+
+@inline_always
+def _surer(ratio: float, mine: float, theirs: float) -> bool:
+    """Tell whether a neighbour is surer than the node by more than the ratio: both ends decide alike."""
+    return 0.0 < ratio * theirs < mine
+
+
+@njit_no_refcount
+def learn_from_surer_in(
+    ratio: float,
+    variances: ReadOnly,
+    others: ReadOnly,
+    values: ReadOnly,
+    answers: ReadOnly,
+    pulls: Array,
+    curvatures: Array,
+    samples: int,
+    weights: tuple[float, float],
+    taught: Array,
+) -> None:
+    """Part the pairs whose ends are about equally sure, which pull, from those where one learns from the other.
+
+    With v_i and v_j the variances of a node and a neighbour at a point, the node learns there from the neighbour with
+    the least v_j if ``v_i > s v_j``. The pair does not pull then, nor where ``v_j > s v_i``.
+
+    Parameters
+    ----------
+    ratio : float
+        s, above 1.
+    variances, others : Array
+        v_i (n,), and v_j of each neighbour (deg, n), in one unit.
+    values, answers : Array
+        The node's values (n, C), and each neighbour's, (deg, n, C).
+    pulls, curvatures : Array
+        The pulls of each neighbour (deg, n, C) and their curvatures (deg, n), set to 0 where a pair does not pull.
+    samples : int
+        How many points, the first ones, are the node's own samples.
+    weights : tuple of float
+        How much a gap counts at a sample and at any other point when the dictionary is chosen.
+    taught : Array
+        (n, 2 C + 1), filled: the value that is learned, the weighted gap ``f_i - f_j``, and the variance ``s v_j`` that
+        it leaves; the last is 0 where nothing is learned.
+    """
+    degree, size, outputs = answers.shape
+    for k in range(size):
+        best = -1
+        for j in range(degree):
+            if _surer(ratio, variances[k], others[j, k]):
+                if best < 0 or others[j, k] < others[best, k]:
+                    best = j
+            elif not _surer(ratio, others[j, k], variances[k]):
+                continue
+            curvatures[j, k] = 0.0
+            for c in range(outputs):
+                pulls[j, k, c] = 0.0
+        taught[k, 2 * outputs] = ratio * others[best, k] if best >= 0 else 0.0
+        weight = weights[0] if k < samples else weights[1]
+        for c in range(outputs):
+            taught[k, c] = answers[best, k, c] if best >= 0 else 0.0
+            taught[k, outputs + c] = weight * (values[k, c] - answers[best, k, c]) if best >= 0 else 0.0
