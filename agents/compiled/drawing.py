@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.compiled.filling import sent_points
 from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -96,8 +97,10 @@ def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], steppe
             known[id(form), first] = form.step_sizes(first, steps)
         each.append(known[id(form), first])
     sizes = np.zeros((len(agents), steps, max(own.shape[1] for own in each)))
-    for row, own in zip(sizes, each, strict=True):
+    for row, own, agent, form in zip(sizes, each, agents, forms, strict=True):
         row[:, : own.shape[1]] = own
+        if isinstance(form, PlainLearner):
+            form.follow(agent.state, row)
     return sizes
 
 

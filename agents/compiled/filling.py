@@ -26,7 +26,7 @@ from kernelswarm.agents.compiled.arrays import (
     Sums,
     Workspace,
 )
-from kernelswarm.agents.learners.contract import TaughtLearner
+from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.plain.kernels import compares_alike
@@ -122,7 +122,7 @@ def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: 
         gain=np.array([agents[i].learner.gain or 0.0 for i in first], dtype=np.float64),
         linear=np.array([agents[i].learner.linear for i in first], dtype=np.int64),
         apart=np.array([not compares_alike(agents[i].learner) for i in first], dtype=np.int64),
-        reach=np.array([cast(TaughtLearner, agents[i].learner).reach if certain else 1.0 for i in first]),
+        reach=np.array([cast(TeachableLearner, agents[i].learner).reach if certain else 1.0 for i in first]),
     )
 
 
@@ -282,7 +282,7 @@ def workspace(
     """Return what rounds work with whose steps are on up to so many points and have so many step sizes; there are
     ``rows`` of up to so many columns."""
     first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
-    inputs, outputs = first.state.function.inputs, first.outputs
+    inputs, outputs = first.width, first.outputs
     late = 0 if ideal else widest
     taught = points if certainty_of(first.rule) else 0
     return Workspace(

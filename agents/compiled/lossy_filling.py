@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.compiled.arrays import ABSENT, Air, Counts, Kept, Links, Terms, first_row
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
@@ -164,11 +166,11 @@ def air_of(
     return air
 
 
-def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
+def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
     """Copy what agents keep."""
     first = agents[0]
     size, nodes, edges, memory = first.learner.batch_size, len(agents), len(links.other), first.inbox.memory + 1
-    width, outputs = first.state.function.inputs, first.outputs
+    width, outputs = first.width, first.outputs
     assert first.targets is not None
     kept = Kept(
         points=np.zeros((nodes, memory, size, width)),
@@ -204,7 +206,7 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
             kept.drawn_at[i, at % memory] = at
         for at, values in agent.predicted.items():
             kept.predicted[i, at % memory] = values
-        keep_evaluated(agent, i, int(links.start[i]), kept)
+        keep_evaluated(agent, forms[i], i, int(links.start[i]), kept)
         for d, evaluation in enumerate(agent.theirs):
             e = int(links.start[i]) + d
             kept.received_at[e], kept.used[e], kept.quiet[e] = agent.received_at[d], agent.used[d], agent.quiet[d]
@@ -219,7 +221,7 @@ def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
     return kept
 
 
-def keep_evaluated(agent: LossyAgent, i: int, begin: int, kept: Kept) -> None:
+def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int, kept: Kept) -> None:
     """Copy what an agent, node i with edges from ``begin`` on, has evaluated."""
     assert agent.own is not None
     size = kept.values.shape[1]
@@ -227,11 +229,11 @@ def keep_evaluated(agent: LossyAgent, i: int, begin: int, kept: Kept) -> None:
     if len(agent.row_sums):
         kept.row_sums[i] = agent.row_sums[:size]
     place = first_row(i, begin, size, True)
-    kept.rows[place : place + size, : agent.own.rows.shape[1]] = agent.own.rows
+    for k, evaluation in enumerate((agent.own, *agent.theirs)):
+        rows = form.rows(agent.state, evaluation) if isinstance(form, PlainLearner) else evaluation.rows
+        kept.rows[place + k * size : place + (k + 1) * size, : rows.shape[1]] = rows
     for d, evaluation in enumerate(agent.theirs):
         e = begin + d
-        place += size
-        kept.rows[place : place + size, : evaluation.rows.shape[1]] = evaluation.rows
         kept.received_values[e] = evaluation.values
         if len(agent.row_sums) > size:
             kept.received_row_sums[e] = agent.row_sums[size * (1 + d) : size * (2 + d)]

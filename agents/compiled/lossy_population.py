@@ -43,6 +43,7 @@ from kernelswarm.agents.compiled.lossy_filling import (
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.forms import learner_forms
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import LastSent
@@ -113,14 +114,14 @@ class LossyPopulation(Population):
         self._realization = realization_of(agents, self.links, labels)
         self._letter = Letter(
             size,
-            first.state.function.inputs,
+            first.width,
             first.outputs,
             self.symmetric,
             self.symmetric and self._coupling.implicit,
             self.sends_duals and self._coupling.duals >= 0,
         )
         self._air = air_of(agents, self.links, self.places, self._letter, messages)
-        self._kept = kept_of(agents, self.links, self._columns())
+        self._kept = kept_of(agents, self._forms, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
         self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
@@ -301,11 +302,13 @@ class LossyPopulation(Population):
             if self._ahead[0].shape[1]:
                 sizes = form.step_sizes(form.steps(agent.state), left)
                 self._step_sizes[i, cursor:, : sizes.shape[1]] = sizes
+            if isinstance(form, PlainLearner):
+                form.follow(agent.state, self._step_sizes[i, cursor:])
             self._counts.learned[i] = 0
             due = self._air.due[:, edges]
             due[due < now] = ABSENT
             agent.evaluate(sealed(kept.own_points[i]), [points.copy() for points in kept.received_points[edges]])
-            keep_evaluated(agent, i, edges.start, kept)
+            keep_evaluated(agent, form, i, edges.start, kept)
             learning = int(kept.learning[i])
             remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]

@@ -41,7 +41,6 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
-from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import Exchange
 from kernelswarm.protocols.first_class import NONE
 
@@ -59,10 +58,6 @@ WASTED = 2**28
 
 def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
     """Say what keeps agents out of compiled rounds; None where nothing does."""
-    try:
-        learner_forms(learners)
-    except NotCompiledError as cause:
-        return str(cause)
     if len({learner.batch_size for learner in learners}) > 1:
         return "batch sizes that differ from node to node"
     return None

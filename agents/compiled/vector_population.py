@@ -13,6 +13,7 @@ from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, 
 from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, run_vector_rounds
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.forms import learner_forms
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.node import DIVERGED, Outgoing
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
@@ -44,6 +45,8 @@ def obstacle(learners: Sequence[Learner], rule: ParameterRule) -> str | None:
     except NotCompiledError as cause:
         return str(cause)
     for form, learner in zip(forms, learners, strict=True):
+        if isinstance(form, PlainLearner):
+            return f"the learner {type(learner).__name__}"
         if not fulfils(form, CompiledFeatureLearner):
             return f"the learner {type(learner).__name__}, whose compiled state is more than its weights"
     if len({learner.batch_size for learner in learners}) > 1:

@@ -28,6 +28,13 @@ def together(evaluations: Sequence[Evaluated]) -> Evaluated:
     return Evaluated(*(np.concatenate(part) for part in zip(*evaluations, strict=True)))
 
 
+def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:
+    """Return the evaluation at a node's samples, and that at the points that it replays, if it does."""
+    if size == len(own.points):
+        return own, None
+    return Evaluated(*(part[:size] for part in own)), Evaluated(*(part[size:] for part in own))
+
+
 class Info(NamedTuple):
     """What a step reports beside the state."""
 
@@ -183,7 +190,7 @@ class CertainLearner(Protocol):
 
 
 @runtime_checkable
-class TaughtLearner(Learner, Protocol):
+class TeachableLearner(Learner, Protocol):
     """A learner that knows how certain its function is, and takes what surer neighbours taught as observations."""
 
     @property

@@ -1,10 +1,11 @@
-"""What learners hand over to compiled rounds, asked once of each."""
+"""What learners hand over to compiled rounds, or the same made of their methods, asked once of each."""
 
 from collections.abc import Sequence
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 
 
 def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
@@ -13,9 +14,18 @@ def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
     known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
     for learner in _different(learners):
         if learner not in found:
-            found[learner] = handed_over(learner, "learner")
+            found[learner] = learner_form(learner)
         known[id(learner)] = found[learner]
     return [known[id(learner)] for learner in learners]
+
+
+def learner_form(learner: Learner) -> CompiledLearner:
+    """Return what a learner hands over, or the same made of its methods."""
+    try:
+        found: CompiledLearner = handed_over(learner, "learner")
+    except NotCompiledError:
+        return PlainLearner(learner)
+    return found
 
 
 def _different(learners: Sequence[Learner]) -> list[Learner]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.parameters.hedge import log_weights, shares_of
 
 Array = npt.NDArray[np.float64]
@@ -83,11 +82,6 @@ class MultiKernel(Descent):
     def linear(self) -> bool:
         """False: a step changes the members' shares too."""
         return False
-
-    @property
-    def compiled(self) -> Any:
-        """Raise NotCompiledError: the members step one after the other."""
-        raise NotCompiledError("the learner multi_kernel")
 
     @cached_property
     def _members(self) -> tuple[Polk, ...]:

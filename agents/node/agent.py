@@ -6,11 +6,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluated, Learner, TaughtLearner, together
+from kernelswarm.agents.learners.contract import Evaluated, Learner, TeachableLearner, parted_at, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
-from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Taught, Terms, own_pulls, parted_at
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Taught, Terms, own_pulls
 from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Pull, Rule
 from kernelswarm.protocols.coupling import mean_constraint_values, total
@@ -172,7 +172,7 @@ class Agent(Node):
         pair_row_sums_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.row_sums)
         self.row_sums.flags.writeable = False
         if self._certainty:
-            self.variances = gram.diagonal() / cast(TaughtLearner, learner).reach
+            self.variances = gram.diagonal() / cast(TeachableLearner, learner).reach
 
     def clear(self) -> None:
         """Forget what is in flight, which others keep until the node evaluates its function again."""

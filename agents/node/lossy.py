@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluated, Info, together
+from kernelswarm.agents.learners.contract import Evaluated, Info, parted_at, together
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import LastSent, Pairs, recalled, received_pairs, remembered
-from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls, parted_at
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, Pull
 from kernelswarm.protocols.coupling import mean_constraint_values, total

@@ -105,10 +105,3 @@ def own_pulls(pulls: Pull, row_sums: Array, size: int, batch_size: int) -> OwnPu
     pulling = np.empty(gradients.shape[1:])
     given = gradients, curvatures, row_sums, batch_size, pulling
     return OwnPulls(pulling, gather_in(*given, 0, size), gather_in(*given, size, len(pulling)))
-
-
-def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:
-    """Return the evaluation at a node's samples, and that at the points that it replays, if it does."""
-    if size == len(own.points):
-        return own, None
-    return Evaluated(*(part[:size] for part in own)), Evaluated(*(part[size:] for part in own))

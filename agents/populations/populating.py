@@ -11,6 +11,8 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.forms import learner_form
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
@@ -66,6 +68,8 @@ def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
         except NotCompiledError as cause:
             return str(cause)
     for learner in dict.fromkeys(learners):
+        if isinstance(learner_form(learner), PlainLearner):
+            return f"the learner {type(learner).__name__}"
         for kind, part in (("loss", learner.loss), ("kernel", getattr(learner, "kernel", None))):
             if part is not None and not hands_over(part):
                 return f"the {kind} {type(part).__name__}"

@@ -141,6 +141,10 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
     kinds, plan = _planned(function, signature)
     returns = signature.return_type != _types.void
 
+    def call_with_numbers(given: tuple[Any, ...]) -> None:
+        with in_turn():
+            function(*given[2:])
+
     def call(given: tuple[Any, ...]) -> None:
         arguments: list[Any] = []
         for at, dimensions, entry, dtype, copied, wanted in plan:
@@ -164,12 +168,15 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
         if returns:
             ctypes.c_double.from_address(given[0]).value = result
 
+    numbers = not returns and all(entry.wanted and not entry.dimensions for entry in plan)
+    ask = call_with_numbers if numbers else call
+
     def enter(*given: Any) -> int:
         # What is raised in this frame outside of the block, ctypes prints and goes on: see `_signals_heard`.
         with _kept:
             if _waiting:
                 _act()
-            call(given)
+            ask(given)
             return 0
         return FAILED
 

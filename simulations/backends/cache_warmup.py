@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.filling import addresses_of
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
+from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.agents.populations.populating import round_of_evaluations
 from kernelswarm.protocols.certainty import certainty_of, without_certainty
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -113,7 +113,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
         if obstacle_of([plan]) is None:
-            addresses_of(handed_over(learner, "learner"), loss_form(learner.loss), certainty_of(rule) > 0.0)
+            addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
             with waiting():
                 wait()
 

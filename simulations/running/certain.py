@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kernelswarm.agents.learners.contract import TaughtLearner
+from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.core.errors import InputError
@@ -22,7 +22,7 @@ def refuse_uncertain(plans: Iterable[AgentPlan], ideal: bool) -> None:
         ratio = certainty_of(plan.rule)
         if not ratio:
             return
-        if not fulfils(plan.learner, TaughtLearner):
+        if not fulfils(plan.learner, TeachableLearner):
             raise InputError(
                 f"protocol.certainty = {ratio:g}: the learner {part_name(plan.learner)} of node "
                 f'{plan.neighborhood.node} does not know how certain it is: take learner.name = "newton", "rls" or '

@@ -13,7 +13,6 @@ from kernelswarm.agents.arithmetic.abi import RepackedLearner
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.graphs.adjacency import Adjacency
-from kernelswarm.protocols.compiled import NotCompiledError
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.core.errors import InputError
@@ -186,10 +185,7 @@ def _repacked(experiment: Experiment) -> bool:
     """Return whether nodes that hear others over ideal links keep no room for the points of a step."""
     if not (experiment.links.ideal and experiment.clock.ideal and experiment.schedule.constant):
         return False
-    try:
-        (form,) = learner_forms([experiment.learner])
-    except NotCompiledError:
-        return False
+    (form,) = learner_forms([experiment.learner])
     return fulfils(form, RepackedLearner) and not experiment.protocol.pooled
 
 

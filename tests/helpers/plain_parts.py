@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.learners.contract import Evaluated, Info
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.losses import Logistic, Squared
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Pull, nothing_of
@@ -70,6 +73,50 @@ class PlainGaussian:
 
     def diagonal(self, points: Array) -> Array:
         return np.full(len(points), 2.0)
+
+
+@dataclass(frozen=True)
+class PlainPolk(Polk):
+    """POLK that takes smaller steps the more points it keeps, which no schedule says.
+
+    Parameters
+    ----------
+    failing : bool
+        Whether a step fails at MARK.
+    """
+
+    failing: bool = False
+
+    def eta(self, state: Any) -> float:
+        return super().eta(state) / (1.0 + 0.1 * state.function.order)
+
+    def evaluate(self, state: Any, points: Array) -> Evaluated:
+        found = super().evaluate(state, points)
+        return found._replace(values=shaken(found.values))
+
+    def inner(self, state: Any, at: Evaluated) -> Array:
+        return shaken(super().inner(state, at))
+
+    def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
+        return shaken(super().gradient(state, own, targets))
+
+    def step(
+        self,
+        state: Any,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        if self.failing and (targets == MARK).any():
+            _raises()
+        return super().step(state, evaluations, gradients, curvatures, targets, eta)
+
+
+@dataclass(frozen=True)
+class PlainBudget(Epsilon):
+    """A constant budget, by its methods."""
 
 
 @dataclass(frozen=True)

@@ -401,7 +401,10 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
     learner = Polk(Shifted(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
     assert in_python([learner], Consensus()) == "the loss Shifted"
     assert obstacle([learner], Consensus()) is None
-    assert obstacle([Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))], Consensus()) == "the learner Own"
+    own = Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))
+    assert in_python([own], Consensus()) == "the learner Own"
+    assert obstacle([own], Consensus()) is None
+    assert passes.obstacle(own) == "the learner Own"
     plain = Polk(Absolute(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
 
     @dataclass(frozen=True)

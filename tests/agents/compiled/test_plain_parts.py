@@ -13,7 +13,7 @@ import pytest
 from kernelswarm import Experiment, SimulationError, simulate
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
-from kernelswarm.agents.parts.budgets import Parsimony
+from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
@@ -23,16 +23,19 @@ from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.tolerances import Constant as Bound
 from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.experiment.experiment import Override
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import (
     FailingLoss,
     Marked,
+    PlainBudget,
     PlainConsensus,
     PlainGaussian,
     PlainLogistic,
     PlainNoise,
+    PlainPolk,
     PlainProximity,
     PlainSquared,
 )
@@ -116,6 +119,40 @@ def test_a_protocol(kind: Any, form: str, step: str) -> None:
         assert_same_bits(POLK, kind(gamma=Bound(0.05), dual_max=0.5, form=form, step=step))
     else:
         assert_same_bits(POLK, kind(0.1, form=form, step=step))
+
+
+@EACH
+def test_a_learner(protocol: dict[str, Any]) -> None:
+    assert_same_bits(PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01)), protocol)
+
+
+@pytest.mark.parametrize("protocol", ["one-sided, explicit", "symmetric, implicit"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "multi_kernel", "step_size": 0.1, "kernel": KERNEL, "factors": [0.5, 2.0], "batch_size": 3},
+        {**POLK, "budget": PlainBudget(0.01)},
+        {"name": "okfeb", "step_size": 0.1, "kernel": KERNEL, "coordinates": "points", "follow": False},
+    ],
+    ids=["mixture", "budget", "single steps"],
+)
+def test_learners_with_steps_that_are_not_compiled(learner: dict[str, Any], protocol: str) -> None:
+    assert_same_bits(learner, PROTOCOLS[protocol])
+
+
+def test_learners_of_which_some_are_plain_with_points_to_replay() -> None:
+    described = small_network(POLK, {"name": "consensus", "penalty": 0.3, "replay": 2}, "sine_regression")
+    plain = Override((1, 7), {"name": "tests.helpers.plain_parts:PlainPolk"})
+    require_the_same_bits(replace(described, overrides=(plain,)), PlainPolk)
+
+
+def test_a_learner_on_nodes_that_forget() -> None:
+    learner = PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01))
+    described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    away = {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.5, "memory": False}, "links": {"loss": 0.2}}
+    apart = described.with_changes(away)
+    told = [simulate(replace(apart, backend=Halves(4, compiled))).summary["digest"] for compiled in (True, False)]
+    assert told[0] == told[1]
 
 
 def test_a_noise() -> None:
