@@ -7,18 +7,15 @@ name their node. It prints the mean-square error on held-out samples, in units o
 region, mean and standard deviation over draws of data and network, and pooled over all regions.
 
     python examples/common_target.py                       everything: about ten minutes
-    python examples/common_target.py --tune                each rule at its own step, penalty or scale: half an hour
     python examples/common_target.py --draws 2 --epochs 1  a first look
 """
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from kernelswarm import Experiment, simulate
-from kernelswarm.simulations.suggestion.tuning import tuned
 
 NODES, INPUTS, ROWS = 10, 8, 250
 SPREADS = [0.0, 1.0, 2.0]
@@ -41,23 +38,6 @@ RULES: list[dict[str, object]] = [
         for scale in (1.0, 2.0)
     ),
 ]
-
-TUNED = [
-    RULES[0],
-    {"label": "consensus", "name": "consensus"},
-    {"label": "consensus, one-sided", "name": "consensus", "form": "one_sided"},
-    {"label": "adaptive", "name": "proximity", "gamma": {"name": "adaptive", "scale": 2.0}},
-    {
-        "label": "adaptive, one-sided",
-        "name": "proximity",
-        "gamma": {"name": "adaptive", "scale": 2.0},
-        "form": "one_sided",
-    },
-]
-"""The rules whose numbers ``--tune`` searches."""
-
-PILOT = 1000
-"""The draw of data that is searched with, and never measured."""
 
 
 def write_data(path: Path, spread: float, draw: int) -> None:
@@ -100,39 +80,18 @@ def experiment(path: Path, draw: int, epochs: int, batch: int) -> Experiment:
     )
 
 
-def rules(folder: Path, spread: float, epochs: int, batch: int, tune: bool) -> dict[str, dict[str, Any]]:
-    """Return what each rule changes of the experiment, with numbers that suit the pilots' data or as given."""
-    changes = {
-        str(rule["label"]): {"protocol": {key: value for key, value in rule.items() if key != "label"}}
-        for rule in (TUNED if tune else RULES)
-    }
-    if not tune:
-        return changes
-    path = folder / f"spread_{spread:g}_pilot.npz"
-    write_data(path, spread, PILOT)
-    common = experiment(path, PILOT, epochs, batch)
-    return {label: change | tuned(common.with_changes(change)).values for label, change in changes.items()}
-
-
-def measure(
-    folder: Path, spread: float, epochs: int, draws: int, batch: int, changes: dict[str, dict[str, Any]]
-) -> dict[str, list[list[float]]]:
+def measure(folder: Path, spread: float, epochs: int, draws: int, batch: int) -> dict[str, list[list[float]]]:
     """Return, for each rule and draw, the error in the node's own region and the pooled one."""
     found: dict[str, list[list[float]]] = {}
     for draw in range(draws):
         path = folder / f"spread_{spread:g}_draw_{draw}.npz"
         write_data(path, spread, draw)
         common = experiment(path, draw, epochs, batch)
-        for label, change in changes.items():
-            ruled = common.with_changes({"protocol": change["protocol"]})
-            network = simulate(ruled.with_changes({key: change[key] for key in change if key != "protocol"})).network
-            found.setdefault(label, []).append([network["error"][-1], network["global_error"][-1]])
+        for rule in RULES:
+            protocol = {key: value for key, value in rule.items() if key != "label"}
+            network = simulate(common.with_changes({"protocol": protocol})).network
+            found.setdefault(str(rule["label"]), []).append([network["error"][-1], network["global_error"][-1]])
     return found
-
-
-def chosen(change: dict[str, Any]) -> str:
-    """Return the numbers that were searched, for a cell of the table."""
-    return "".join(f"; {key.rpartition('.')[2]} {value:g}" for key, value in change.items() if key != "protocol")
 
 
 def main() -> None:
@@ -142,18 +101,18 @@ def main() -> None:
     options.add_argument("--epochs", type=int, nargs="+", default=[1, 10], help="passes over the data (1 10)")
     options.add_argument("--batch", type=int, default=1, help="samples of a mini-batch (1)")
     options.add_argument("--out", type=Path, default=Path("runs/common_target"), help="folder of data and table")
-    options.add_argument("--tune", action="store_true", help="search each rule's own step, penalty or scale before")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    labels = [str(rule["label"]) for rule in (TUNED if given.tune else RULES)]
-    lines = ["| spread | epochs | " + " | ".join(labels) + " |", "|---" * (2 + len(labels)) + "|"]
+    lines = [
+        "| spread | epochs | " + " | ".join(str(rule["label"]) for rule in RULES) + " |",
+        "|---" * (2 + len(RULES)) + "|",
+    ]
     for spread in SPREADS:
         for epochs in given.epochs:
-            changes = rules(given.out, spread, epochs, given.batch, given.tune)
-            found = measure(given.out, spread, epochs, given.draws, given.batch, changes)
+            found = measure(given.out, spread, epochs, given.draws, given.batch)
             cells = [
-                f"{np.mean(own):.3f} ± {np.std(own):.3f}, {np.mean(pooled):.2f}{chosen(changes[label])}"
-                for label, (own, pooled) in ((label, np.transpose(found[label])) for label in labels)
+                f"{np.mean(own):.3f} ± {np.std(own):.3f}, {np.mean(pooled):.2f}"
+                for own, pooled in (np.transpose(found[str(rule["label"])]) for rule in RULES)
             ]
             lines.append(f"| {spread:g} | {epochs} | " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
