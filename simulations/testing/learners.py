@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import CertainLearner, Learner
+from kernelswarm.agents.learners.second_order.posterior import PREFIX
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import NodeSource
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
@@ -37,7 +39,7 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     taken goes on with the same bits, a function rebuilt from its saved arrays has the same values, and neither changes
     when the learner goes on. Steps take fewer samples than ``batch_size``, neighbours' too, and neighbours' alone. On a
     small network whose nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
-    on with. Words become the same numbers each time.
+    on with. Words become the same numbers each time. Variances, where it says them, are finite and not negative.
 
     Parameters
     ----------
@@ -66,6 +68,8 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
             _steps_as_declared(learner, state, own, targets, outputs)
         _is_restored(learner, state, inputs, outputs, points, batches[STEPS : 2 * STEPS])
         _saves_its_function(learner, state, inputs, points, batches[2 * STEPS :])
+        if fulfils(learner, CertainLearner):
+            _says_how_certain_it_is(learner, state, points)
         _does_not_mind_being_asked(learner, inputs, outputs, batches)
         _takes_other_steps(learner, inputs, outputs, batches)
         require_the_same_bits(description, learner)
@@ -178,6 +182,19 @@ def _saves_its_function(
         rebuilt.values(points), values, learner, "a function rebuilt from its saved arrays has the same values"
     )
     require(rebuilt.inputs == inputs, learner, "a function rebuilt from its saved arrays has the same inputs")
+
+
+def _says_how_certain_it_is(learner: CertainLearner, state: Any, points: Array) -> None:
+    posterior = learner.posterior(state)
+    if posterior is None:
+        return
+    variance = posterior.variance(points)
+    require_shape(variance, (len(points),), learner, "posterior(state).variance")
+    sound = bool((np.isfinite(variance) & (variance >= 0.0)).all() and (posterior.noise >= 0.0).all())
+    require(sound, learner, "variances, and the noise's after steps, are finite and not negative")
+    saved = posterior.arrays()
+    named = all(name.startswith(PREFIX) for name in saved)
+    require(named, learner, f"the arrays of a posterior have names that begin with {PREFIX}")
 
 
 def _does_not_mind_being_asked(learner: Learner, inputs: int, outputs: int, batches: list[tuple[Array, Array]]) -> None:

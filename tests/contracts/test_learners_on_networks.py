@@ -94,7 +94,7 @@ def test_blocks_do_not_change_a_bit(name: str, form: str) -> None:
         engine = SerialEngine([[plans[k] for k in block] for block in cut])
         engine.run(25)
         found.append(engine.functions())
-    for node, (arrays, _) in found[0].items():
+    for node, (arrays, *_) in found[0].items():
         for key, array in arrays.items():
             np.testing.assert_array_equal(found[1][node].arrays[key], array)
 

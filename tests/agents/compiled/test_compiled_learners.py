@@ -280,7 +280,7 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
     whole.run(30)
     assert in_arrays(second)
     mine, yours = second.functions(), whole.functions()
-    for node, (arrays, duals) in mine.items():
+    for node, (arrays, duals, _) in mine.items():
         for name, array in arrays.items():
             np.testing.assert_array_equal(array, yours[node].arrays[name])
         np.testing.assert_array_equal(duals, yours[node].duals)

@@ -96,7 +96,7 @@ def assert_equal(left, right, held_out):
         for name in ("constraint_values", "violation", "tolerances", "duals", "common"):
             np.testing.assert_array_equal(getattr(mine, name), getattr(yours, name))
     for node, found in left.functions().items():
-        arrays, duals = right.functions()[node]
+        arrays, duals, _ = right.functions()[node]
         for name, array in found[0].items():
             np.testing.assert_array_equal(array, arrays[name])
         np.testing.assert_equal(found[1], duals)

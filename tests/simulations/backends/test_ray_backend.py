@@ -92,10 +92,11 @@ def assert_same(found, expected):
     functions, reports = found
     expected_functions, expected_reports = expected
     assert functions.keys() == expected_functions.keys()
-    for node, (arrays, duals) in expected_functions.items():
-        assert functions[node].arrays.keys() == arrays.keys()
-        for name, array in arrays.items():
-            assert np.array_equal(functions[node].arrays[name], array), name
+    for node, (arrays, duals, certainty) in expected_functions.items():
+        mine, theirs = functions[node].arrays | functions[node].certainty, arrays | certainty
+        assert mine.keys() == theirs.keys()
+        for name, array in theirs.items():
+            assert np.array_equal(mine[name], array), name
         assert (functions[node].duals is None and duals is None) or np.array_equal(functions[node].duals, duals)
     for found_reports, wanted in zip(reports, expected_reports, strict=True):
         assert len(found_reports) == len(wanted)
@@ -140,8 +141,10 @@ BACKENDS = {
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend):
-    backend = replace(backend, rounds_per_execution=UNROLLED)
-    assert_same(on_ray(backend, lambda: plans_of(protocol)), serially(lambda: plans_of(protocol)))
+    """Conformal bands too, which no function depends on."""
+    backend, bands = replace(backend, rounds_per_execution=UNROLLED), Evaluation(level=0.9)
+    make = lambda: plans_of(protocol, evaluation=bands)  # noqa: E731
+    assert_same(on_ray(backend, make), serially(make))
 
 
 @pytest.mark.parametrize("replay", [2, 0.4])

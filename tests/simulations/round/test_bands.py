@@ -70,6 +70,7 @@ CASES = {
     "combined": {"learner": "random_features", "protocol": "diffusion"},
     "copies": {"protocol": "stacking"},
     "lossy": {"links": {"loss": 0.3}},
+    "replayed": {"protocol": {"name": "consensus", "replay": 2}},
 }
 
 
@@ -81,6 +82,10 @@ def test_functions_do_not_notice_bands_and_blocks_have_the_same(case: str) -> No
     assert with_bands.summary["digest"] == without.summary["digest"]
     for name in without.models:
         np.testing.assert_array_equal(without.models[name], with_bands.models[name])
+    split = simulate(**keys, backend={"name": "serial", "threads": 2})
+    for table in ("nodes", "network"):
+        for name, column in getattr(with_bands, table).items():
+            assert name == "seconds" or np.array_equal(getattr(split, table)[name], column, equal_nan=True), name
     new = {name for name in with_bands.nodes if name not in without.nodes}
     names = ("coverage", "width", "log_density")
     assert new == {*names, *(f"global_{name}" for name in names), "progressive_coverage"}
