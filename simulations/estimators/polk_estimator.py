@@ -22,17 +22,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.learners.contract import CertainLearner
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import automatic_keys, resolved_learner
-from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.weighted_loss import Weighted
 from kernelswarm.agents.parts.budgets import Budget, TargetOrder
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
-from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
@@ -117,9 +114,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             targets = Variables((), self.intercept_, np.ones(len(self.intercept_)))
         known = getattr(self, "classes_", None), getattr(self, "flat_", True)
         inputs = Variables(tuple(getattr(self, "feature_names_in_", ())))
-        found = learner.posterior(self.state_) if fulfils(learner, CertainLearner) else None
-        posterior = None if found is None else replace(cast(Posterior, found), function=frozen)
-        return Model(frozen, learner.loss, *known, inputs, targets, posterior=posterior)
+        return Model(frozen, learner.loss, *known, inputs, targets)
 
     def save(self, path: str | Path) -> None:
         """Write the learned function to an .npz file, which `kernelswarm.load_model` reads.

@@ -14,6 +14,7 @@ from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
+from kernelswarm.simulations.models.model import Model
 
 WIDER = 1.5
 """A factor on the bandwidth "median", which suits gradient descent: that learns slowly along wide kernels' small
@@ -44,6 +45,11 @@ class _SecondOrder(PolkEstimator):
     epochs: int = 1
     _kind = Newton
     _fewest_steps: ClassVar[int]
+
+    def _model(self) -> Model:
+        learner: Any = self.learner_
+        model, found = super()._model(), learner.posterior(self.state_)
+        return model if found is None else replace(model, posterior=replace(found, function=model.function))
 
     def _ending(self) -> int:
         return self.n_components

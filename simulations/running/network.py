@@ -32,11 +32,11 @@ from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
+from kernelswarm.simulations.round.banded import with_bands
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
-from kernelswarm.simulations.running.banded import with_bands
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.certain import refuse_uncertain
 from kernelswarm.simulations.running.faulty_nodes import measured, spoken

@@ -68,8 +68,7 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
             _steps_as_declared(learner, state, own, targets, outputs)
         _is_restored(learner, state, inputs, outputs, points, batches[STEPS : 2 * STEPS])
         _saves_its_function(learner, state, inputs, points, batches[2 * STEPS :])
-        if fulfils(learner, CertainLearner):
-            _says_how_certain_it_is(learner, state, points)
+        _says_how_certain_it_is(learner, state, points)
         _does_not_mind_being_asked(learner, inputs, outputs, batches)
         _takes_other_steps(learner, inputs, outputs, batches)
         require_the_same_bits(description, learner)
@@ -184,8 +183,8 @@ def _saves_its_function(
     require(rebuilt.inputs == inputs, learner, "a function rebuilt from its saved arrays has the same inputs")
 
 
-def _says_how_certain_it_is(learner: CertainLearner, state: Any, points: Array) -> None:
-    posterior = learner.posterior(state)
+def _says_how_certain_it_is(learner: Learner, state: Any, points: Array) -> None:
+    posterior = learner.posterior(state) if fulfils(learner, CertainLearner) else None
     if posterior is None:
         return
     variance = posterior.variance(points)
