@@ -153,6 +153,21 @@ def requirement_of(part: object) -> str | None:
 
 
 @runtime_checkable
+class Joint(Protocol):
+    """A rule that may judge a neighbour's answer by what others have answered, or by what it has learned of them."""
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether a pull is the opposite of what the neighbour feels, up to a factor, and bounded by its curvature."""
+        ...
+
+
+def is_pairwise(part: object) -> bool:
+    """Tell whether neighbours pull pair by pair, as all do that say nothing else."""
+    return part.pairwise if fulfils(part, Joint) else True
+
+
+@runtime_checkable
 class Constrained(Protocol):
     """A rule whose constraint values h_ij are not the squared differences."""
 

@@ -172,6 +172,11 @@ class Proximity:
         return self.gamma.adapts or self.robust == "trust"
 
     @property
+    def pairwise(self) -> bool:
+        """Whether neighbours pull pair by pair: not where their answers are replaced."""
+        return self.robust in ("none", "trust")
+
+    @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the coupling stronger, with its value."""
         return {"dual_max": self.dual_max}

@@ -28,6 +28,11 @@ _PLAIN_RULES: dict[Any, str] = {
 }
 
 
+OF_OTHERS: dict[str, str] = {
+    "robust": ": the protocols consensus and proximity have it",
+}
+"""What is said of keys that only some parts have, in place of the nearest key."""
+
 SYNONYMS: dict[str, str] = {
     "mse": "squared",
     "l2": "squared",

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import join, nearest, plain, rule, shown
+from kernelswarm.simulations.core.messages import OF_OTHERS, join, nearest, plain, rule, shown
 from kernelswarm.simulations.core.own_code import OwnCode
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.registry import PARTS as PARTS
@@ -127,9 +127,10 @@ def fill(
     fields = {written(entry): entry for entry in dataclasses.fields(cls) if entry.init and written(entry)}
     for key, value in table.items():
         if key not in fields:
+            above = f": {key} belongs above the first [table]" if path and key in ABOVE else ""
             raise InputError(
                 f"{join(path, key)} = {shown(value)} is not a key of {title or path}"
-                + (f": {key} belongs above the first [table]" if path and key in ABOVE else nearest(key, fields))
+                + (above or OF_OTHERS.get(key) or nearest(key, fields))
                 + f" ({'its keys: ' + ', '.join(fields) if fields else 'it has no keys'})"
             )
     hints = _hints(cls, title or path)

@@ -144,6 +144,12 @@ def test_stories_end_as_they_say(script: Path, tmp_path: Path, monkeypatch: pyte
         assert radio < alone / 3
     elif script.stem == "robots":
         assert runs["weights are sent"].final["error"] < runs["alone"].final["error"] / 4
+    elif script.stem == "broken_stations":
+        sound = scope["sound"]
+        misses = [sum(scope["error"](run, name) for name in sound) for run in runs.values()]
+        alone, together, trusting = misses
+        assert trusting < alone < together
+        assert set(scope["suspects"]) == set(scope["BROKEN"])
     else:
         own, one = runs["own model, penalty 0.003"].final, runs["one model"].final
         assert one["global_error"] < runs["alone"].final["global_error"] / 2

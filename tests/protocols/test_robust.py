@@ -145,6 +145,9 @@ def test_true_is_trust_and_others_are_refused_by_name():
     assert build("protocol", {"name": "proximity", "robust": False}) == Proximity()
     with pytest.raises(InputError, match="trimmed"):
         build("protocol", {"name": "consensus", "robust": "trimed"})
+    for name in ("diffusion", "stacking"):
+        with pytest.raises(InputError, match="the protocols consensus and proximity have it"):
+            build("protocol", {"name": name, "robust": "trust"})
     assert (unknown("trust", 2)[WEIGHT] == 1.0).all()
     assert not Proximity(Constant(0.1)).compares_losses
     assert Proximity(Constant(0.1), robust="trust").compares_losses

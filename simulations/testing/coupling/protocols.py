@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelswarm.agents.node.snapshot import leaves
 from kernelswarm.protocols.compiled import CONSTRAINT_VALUES, COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR
-from kernelswarm.protocols.contract import FLAGS, Pull, Rule, StackedRule
+from kernelswarm.protocols.contract import FLAGS, LinkRecord, Pull, Rule, StackedRule, is_pairwise
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
@@ -216,9 +216,8 @@ def _ran(rule: Rule) -> list[Any]:
             )
         following = rule.advance(links, constraint_values, excess_loss, 0.1, round)
         if round % 3 == 0:
-            for name, now, then in zip(
-                ("tolerances", "duals"), rule.record(following, DEGREE), rule.record(links, DEGREE), strict=True
-            ):
+            shown = _shown(rule.record(following, DEGREE)), _shown(rule.record(links, DEGREE))
+            for (name, now), (_, then) in zip(*shown, strict=True):
                 sentence = f"the {name} of an edge whose gap is NaN, since nothing was heard on it, stay as they are"
                 require_equal(now[SILENT], then[SILENT], rule, sentence)
         require_equal(
@@ -251,8 +250,12 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
     )
     answers = sealed(generator.normal(size=(DEGREE, BATCH, OUTPUTS)))
     found = rule.coupling_gradient(links, own, answers)
-    _is_a_pull(rule, found, own - answers, "coupling_gradient")
-    for place in range(DEGREE):
+    pairwise = is_pairwise(rule)
+    if pairwise:
+        _is_a_pull(rule, found, own - answers, "coupling_gradient")
+    else:
+        _has_shapes(rule, found, answers.shape, "coupling_gradient")
+    for place in range(DEGREE if pairwise else 0):
         back = rule.coupling_gradient(links, answers[place], sealed(np.tile(own, (DEGREE, 1, 1))))
         _is_opposite(
             rule, Pull(*(part[place] for part in found)), Pull(*(part[place] for part in back)), "coupling_gradient"
@@ -266,21 +269,15 @@ def _couples(rule: Rule, links: Any, generator: np.random.Generator) -> None:
             require_close(gradients, np.zeros(theirs.shape), rule, sentence, relative=0.0, absolute=1e-12)
             found = rule.coupling_gradient_at_neighbor(links, place, own, theirs, dual)
             _is_a_pull(rule, found, own - theirs, "coupling_gradient_at_neighbor")
-            _is_opposite(
-                rule,
-                found,
-                rule.coupling_gradient_at_neighbor(links, place, theirs, own, dual),
-                "coupling_gradient_at_neighbor",
-            )
+            if pairwise:
+                back = rule.coupling_gradient_at_neighbor(links, place, theirs, own, dual)
+                _is_opposite(rule, found, back, "coupling_gradient_at_neighbor")
 
 
 def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:
     """Require gradients and bounds of the right shapes, by which a limited step ends no further from agreement."""
     gradients, curvatures = found
-    require_shape(gradients, apart.shape, part, f"{name}'s gradients")
-    require_shape(curvatures, apart.shape[:-1], part, f"{name}'s curvatures")
-    fine = (curvatures >= 0.0) & np.isfinite(curvatures)
-    require(bool(fine.all()), part, f"the curvatures of {name} are finite and not negative, not {curvatures.tolist()}")
+    _has_shapes(part, found, apart.shape, name)
     towards, squares = np.sum(gradients * apart, axis=-1), np.sum(gradients**2, axis=-1)
     require(
         bool(np.all(curvatures * towards >= squares * (1.0 - 1e-9))),
@@ -288,6 +285,15 @@ def _is_a_pull(part: object, found: Pull, apart: Array, name: str) -> None:
         f"the curvatures of {name} bound its pull: r <g, d> >= ||g||^2 for the gradient g, the bound r and the "
         "difference d of the values",
     )
+
+
+def _has_shapes(part: object, found: Pull, shape: tuple[int, ...], name: str) -> None:
+    """Require gradients of a shape, and curvatures that are finite and not negative."""
+    gradients, curvatures = found
+    require_shape(gradients, shape, part, f"{name}'s gradients")
+    require_shape(curvatures, shape[:-1], part, f"{name}'s curvatures")
+    fine = (curvatures >= 0.0) & np.isfinite(curvatures)
+    require(bool(fine.all()), part, f"the curvatures of {name} are finite and not negative, not {curvatures.tolist()}")
 
 
 def _is_opposite(part: object, found: Pull, back: Pull, name: str) -> None:
@@ -304,5 +310,13 @@ def _shows_its_links(rule: Rule, links: Any) -> None:
         fine = (duals >= 0.0) & np.isfinite(duals)
         require(bool(fine.all()), rule, f"dual variables are finite and not negative, not {duals.tolist()}")
     record = rule.record(links, DEGREE)
-    for name, shown in zip(("tolerances", "duals"), record, strict=True):
+    for name, shown in _shown(record):
         require_shape(shown, (DEGREE,), rule, f"record's {name}")
+    if record.weights is not None:
+        within = (record.weights >= 0.0) & (record.weights <= 1.0)
+        require(bool(within.all()), rule, f"weights lie between 0 and 1, not {record.weights.tolist()}")
+
+
+def _shown(record: LinkRecord) -> list[tuple[str, Array]]:
+    """Return what a record shows, by name."""
+    return [(name, shown) for name, shown in record._asdict().items() if shown is not None]
