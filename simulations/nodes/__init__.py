@@ -1,1 +1,1 @@
-"""Which node is which: the names that graph and data have for nodes, brought together, and the keys that list nodes."""
+"""Which node is which: the names that graph and data have for nodes, the keys that list nodes, and who is faulty."""

@@ -30,6 +30,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.round.banded import with_bands
@@ -39,7 +40,6 @@ from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.certain import refuse_uncertain
-from kernelswarm.simulations.running.faulty_nodes import measured, spoken
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved

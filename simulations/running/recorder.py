@@ -8,12 +8,12 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.data_description import Labels
+from kernelswarm.simulations.nodes.faulty import sound
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from kernelswarm.simulations.records.measurements import InMemory, Measurements
 from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.round.bands import BANDS
 from kernelswarm.simulations.round.measure import BYTES, Report
-from kernelswarm.simulations.running.faulty_nodes import sound
 from kernelswarm.simulations.running.network import Network
 from kernelswarm.simulations.streams.travelling import TravellingSamples
 

@@ -29,7 +29,7 @@ from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.filters import krls_lorenz
 from kernelswarm.simulations.reproductions.filters.lorenz_series import series
-from kernelswarm.simulations.reproductions.networks import methods, problems
+from kernelswarm.simulations.reproductions.networks import faults, methods, problems
 from kernelswarm.simulations.reproductions.report import QUICK
 from kernelswarm.simulations.reproductions.subspaces import manifold
 from kernelswarm.simulations.reproductions.surveys import consensus, networks, proximity, theory
@@ -223,6 +223,11 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (polk_theory, "STEPS", (0.4, 0.2, 0.1)),
         (polk_theory, "CONSTANTS", (0.1, 0.3, 1.0, 10.0)),
         (polk_theory, "DECADES", (100, 178, 316)),
+    ],
+    "faults": [
+        (faults, "SHARES", (0.2,)),
+        (faults, "FORMS", {name: faults.FORMS[name] for name in ("isolated", "no defence", "trimmed", "median")}),
+        (faults, "simulate", briefly),
     ],
     "polk-multidist": [
         (polk_multidist, "QUICK_SAMPLES", 300),
