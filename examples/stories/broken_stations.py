@@ -96,14 +96,14 @@ plt.show()
 # %%
 # Who is broken?
 # --------------
-# The table of edges has a column ``weight``: 0 where the source leaves the target out. A station whom most of its
+# The table of edges has a column ``trust``: 0 where the source leaves the target out. A station whom most of its
 # sound neighbours leave out deserves a visit.
 
 trusting = runs["together, with trust"]
 edges = trusting.edges
 last = edges["round"] == edges["round"].max()
 left_out = {
-    name: 1.0 - float(edges["weight"][last & (edges["target"] == place)].mean())
+    name: 1.0 - float(edges["trust"][last & (edges["target"] == place)].mean())
     for place, name in enumerate(trusting.node_names.values())
 }
 suspects = sorted(left_out, key=lambda name: -left_out[name])[:3]

@@ -77,6 +77,7 @@ MEASURED = {
         "constraint",
         "tolerance",
         "dual",
+        "trust",
         "violation",
         "sent",
         "delivered",

@@ -152,7 +152,7 @@ class Recorder:
         }
         weights = [report.weights for report in reports if report.weights is not None]
         if weights:
-            columns["weight"] = np.concatenate(weights)
+            columns["trust"] = np.concatenate(weights)
         if reports[0].traffic is not None:
             columns |= dict(zip(("sent", "delivered", "lost", "late"), _by_edge(reports), strict=True))
         return _typed("edges", columns)

@@ -122,9 +122,10 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
     if cell.fault:
         described["fault"] = [{"nodes": faulty, **FAULTS[cell.fault]}]
     try:
-        return float(simulate(Experiment.from_dict(described)).final["global_error"])
+        found = simulate(Experiment.from_dict(described)).final["global_error"]
     except SimulationError:
         return np.nan
+    return np.nan if found is None else float(found)
 
 
 def shown(found: Found, seeds: int, rounds: int) -> Reproduction:

@@ -12,6 +12,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 
 FORMULAS: dict[str, Any] = {
@@ -119,14 +120,25 @@ def test_the_networks_figures_are_those_of_sound_nodes():
     assert result.final["disagreement"] is None  # on a path of three no edge is between sound ends
 
 
+def test_a_run_on_disk_goes_on_with_its_faults_and_its_trust(tmp_path):
+    faults = (
+        {"nodes": [1], "kind": "noise", "first": 5},
+        {"nodes": [2], "kind": "offset", "of": "messages", "first": 7, "last": 20},
+    )
+    tables = {"protocol": {"name": "proximity", "robust": "trust"}, "checkpoint_every": 5, "evaluate_every": 5}
+    whole = simulate(described(*faults, **tables, rounds=24))
+    folder = run(described(*faults, **tables, rounds=12), tmp_path / "run").folder
+    assert resume(folder, ["rounds=24"]).result.summary["digest"] == whole.summary["digest"]
+
+
 def test_the_table_of_edges_says_who_is_left_out():
     faulty = {"nodes": [2], "kind": "offset", "value": 20.0}
     trusting = described(faulty, protocol={"name": "consensus", "robust": "trust"}, rounds=40, evaluate_every=40)
     found = simulate(trusting).edges
-    weights = dict(zip(zip(found["source"], found["target"], strict=True), found["weight"], strict=True))
+    weights = dict(zip(zip(found["source"], found["target"], strict=True), found["trust"], strict=True))
     assert weights[1, 2] == weights[2, 1] == 0.0  # to the faulty node the sound one looks as wrong
     assert weights[0, 1] == 1.0
-    assert "weight" not in simulate(described(faulty)).edges
+    assert "trust" not in simulate(described(faulty)).edges
 
 
 def test_auto_suits_the_unit_of_the_data():
