@@ -4,8 +4,8 @@ Errors are the medians of the last three of ten evaluations, means over seeds: p
 a node's own. With targets that differ, the second is what counts. MB is what the network sent. "one place" is the same
 learner with the data of all nodes.
 
-    python benchmarks/replay.py [--tasks patches ...] [--learners polk newton rls] [--replay 0 1 4] [--seeds 2]
-        [--data FOLDER with cal_housing.data.gz]
+    python benchmarks/replay.py [--tasks patches ...] [--learners polk newton rls] [--replay 0 1 4] [--certainty 0 4]
+        [--seeds 2] [--data FOLDER with cal_housing.data.gz]
 """
 
 import argparse
@@ -49,7 +49,13 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "newton": {"name": "newton"},
     "newton, fine": {"name": "newton", "budget": {"per_sample": 0.002}},
     "rls": {"name": "rls"},
+    "krls": {"name": "krls"},
 }
+
+
+def with_certainty(ratio: float) -> dict[str, float]:
+    """Return the key of variances that travel, where they do."""
+    return {"certainty": ratio} if ratio else {}
 
 
 def measured(task: str, learner: str, protocol: dict[str, Any], seed: int, data: Path | None) -> list[float]:
@@ -86,6 +92,7 @@ def main() -> None:
     parser.add_argument("--learners", nargs="*", default=["polk", "newton"], choices=list(LEARNERS))
     parser.add_argument("--protocols", nargs="*", default=[], help="words that the protocol's table must hold")
     parser.add_argument("--replay", nargs="*", type=float, default=[0.0, 1.0, 4.0])
+    parser.add_argument("--certainty", nargs="*", type=float, default=[0.0], help="consensus of newton, rls, krls")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--data", type=Path, default=None)
     asked = parser.parse_args()
@@ -98,7 +105,12 @@ def main() -> None:
             for protocol in protocols:
                 words = ", ".join(str(value) for value in protocol.values())
                 if all(word in words for word in asked.protocols):
-                    rows += [(words, f"{r:g}", {**protocol, "replay": r}) for r in asked.replay]
+                    certain = protocol["name"] == "consensus" and not learner.startswith("polk")
+                    rows += [
+                        (f"{words}, s {s:g}" if s else words, f"{r:g}", {**protocol, "replay": r, **with_certainty(s)})
+                        for s in (asked.certainty if certain else [0.0])
+                        for r in asked.replay
+                    ]
             if learner == "polk":
                 rows.append(("isolated", "", {"name": "isolated"}))
             rows.append(("one place", "", {"name": "centralized"}))

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.certainty import check_certainty
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
+from kernelswarm.protocols.core.certainty import check_certainty
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
 from kernelswarm.protocols.replay import BUFFER, check_replay

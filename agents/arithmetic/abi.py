@@ -93,7 +93,7 @@ The first n of the points are the node's own samples, with f's values and the ta
 other schedules the learner has, at this step."""
 
 TAUGHT_STEP = types.float64(*STEP.args, MATRIX)
-"""The same, and last what neighbours taught, (N, 2 C + 1), as of :mod:`kernelswarm.protocols.certainty`."""
+"""The same, and last what neighbours taught, (N, 2 C + 1), as of :mod:`kernelswarm.agents.node.surer`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with

@@ -31,7 +31,6 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.plain.kernels import compares_alike
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.compiled import (
     ADVANCE,
     CONSTRAINT_VALUES,
@@ -41,6 +40,7 @@ from kernelswarm.protocols.compiled import (
 )
 from kernelswarm.protocols.contract import Rule
 from kernelswarm.protocols.core.callbacks import array_of, keep_for
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, Integers, address
 from kernelswarm.protocols.replay import replay_of

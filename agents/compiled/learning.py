@@ -41,8 +41,7 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
 )
-from kernelswarm.agents.compiled.pulling import pull_at_replayed, pulls_at_neighbors_of, pulls_of
-from kernelswarm.agents.compiled.variances import tell_variances
+from kernelswarm.agents.compiled.pulling import pull_at_replayed, pulls_at_neighbors_of, pulls_of, tell_variances
 from kernelswarm.protocols.compiled import advance_at, constraints_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.coupling import mean_square_differences_in, total

@@ -19,7 +19,7 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
 )
-from kernelswarm.protocols.certainty import learn_from_surer_in
+from kernelswarm.agents.node.surer import learn_from_surer_in
 from kernelswarm.protocols.compiled import coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.first_class import Compiled
@@ -248,3 +248,16 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
         return DONE, 0.0
 
     return pull_at_neighbors
+
+
+@force_inline
+def tell_variances(i: int, at: int, gram: Array, network: Network, own: Own) -> None:
+    """Fill in node i's variances, at the first ``at`` points, its own, and at its neighbours'."""
+    links, reach, size = network.links, network.kinds.reach[network.kinds.of[i]], own.variances.shape[1]
+    for k in range(at):
+        own.variances[i, k] = gram[k, k] / reach
+    for e in range(links.start[i], links.start[i + 1]):
+        if own.live[links.other[e]]:
+            for k in range(size):
+                own.answer_variances[links.reverse[e], k] = gram[at + k, at + k] / reach
+            at += size

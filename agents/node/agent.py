@@ -11,8 +11,8 @@ from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node, Outgoing
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
 from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Taught, Terms, own_pulls
-from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Pull, Rule
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.coupling import mean_constraint_values, total
 from kernelswarm.protocols.limits import clip_pulls, own_products, pair_row_sums_in, step_damping
 from kernelswarm.protocols.replay import replay_of

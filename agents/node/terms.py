@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
-from kernelswarm.protocols.certainty import learn_from_surer_in
+from kernelswarm.agents.node.surer import learn_from_surer_in
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.limits import gather_in
 
@@ -64,7 +64,7 @@ class Taught:
         samples: int,
         weights: tuple[float, float],
     ) -> None:
-        """Add a set of points, as :func:`~kernelswarm.protocols.certainty.learn_from_surer_in` does."""
+        """Add a set of points, as :func:`~kernelswarm.agents.node.surer.learn_from_surer_in` does."""
         part = np.empty((len(values), 2 * self._outputs + 1))
         own, theirs = np.ascontiguousarray(variances), np.ascontiguousarray(others)
         given = own, theirs, values, np.ascontiguousarray(answers), pulls, curvatures, samples, weights

@@ -20,9 +20,9 @@ from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.agents.populations.populating import round_of_evaluations
-from kernelswarm.protocols.certainty import certainty_of, without_certainty
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.core.certainty import certainty_of, without_certainty
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.simulations.backends.noop_learner import NoopLearner

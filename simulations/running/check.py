@@ -10,10 +10,10 @@ import numpy as np
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
-from kernelswarm.protocols.certainty import certainty_of
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import StackedRule, requirement_of
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.replay import replay_of

@@ -35,11 +35,11 @@ from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.round.banded import with_bands
 from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.certain import refuse_uncertain
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
-from kernelswarm.simulations.running.certain import refuse_uncertain
 from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved

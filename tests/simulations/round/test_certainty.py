@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.protocols.certainty import certainty_of, learn_from_surer_in
+from kernelswarm.agents.node.surer import learn_from_surer_in
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.serial import SerialEngine

@@ -1,59 +1,11 @@
-"""Certainty that travels: values of surer neighbours are observations, and make a node surer."""
-
-import math
-from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+"""Which pairs of neighbours pull, and where one learns from the other, which is surer."""
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
-
-
-@runtime_checkable
-class Certain(Protocol):
-    """A protocol of points and function values that can send variances with the values."""
-
-    @property
-    def certainty(self) -> float:
-        """s, how many times as unsure as its neighbour a node must be to learn from it; 0 where no variances travel."""
-        ...
-
-
-def certainty_of(rule: object) -> float:
-    """Return the ratio s of a protocol, 0 where no variances travel.
-
-    Examples
-    --------
-    >>> from kernelswarm.protocols.consensus import Consensus
-    >>> certainty_of(Consensus(certainty=4.0)), certainty_of(Consensus())
-    (4.0, 0.0)
-    """
-    return float(rule.certainty) if fulfils(rule, Certain) else 0.0
-
-
-def check_certainty(certainty: float, limited: bool) -> None:
-    """Refuse values out of range with a RefusedKey; ``limited`` says whether the coupling is one of symmetric implicit
-    pulls by squared differences."""
-    if certainty != 0.0 and not 1.0 < certainty < math.inf:
-        raise RefusedKey(
-            "certainty",
-            f"= {certainty!r} must be a number above 1, such as 4: 0 sends no variances",
-        )
-    if certainty and not limited:
-        raise RefusedKey(
-            "certainty",
-            f'= {certainty!r} needs form = "symmetric", step = "implicit" and the squared distance: set certainty = 0',
-        )
-
-
-def without_certainty(rule: Any) -> Any:
-    """Return the protocol without variances that travel."""
-    return replace(rule, certainty=0.0) if certainty_of(rule) else rule
 
 
 @inline_always

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kernelswarm.agents.learners.contract import TeachableLearner
-from kernelswarm.protocols.certainty import certainty_of
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import part_name
