@@ -137,6 +137,18 @@ def _over(
     return tuple(found)
 
 
+def _second_order(keys: Table, learner: str) -> Any:
+    """Return every pair of a penalty of consensus with such keys and a ridge, or forgetting where the learner can."""
+    tried: list[tuple[str, Table]] = [("ridge 0.05", {"ridge": 0.05}), ("ridge 0.5", {"ridge": 0.5})]
+    if learner != "krls":
+        tried.append(("forgetting .98", {"forgetting": 0.98}))
+    return tuple(
+        (f"{words}, {said}", {**table, "learner": ridge})
+        for said, ridge in tried
+        for words, table in _over({"name": "consensus", **keys}, "penalty", (0.1, 1.0, 10.0), ONE)
+    )
+
+
 def _adaptive(scale: float) -> Table:
     return {"name": "proximity", "gamma": {"name": "adaptive", "scale": scale}}
 
@@ -161,18 +173,14 @@ METHODS: dict[str, Method] = {
             ),
         ),
         Method("stacking, POLK", "polk", _over({"name": "stacking"})),
-        Method(
-            "consensus, newton",
-            "newton",
-            tuple(
-                (f"{words}{said}", {**table, "learner": keys})
-                for said, keys in (
-                    (", ridge 0.05", {"ridge": 0.05}),
-                    (", ridge 0.5", {"ridge": 0.5}),
-                    (", forgetting .98", {"forgetting": 0.98}),
-                )
-                for words, table in _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), ONE)
-            ),
+        *(
+            Method(f"{words}, {learner}", learner, _second_order(keys, learner))
+            for words, keys in (
+                ("consensus", {}),
+                ("replay", {"replay": 1}),
+                ("certainty", {"replay": 1, "certainty": 4.0}),
+            )
+            for learner in ("newton", "rls", "krls")
         ),
         Method("centralized, POLK", "polk", _over({"name": "centralized"})),
         Method("isolated, features", "random_features", _over({"name": "isolated"})),
