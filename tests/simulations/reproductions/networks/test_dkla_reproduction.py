@@ -8,7 +8,7 @@ import pytest
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.networks import dkla
+from kernelswarm.simulations.reproductions.networks import dekrr_ddrf, dkla
 from kernelswarm.simulations.reproductions.subspaces import regression
 
 
@@ -39,8 +39,45 @@ def test_a_row_holds_where_the_published_error_is_among_the_draws(monkeypatch: p
     monkeypatch.setattr(regression, "read", lambda folder: data)
     errors = iter([0.5, 0.6, 0.7] * 6)
     monkeypatch.setattr(dkla, "error", lambda *_: next(errors))
-    claims = dkla.reproduce(Request(quick=True)).claims
+    monkeypatch.setattr(dkla, "error_of_dekrr", lambda *_: next(others))
+    others = iter([0.1, 0.2, 0.3] * 6)
+    found = dkla.reproduce(Request(quick=True)).claims
+    claims = [claim for claim in found if claim.quantity.startswith("DKLA")]
+    assert len(found) == 2 * len(claims)
+    assert {claim.measured for claim in found if claim not in claims} == {"0.2 +- 0.1"}
     held = {published: abs(published - 0.6) <= 0.2 for table in dkla.PUBLISHED.values() for published in table.values()}
     assert {float(claim.published): claim.holds for claim in claims} == held
     assert set(held.values()) == {True, False}
     assert claims[0].measured == "0.6 +- 0.1"
+
+
+def test_dekrr_ends_where_no_node_would_move():
+    """The stationary point of the published update, in which the term that holds a node where it was cancels."""
+    generator = np.random.default_rng(0)
+    neighbors = {0: [1, 2], 1: [0], 2: [0]}
+    data = {}
+    for j in neighbors:
+        points = generator.uniform(size=(30, 2))
+        data[j] = points, np.sin(4.0 * points[:, 0] + j)
+    ridge, coupling = 1e-2, 0.2
+    found = dekrr_ddrf.fit(data, neighbors, 0.5, 8, ridge, coupling, 4000, np.random.default_rng(1))
+    again = np.random.default_rng(1)
+    maps = [dekrr_ddrf.chosen_features(*data[j], 0.5, 8, again) for j in neighbors]
+    for j, (points, targets) in data.items():
+        z, values = maps[j](points), found.functions[j](points)
+        weights = np.linalg.lstsq(z.T, values, rcond=None)[0]
+        gradient = z @ (values - targets) + len(targets) * ridge * weights
+        for i in neighbors[j]:
+            gradient += coupling * z @ (values - found.functions[i](points))
+            theirs = data[i][0]
+            gradient += coupling * maps[j](theirs) @ (found.functions[j](theirs) - found.functions[i](theirs))
+        assert np.abs(gradient).max() < 1e-6 * np.abs(z @ targets).max()
+    directed, once = 4, 4 * 30 * 2 + 4 * 8 * 3
+    assert found.scalars == once + 4000 * directed * 8
+
+
+def test_dekrr_chooses_the_features_that_align_with_the_data():
+    points = np.random.default_rng(2).uniform(-3.0, 3.0, size=(400, 1))
+    chosen = dekrr_ddrf.chosen_features(points, np.cos(5.0 * points[:, 0]), 0.2, 6, np.random.default_rng(3))
+    grid = np.linspace(-3.0, 3.0, 2001)[:, None]
+    assert all(4.0 < abs(np.diff(np.sign(row)).astype(bool).sum() * np.pi / 6.0) < 6.0 for row in chosen(grid))

@@ -1,0 +1,131 @@
+"""DeKRR-DDRF: kernel ridge regression in a network whose nodes each have random features chosen for their own data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+CANDIDATES = 20
+"""Random features that each chosen one is chosen from."""
+
+PROXIMAL = 5.0
+"""How many times the coupling a node is held to where it was: of the published code, not of the paper's text."""
+
+
+class Fit(NamedTuple):
+    """What the nodes learned.
+
+    Attributes
+    ----------
+    functions : sequence of callable
+        Each node's function, from points (n, p) to values (n,).
+    scalars : int
+        What all nodes sent: their points and features once, their weights in every round.
+    """
+
+    functions: Sequence[Callable[[Array], Array]]
+    scalars: int
+
+
+def fit(
+    data: Mapping[int, tuple[Array, Array]],
+    neighbors: Mapping[int, Sequence[int]],
+    bandwidth: float,
+    features: int,
+    ridge: float,
+    coupling: float,
+    rounds: int,
+    generator: np.random.Generator,
+) -> Fit:
+    """Fit functions that agree where the data are, each on features of its node's own.
+
+    With Z_j(X) the features of node j at points X, d_j its degree, N_j its rows and c the coupling, every round solves
+
+        [(1 + c d_j + 5 c) Z_j(X_j) Z_j(X_j)' + sum_i c Z_j(X_i) Z_j(X_i)' + N_j lambda I] theta_j
+            = Z_j(X_j) y_j + sum_i c [Z_j(X_j) Z_i(X_j)' + Z_j(X_i) Z_i(X_i)'] theta_i + 5 c Z_j(X_j) Z_j(X_j)' theta_j
+
+    for all nodes at once, from the weights of the round before. The features of node j are those of 20 D random ones
+    ``sqrt(2 / D) cos(w'x + b)`` that align best with its data: with the largest ``(y_j' z)^2``.
+
+    Parameters
+    ----------
+    data : mapping of int to (Array, Array)
+        Each node's points (N_j, p) and targets (N_j,).
+    neighbors : mapping of int to sequence of int
+        Each node's neighbours.
+    bandwidth : float
+        Of the Gaussian kernel.
+    features : int
+        D.
+    ridge, coupling : float
+        lambda and c.
+    rounds : int
+        How often weights are exchanged.
+    generator : numpy.random.Generator
+        Draws the candidates of each node.
+
+    References
+    ----------
+    Yang, He, He, Yang and Huang, IEEE Trans. Neural Networks and Learning Systems, 2024 (arXiv 2405.07791).
+    """
+    inputs = next(iter(data.values()))[0].shape[1]
+    maps = {j: chosen_features(*data[j], bandwidth, features, generator) for j in sorted(data)}
+    systems: dict[int, tuple[Array, Array, dict[int, Array], Array]] = {}
+    for j, (points, targets) in data.items():
+        own = maps[j](points)
+        theirs = {i: maps[j](data[i][0]) for i in neighbors[j]}
+        gram = own @ own.T
+        matrix = (1.0 + coupling * (len(theirs) + PROXIMAL)) * gram + len(targets) * ridge * np.eye(features)
+        for other in theirs.values():
+            matrix += coupling * other @ other.T
+        crossed = {
+            i: coupling * (own @ maps[i](points).T + other @ maps[i](data[i][0]).T) for i, other in theirs.items()
+        }
+        inverse: Array = np.linalg.inv(matrix)
+        systems[j] = inverse, own @ targets, crossed, PROXIMAL * coupling * gram
+    weights = {j: np.zeros(features) for j in data}
+    for _ in range(rounds):
+        weights = {
+            j: inverse @ (known + held @ weights[j] + sum(cross @ weights[i] for i, cross in crossed.items()))
+            for j, (inverse, known, crossed, held) in systems.items()
+        }
+    directed = sum(map(len, neighbors.values()))
+    once = sum(len(neighbors[j]) * (len(data[j][0]) * inputs + features * (inputs + 1)) for j in data)
+    functions = [_function(maps[j], weights[j]) for j in sorted(data)]
+    return Fit(functions, once + rounds * directed * features)
+
+
+def chosen_features(
+    points: Array, targets: Array, bandwidth: float, features: int, generator: np.random.Generator
+) -> Callable[[Array], Array]:
+    """Choose the random cosines of the Gaussian kernel that align best with the data.
+
+    Returns
+    -------
+    callable
+        From points (n, p) to features (D, n).
+    """
+    frequencies = generator.standard_normal((CANDIDATES * features, points.shape[1])) / bandwidth
+    phases = generator.uniform(0.0, 2.0 * np.pi, CANDIDATES * features)
+    alignment = (np.cos(frequencies @ points.T + phases[:, None]) @ targets) ** 2
+    best = np.argsort(-alignment, kind="stable")[:features]
+    frequencies, phases, scale = frequencies[best], phases[best], np.sqrt(2.0 / features)
+
+    def features_at(at: Array) -> Array:
+        found: Array = scale * np.cos(frequencies @ at.T + phases[:, None])
+        return found
+
+    return features_at
+
+
+def _function(features_at: Callable[[Array], Array], weights: Array) -> Callable[[Array], Array]:
+    def function(points: Array) -> Array:
+        found: Array = weights @ features_at(points)
+        return found
+
+    return function
