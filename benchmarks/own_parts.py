@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm import Experiment
+from kernelswarm.agents.learners.multi_kernel import MultiKernel
+from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic
+from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
@@ -49,6 +55,11 @@ class OwnGaussian(Gaussian):
 
 
 @dataclass(frozen=True)
+class OwnPolk(Polk):
+    """POLK, by its methods."""
+
+
+@dataclass(frozen=True)
 class OwnConsensus(Consensus):
     """Consensus, by its methods."""
 
@@ -64,14 +75,20 @@ FORMS = {
 }
 
 
-def engine(loss: Any, kernel: Any, protocol: Any, compiled: bool) -> SerialEngine:
+def learner(kind: type[Any], loss: Any, kernel: Any) -> Any:
+    """Return a learner of a kind."""
+    return kind(loss=loss, step_size=Constant(0.5), kernel=kernel, budget=Epsilon(0.1))
+
+
+def engine(learner: Any, protocol: Any, compiled: bool, links: Any) -> SerialEngine:
     """Return a ring past its first rounds."""
     described = Experiment.from_dict(
         {
             "topology": nx.cycle_graph(NODES),
             "stream": {"name": "gaussian_mixture", "classes": 2},
-            "learner": {"name": "polk", "loss": loss, "step_size": 0.5, "kernel": kernel, "budget": {"epsilon": 0.1}},
+            "learner": learner,
             "protocol": protocol,
+            **links,
         }
     )
     found = SerialEngine([open_network(described).plans], compiled)
@@ -79,28 +96,40 @@ def engine(loss: Any, kernel: Any, protocol: Any, compiled: bool) -> SerialEngin
     return found
 
 
+def cases() -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any], Any]]:
+    """Yield what is in Python: the learner and the protocol with it, the same compiled, and links."""
+    loss, kernel, lossy = Logistic(), Gaussian(0.7746), {"links": {"loss": 0.2}}
+    polk = learner(Polk, loss, kernel)
+    own, mixture = learner(OwnPolk, loss, kernel), learner(MultiKernel, loss, kernel)
+    yield "learner, isolated", (own, Isolated()), (polk, Isolated()), {}
+    for form, keys in FORMS.items():
+        consensus: Any = Consensus(0.1, **keys)  # type: ignore[arg-type]
+        for part, mine, built_in in (
+            ("loss", (learner(Polk, OwnLogistic(), kernel), consensus), (polk, consensus)),
+            ("kernel", (learner(Polk, loss, OwnGaussian(0.7746)), consensus), (polk, consensus)),
+            ("consensus", (polk, OwnConsensus(0.1, **keys)), (polk, consensus)),  # type: ignore[arg-type]
+            ("proximity", (polk, OwnProximity(**keys)), (polk, Proximity(**keys))),  # type: ignore[arg-type]
+            ("learner", (own, consensus), (polk, consensus)),
+            ("multi_kernel", (mixture, consensus), (polk, consensus)),
+        ):
+            yield f"{part}, {form}", mine, built_in, {}
+        yield f"learner, {form}, lossy", (own, consensus), (polk, consensus), lossy
+
+
 def main() -> None:
     """Measure each part in both forms, the three ways in turns, and print the least of the turns."""
     print(f"load {os.getloadavg()[0]:.1f}; microseconds of processor time a node-round, ring of {NODES}, M about 10")
-    print(f"{'':32} {'agents':>8} {'round':>8} {'compiled':>8} {'agents / round':>15}")
-    loss, kernel = Logistic(), Gaussian(0.7746)
-    for form, keys in FORMS.items():
-        consensus = Consensus(0.1, **keys)  # type: ignore[arg-type]
-        for part, own, built_in in (
-            ("loss", (OwnLogistic(), kernel, consensus), (loss, kernel, consensus)),
-            ("kernel", (loss, OwnGaussian(0.7746), consensus), (loss, kernel, consensus)),
-            ("consensus", (loss, kernel, OwnConsensus(0.1, **keys)), (loss, kernel, consensus)),  # type: ignore[arg-type]
-            ("proximity", (loss, kernel, OwnProximity(**keys)), (loss, kernel, Proximity(**keys))),  # type: ignore[arg-type]
-        ):
-            ways = [engine(*own, False), engine(*own, True), engine(*built_in, True)]
-            least = [float("inf")] * len(ways)
-            for _ in range(TURNS):
-                for k, running in enumerate(ways):
-                    began = time.thread_time()
-                    running.run(ROUNDS)
-                    least[k] = min(least[k], 1e6 * (time.thread_time() - began) / NODES / ROUNDS)
-            row = f"{least[0]:8.1f} {least[1]:8.1f} {least[2]:8.2f} {least[0] / least[1]:15.1f}"
-            print(f"{part + ', ' + form:32} {row}", flush=True)
+    print(f"{'':36} {'agents':>8} {'round':>8} {'compiled':>8} {'agents / round':>15}")
+    for name, mine, built_in, links in cases():
+        ways = [engine(*mine, False, links), engine(*mine, True, links), engine(*built_in, True, links)]
+        least = [float("inf")] * len(ways)
+        for _ in range(TURNS):
+            for k, running in enumerate(ways):
+                began = time.thread_time()
+                running.run(ROUNDS)
+                least[k] = min(least[k], 1e6 * (time.thread_time() - began) / NODES / ROUNDS)
+        row = f"{least[0]:8.1f} {least[1]:8.1f} {least[2]:8.2f} {least[0] / least[1]:15.1f}"
+        print(f"{name:36} {row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Population:
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
-        self._sent, self._buffers = sent_points(agents), buffers_of(agents)
+        self.sent, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
@@ -102,9 +102,9 @@ class Population:
         self._alive: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
         ends = np.repeat(np.arange(len(agents)), np.diff(self.links.start))
         heard = np.bincount(ends, self.live[self.links.other], minlength=len(agents)).astype(np.int64)
-        self._own_points, self._others_points = self._sent * self.live[: len(agents)], self._sent * heard
+        self._own_points, self._others_points = self.sent * self.live[: len(agents)], self.sent * heard
         self._taken: Integers = self._own_points + self.symmetric * self._others_points
-        self._evaluated: Integers = np.maximum(self._taken, self._sent)  # rows, of which who takes no step needs some
+        self._evaluated: Integers = np.maximum(self._taken, self.sent)  # rows, of which who takes no step needs some
         self._most = int(self._evaluated.max())  # points of a step
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
@@ -349,7 +349,7 @@ class Population:
     def _make_work(self, columns: int) -> None:
         """Make what rounds work with; states that are not repacked have rows of up to so many columns."""
         widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
-        self._work = workspace(self.agents, self.links, self._most, self._sent, widest, sizes, ideal=True)
+        self._work = workspace(self.agents, self.links, self._most, self.sent, widest, sizes, ideal=True)
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch

@@ -144,7 +144,7 @@ class PlainLearner:
             node = self._known[id(state)] = _Asked(state)
         return node
 
-    def _grow(self, size: int, *_: int) -> None:
+    def _grow(self, size: int, *rest: int) -> None:
         self._box = np.zeros(max(size, 2 * len(self._box)))
         self._head[:] = len(self._box), self._box.ctypes.data
         self._parts.clear()
@@ -160,7 +160,7 @@ class PlainLearner:
             self._parts[shapes] = found
         return found
 
-    def _evaluate(self, place: int, number: int, size: int, inputs: int, outputs: int, _: int) -> None:
+    def _evaluate(self, place: int, number: int, size: int, inputs: int, outputs: int, *rest: int) -> None:
         points, values = self._parts_of(size, inputs, size, outputs)
         node = self._nodes[place]
         found = self._learner.evaluate(node.state, points.copy())
@@ -168,7 +168,7 @@ class PlainLearner:
         if node.steps:
             node.evaluated[number] = found
 
-    def _inner(self, place: int, size: int, *_: int) -> None:
+    def _inner(self, place: int, size: int, *rest: int) -> None:
         numbers, gram = self._parts_of(size, 1, size, size)
         node, begin = self._nodes[place], 0
         sets: list[Evaluated] = []
@@ -178,7 +178,7 @@ class PlainLearner:
         node.summed = True
         fill(gram, self._learner.inner(node.state, together(sets)), f"{self._name}.inner")
 
-    def _gradient(self, place: int, number: int, size: int, width: int, outputs: int, _: int) -> None:
+    def _gradient(self, place: int, number: int, size: int, width: int, outputs: int, *rest: int) -> None:
         targets, gradient = self._parts_of(size, width, size, outputs)
         node = self._nodes[place]
         samples, _replayed = parted_at(node.evaluated[number], size)

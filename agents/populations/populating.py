@@ -46,8 +46,8 @@ def obstacle(
     if not whole:
         return "samples that are lost or late on their way to the one learner"
     replay = replay_of(rule).points
-    if replay and (not ideal or fulfils(rule, StackedRule)):
-        return "points that are replayed on links that are not ideal" if not ideal else "points that copies replay"
+    if replay and not ideal:
+        return "points that are replayed on links that are not ideal"
     if 0.0 < replay < 1.0:
         return "points that are replayed at a rate"
     if fulfils(rule, StackedRule):

@@ -133,7 +133,7 @@ class StackedPopulation:
             if k not in self._single:
                 each.sync()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
-        known, samples = self._ensemble, rounds * self._size
+        known, samples, points = self._ensemble, rounds * self._size, rounds * self._widest.sent
         for i, agent in enumerate(self.agents):
             agent.links = unpacked(agent.links, known.states[i])
             agent.round += rounds
@@ -141,7 +141,7 @@ class StackedPopulation:
             agent.tally.samples += samples
             agent.tally.loss = float(known.loss[i])
             agent.largest_target = float(known.largest_target[i])
-            agent.add_up(rounds, agent.sent() - self._sent[i] + agent.besides(rounds, samples * agent.width))
+            agent.add_up(rounds, agent.sent() - self._sent[i] + agent.besides(rounds, points * agent.width))
             self._sent[i] = agent.sent()
 
     def restart_sums(self) -> None:
@@ -164,9 +164,9 @@ class StackedPopulation:
                 each.scatter()
         for agent in self.agents:
             agent.gather()
-        left = self._points[:, self._at + 2 :], self._targets[:, self._at + 2 :]
+        left = self._points[:, self._at + 2 :, : self._size], self._targets[:, self._at + 2 :]
         return [
-            (points.reshape(-1, points.shape[2]), targets.reshape(-1, targets.shape[2]))
+            (points.reshape(-1, points.shape[-1]), targets.reshape(-1, targets.shape[-1]))
             for points, targets in zip(left[0][: len(self.agents)], left[1], strict=True)
         ]
 
@@ -180,7 +180,8 @@ class StackedPopulation:
         self._points, self._targets = self._widest.followed_by(drawn)
         self._predicted = np.zeros((ensemble, nodes, self._points.shape[1], self._size, self._outputs))
         for each, predicted in zip(self.populations, self._predicted, strict=True):
-            each.load(self._points[: len(each.places)], self._targets, predicted)
+            own = self._points[: len(each.places), :, : each.sent]  # of copies that talk the same array
+            each.load(np.ascontiguousarray(own), self._targets, predicted)
         self._at = 0
         return True
 
@@ -232,8 +233,8 @@ class StackedPopulation:
             messages = {copy.node: copy.outgoing() for copy in each.agents}
             for i, (agent, copy) in enumerate(zip(self.agents, each.agents, strict=True)):
                 assert copy.own is not None
-                self._predicted[k, i, t] = copy.own.values
-                agent.hand(self._points[i, t + 2], self._targets[i, t + 2])
+                self._predicted[k, i, t] = copy.own.values[: self._size]
+                agent.hand(self._points[i, t + 2, : self._size], self._targets[i, t + 2])
                 copy.advance([messages[other] for other in copy.neighbors])
 
 

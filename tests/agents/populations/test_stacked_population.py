@@ -30,6 +30,8 @@ CLASSES = {
     "learner": {"name": "random_features", "loss": "multiclass_logistic", "features": 12, "kernel": GAUSSIAN},
 }
 
+REPLAY = {"protocol": {"name": "stacking", "replay": 2}}
+
 
 def experiment(**tables):
     evaluation = {"local_samples": 20, "global_samples": 20}
@@ -71,7 +73,7 @@ def assert_the_same(description, rounds, rests=False):
     return together
 
 
-@pytest.mark.parametrize("tables", [NUMBERS, CLASSES], ids=["numbers", "classes"])
+@pytest.mark.parametrize("tables", [NUMBERS, CLASSES, REPLAY], ids=["numbers", "classes", "replay"])
 def test_same_bits_as_single_nodes(tables):
     assert all(assert_the_same(experiment(**tables), (1, 7, 20)))
 
@@ -80,11 +82,13 @@ def test_same_bits_between_rests():
     assert all(assert_the_same(experiment(), (3, 8, 5), rests=True))
 
 
-def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(monkeypatch):
+@pytest.mark.parametrize("replay", [0, 2])
+def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(replay, monkeypatch):
     # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
     monkeypatch.setattr(Population, "_maintain", lambda arrays: False)
     learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
-    assert not any(assert_the_same(experiment(learner=learner), (12, 6)))
+    rule = {"name": "stacking", "replay": replay}
+    assert not any(assert_the_same(experiment(learner=learner, protocol=rule), (12, 6)))
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,10 @@ class Rows:
         return Source(1, 1, None, sources, lengths=list(rows))
 
 
-def test_same_bits_where_nodes_run_dry():
-    assert not any(assert_the_same(experiment(stream=Rows()), (5, 6)))
+@pytest.mark.parametrize("replay", [0, 1])
+def test_same_bits_where_nodes_run_dry(replay):
+    rule = {"name": "stacking", "replay": replay}
+    assert not any(assert_the_same(experiment(stream=Rows(), protocol=rule), (5, 6)))
 
 
 @pytest.mark.parametrize("largest", [0.15, 0.2, 0.25, 0.3, 0.4])
