@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, VectorExchange
+from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, Realized, VectorExchange
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
 from kernelswarm.agents.compiled.lossy_filling import (
     Letter,
@@ -16,7 +16,7 @@ from kernelswarm.agents.compiled.lossy_filling import (
     sealed,
     terms_of,
 )
-from kernelswarm.agents.compiled.lossy_vector_rounds import run_lossy_vector_rounds
+from kernelswarm.agents.compiled.lossy_vector_rounds import VectorLinks, run_lossy_vector_rounds
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
 from kernelswarm.agents.node.inbox import SILENT
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
@@ -69,29 +69,17 @@ class LossyVectorPopulation(VectorPopulation):
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""
-        left, self.completed = rounds, 0
+        left, self.completed, realized = rounds, 0, self._realization
         while left:
-            place = self._realization.look(self._now - PRIMING)
-            count = min(left, self._realization.awake.shape[1] - place)
+            place = realized.look(self._now - PRIMING)
+            count = min(left, realized.awake.shape[1] - place)
             with AtTurn(self, self._states.turn):
                 reason, completed, node = run_lossy_vector_rounds(
-                    self._states,
-                    self._kinds,
-                    self.links,
-                    self._air,
-                    self._exchange,
-                    self._vectors,
-                    self._sums,
-                    self._counts,
-                    self._phases,
-                    self._terms,
-                    self._samples,
-                    self._work,
-                    self.agents[0].message_bytes,
-                    self._realization.awake,
-                    self._realization.deliveries,
-                    self._realization.active,
-                    self._realization.first,
+                    self._network(),
+                    VectorLinks(
+                        self._air, self._exchange, self._counts, self._terms, float(self.agents[0].message_bytes)
+                    ),
+                    Realized(realized.awake, realized.deliveries, realized.active, realized.first),
                     self._now,
                     count,
                     DIVERGED,

@@ -5,11 +5,11 @@ ideal links (:mod:`~kernelswarm.agents.compiled.vector_rounds`): here is what li
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.compiled.arrays import (
     DONE,
@@ -18,22 +18,13 @@ from kernelswarm.agents.compiled.arrays import (
     RETURNED,
     Air,
     Counts,
-    Kinds,
-    Links,
+    Realized,
     Terms,
     VectorExchange,
 )
 from kernelswarm.agents.compiled.lossy_rounds import send_nothing
 from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
-from kernelswarm.agents.compiled.vector_rounds import (
-    Phases,
-    Samples,
-    Vectors,
-    VectorSums,
-    Work,
-    begin_round,
-    end_round,
-)
+from kernelswarm.agents.compiled.vector_rounds import VectorNetwork, begin_round, end_round
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import force_inline, nogil
@@ -45,33 +36,32 @@ LONG_LOOPS = True
 Booleans = npt.NDArray[np.bool_]
 
 
+class VectorLinks(NamedTuple):
+    """What rounds need besides where links are not ideal."""
+
+    air: Air
+    exchange: VectorExchange
+    counts: Counts
+    terms: Terms
+    message: float  # bytes
+
+
 @nogil(makes_arrays=False)
 def run_lossy_vector_rounds(
-    states: States,
-    kinds: Kinds,
-    links: Links,
-    air: Air,
-    exchange: VectorExchange,
-    vectors: Vectors,
-    sums: VectorSums,
-    counts: Counts,
-    phases: Phases,
-    terms: Terms,
-    samples: Samples,
-    work: Work,
-    message: float,  # bytes
-    awake: Booleans,  # (V, rounds of the realization)
-    deliveries: Integers,  # (E, rounds of the realization)
-    active: Booleans,  # (E, rounds of the realization)
-    realization: int,  # the first of these rounds
+    network: VectorNetwork,
+    lossy: VectorLinks,
+    realized: Realized,
     first: int,  # round of the network
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    states, kinds, links, vectors, _, _, samples, _ = network
+    air, exchange, counts, terms, _ = lossy
+    awake, deliveries = realized.awake, realized.deliveries
     nodes, slots, width = len(kinds.of), air.points.shape[0], vectors.last_sent.shape[1]
     for now in range(first, first + count):
-        place = now - PRIMING - realization
+        place = now - PRIMING - realized.first
         for i in range(nodes):
             if awake[i, place]:
                 if terms.forgets and exchange.sent_at[i] != now - 1 and exchange.begun[i] != now:
@@ -88,25 +78,24 @@ def run_lossy_vector_rounds(
                 send_nothing(i, links, air, now)
                 continue
             states.turn[0], states.turn[1] = now - first, i
-            gather(i, links, air, exchange, vectors, terms, work, now)
-            degree = links.start[i + 1] - links.start[i]
+            gather(i, now, network, lossy)
             at = counts.cursor[i]
-            if not end_round(i, at, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
+            if not end_round(i, at, network, diverged):
                 return LARGE_VALUES, now - first, i
-            begin_round(i, at + 1, states, kinds, vectors, phases, samples, work)
+            begin_round(i, at + 1, network)
             counts.cursor[i] += 1
             counts.learned[i] += 1
-            send_vector(i, links, air, exchange, vectors, counts, phases, terms, message, active, place, now)
+            send_vector(i, now, network, lossy, realized.active, place)
         for e in range(deliveries.shape[0]):
             air.deliveries[now % slots, e] = deliveries[e, place]
     return DONE, count, 0
 
 
 @force_inline
-def gather(
-    i: int, links: Links, air: Air, exchange: VectorExchange, vectors: Vectors, terms: Terms, work: Work, now: int
-) -> None:
+def gather(i: int, now: int, network: VectorNetwork, lossy: VectorLinks) -> None:
     """Find the newest vector of each of node i's neighbours that has arrived, and how much it counts."""
+    links, vectors, work = network.links, network.vectors, network.work
+    air, exchange, _, terms, _ = lossy
     slots, places, width = air.points.shape[0], air.points.shape[1], vectors.last_sent.shape[1]
     begin = links.start[i]
     for d in range(links.start[i + 1] - begin):
@@ -132,22 +121,12 @@ def gather(
 
 
 @force_inline
-def send_vector(
-    i: int,
-    links: Links,
-    air: Air,
-    exchange: VectorExchange,
-    vectors: Vectors,
-    counts: Counts,
-    phases: Phases,
-    terms: Terms,
-    message: float,
-    active: Booleans,
-    place: int,
-    now: int,
-) -> None:
+def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, active: Booleans, place: int) -> None:
     """Have node i send its vector, where that has moved far enough, and count it."""
-    slot, width, begin = now % air.points.shape[0], vectors.last_sent.shape[1], vectors.begins[i] + phases.sent
+    links, vectors = network.links, network.vectors
+    air, exchange, counts, terms, message = lossy
+    slot, width = now % air.points.shape[0], vectors.last_sent.shape[1]
+    begin = vectors.begins[i] + network.phases.sent
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     exchange.quiet[i] = False
     if threshold > 0.0:

@@ -10,7 +10,15 @@ from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import DONE, Flight
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
-from kernelswarm.agents.compiled.vector_rounds import Phases, Samples, Vectors, VectorSums, Work, run_vector_rounds
+from kernelswarm.agents.compiled.vector_rounds import (
+    Phases,
+    Samples,
+    VectorNetwork,
+    Vectors,
+    VectorSums,
+    Work,
+    run_vector_rounds,
+)
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.learners.plain import PlainLearner
@@ -145,20 +153,7 @@ class VectorPopulation:
                 break
             count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
-                reason, completed, node = run_vector_rounds(
-                    self._states,
-                    self._kinds,
-                    self.links.start,
-                    self.links.other,
-                    self._vectors,
-                    self._sums,
-                    self._phases,
-                    self._samples,
-                    self._work,
-                    self._at,
-                    count,
-                    DIVERGED,
-                )
+                reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED)
             self._at += completed
             self.completed += completed
             self._rounds_since_sync += completed
@@ -167,6 +162,18 @@ class VectorPopulation:
                 self.sync()
                 self.agents[node].check_values(self._vectors.values[node])
         return rounds - left
+
+    def _network(self) -> VectorNetwork:
+        return VectorNetwork(
+            self._states,
+            self._kinds,
+            self.links,
+            self._vectors,
+            self._sums,
+            self._phases,
+            self._samples,
+            self._work,
+        )
 
     def sync(self) -> None:
         """Bring the nodes up to date."""

@@ -1,7 +1,7 @@
 """The round of :class:`~kernelswarm.agents.node.vectors.VectorNode`, for all nodes of a block, in compiled code.
 
-As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise than there. The neighbours of node i are
-``other[start[i] : start[i + 1]]``; nodes of other blocks that are heard from follow as V, V + 1, ...
+As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise than there. What a node learns from what
+it has received, and what it does before it sends, has one text for links of all kinds.
 """
 
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from kernelswarm.agents.compiled.arrays import (
     PLACE,
     STEP,
     Kinds,
+    Links,
 )
 from kernelswarm.agents.compiled.learning import admit
 from kernelswarm.agents.functions.combination import combine
@@ -101,61 +102,56 @@ class Work(NamedTuple):
     nothing: Array  # (0, n)
 
 
+class VectorNetwork(NamedTuple):
+    """What all rounds need."""
+
+    states: States
+    kinds: Kinds
+    links: Links
+    vectors: Vectors
+    sums: VectorSums
+    phases: Phases
+    samples: Samples
+    work: Work
+
+
 @nogil(makes_arrays=False)
 def run_vector_rounds(
-    states: States,
-    kinds: Kinds,
-    start: Integers,  # (V + 1,)
-    other: Integers,  # (E,)
-    vectors: Vectors,
-    sums: VectorSums,
-    phases: Phases,
-    samples: Samples,
-    work: Work,
-    first: int,  # among these rounds
+    network: VectorNetwork,
+    first: int,  # among the rounds of the samples
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    states, kinds, links, vectors, _, phases, _, work = network
     last_sent, width = vectors.last_sent, vectors.last_sent.shape[1]
     for t in range(first, first + count):
         states.turn[0] = t - first
         for i in range(len(kinds.of)):
             states.turn[1] = i
-            degree = start[i + 1] - start[i]
-            for e in range(degree):
-                j = other[start[i] + e]
+            for e in range(links.start[i + 1] - links.start[i]):
+                j = links.other[links.start[i] + e]
                 for k in range(width):
                     work.received[e * width + k] = last_sent[j, k]
-            if not end_round(i, t, degree, states, kinds, vectors, sums, phases, samples, work, diverged):
+            if not end_round(i, t, network, diverged):
                 return LARGE_VALUES, t - first, i
         for i in range(len(kinds.of)):
             states.turn[1] = i
-            begin_round(i, t + 1, states, kinds, vectors, phases, samples, work)
+            begin_round(i, t + 1, network)
             for k in range(width):
                 last_sent[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
     return DONE, count, 0
 
 
 @force_inline
-def end_round(
-    i: int,
-    t: int,  # of its samples
-    degree: int,
-    states: States,
-    kinds: Kinds,
-    vectors: Vectors,
-    sums: VectorSums,
-    phases: Phases,
-    samples: Samples,
-    work: Work,
-    diverged: float,
-) -> bool:
-    """Have node i learn from what it has heard, the first of what is there to work with; False where it diverges."""
+def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
+    """Have node i learn from its samples t and from what it has received, the first of what is there to work with;
+    False where it diverges."""
+    states, kinds, links, vectors, sums, phases, samples, work = network
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
     nodes, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
     length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[2]
-    columns = vectors.rows.shape[1]
+    columns, degree = vectors.rows.shape[1], links.start[i + 1] - links.start[i]
     kind, sizes = kinds.of[i], work.sizes
     own = table(vectors.values, i * size * outputs, size, outputs)
     wanted = table(targets, (t * nodes + i) * size * wide, size, wide)
@@ -171,7 +167,7 @@ def end_round(
     received, counts = table(work.received, 0, degree, width), line(work.counts, 0, degree)
     if rule[RECEIVE_START] != NONE:
         phase_at(rule[RECEIVE_START])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
-        descend(i, t, states, kinds, vectors, phases, samples, work)
+        descend(i, t, network)
     if phases.sees_at_end:
         lambdas = line(phases.lambdas, kind * columns, columns)
         rows = table(vectors.rows, i * size * columns, size, columns)
@@ -189,17 +185,9 @@ def end_round(
 
 
 @force_inline
-def begin_round(
-    i: int,
-    t: int,  # of its samples
-    states: States,
-    kinds: Kinds,
-    vectors: Vectors,
-    phases: Phases,
-    samples: Samples,
-    work: Work,
-) -> None:
-    """Have node i see its next samples, before it speaks."""
+def begin_round(i: int, t: int, network: VectorNetwork) -> None:
+    """Have node i see its samples t, before it sends."""
+    states, kinds, _, vectors, _, phases, samples, work = network
     storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
     nodes, size, inputs = points.shape[1], points.shape[2], points.shape[3]
     columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[2], kinds.of[i], work.sizes
@@ -227,22 +215,14 @@ def begin_round(
         return
     if rule[ADAPT_START] != NONE:
         phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
-        descend(i, t, states, kinds, vectors, phases, samples, work)
+        descend(i, t, network)
     phase_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
 
 
 @force_inline
-def descend(
-    i: int,
-    t: int,  # of its samples
-    states: States,
-    kinds: Kinds,
-    vectors: Vectors,
-    phases: Phases,
-    samples: Samples,
-    work: Work,
-) -> None:
-    """Take node i's learner's step from the weights that are moved."""
+def descend(i: int, t: int, network: VectorNetwork) -> None:
+    """Take node i's learner's step on its samples t from the weights that are moved."""
+    states, kinds, _, vectors, _, phases, samples, work = network
     values, gradient, rates, stiffness = work.values, work.gradient, work.rates, work.stiffness
     weights, sizes, columns = work.moved, work.sizes, vectors.rows.shape[1]
     nodes, size, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]

@@ -43,7 +43,7 @@ from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
-from tests.helpers.plain_parts import PlainConsensus, PlainProximity, PlainSquared
+from tests.helpers.plain_parts import PlainConsensus, PlainPolk, PlainProximity, PlainSquared
 
 pytestmark = pytest.mark.usefixtures("kept_ray")
 
@@ -164,10 +164,17 @@ def test_vectors_have_the_serial_backends_bits(backend):
     assert_same(on_ray(backend, make), serially(make))
 
 
-@pytest.mark.parametrize("protocol", [PlainConsensus(0.1), PlainProximity()], ids=["no duals", "duals"])
-def test_parts_in_plain_python_have_the_serial_backends_bits(protocol):
+@pytest.mark.parametrize(
+    ("protocol", "learner"),
+    [
+        (PlainConsensus(0.1), Polk(PlainSquared(), Gaussian(0.3), Constant(0.2))),
+        (PlainProximity(), PlainPolk(kernel=Gaussian(0.3), step_size=Constant(0.2))),
+    ],
+    ids=["no duals", "duals, and the learner"],
+)
+def test_parts_in_plain_python_have_the_serial_backends_bits(protocol, learner):
     def make():
-        return plans_of(protocol, loss=PlainSquared())
+        return open_network(replace(experiment(protocol), learner=learner)).plans
 
     assert_same(on_ray(Ray(nodes_per_actor=2), make), serially(make))
 
