@@ -16,7 +16,7 @@ if not COMPILES:
 
     def numbers_at(address: int, size: int) -> Array:
         """Return the (size,) numbers at an address, which must stay there as long as the array is used."""
-        return np.ctypeslib.as_array((ctypes.c_double * size).from_address(address))
+        return np.ctypeslib.as_array((ctypes.c_double * int(size)).from_address(int(address)))
 
 else:
 
