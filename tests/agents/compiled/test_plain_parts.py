@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,6 +154,17 @@ def test_a_learner_on_nodes_that_forget() -> None:
     apart = described.with_changes(away)
     told = [simulate(replace(apart, backend=Halves(4, compiled))).summary["digest"] for compiled in (True, False)]
     assert told[0] == told[1]
+
+
+def digest() -> str:
+    """What a learner in plain Python learns in a few rounds."""
+    learner = PlainPolk(step_size=Constant(0.2), kernel=Gaussian(0.4), budget=Epsilon(0.01))
+    described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
+    return str(simulate(replace(described, rounds=6, evaluate_every=6)).summary["digest"])
+
+
+def test_a_learner_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:
+    assert uncompiled(f"from {__name__} import digest; print(digest())").strip() == digest()
 
 
 def test_a_noise() -> None:
