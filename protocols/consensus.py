@@ -100,6 +100,12 @@ class Consensus:
         object.__setattr__(self, "robust", named(self.robust))
         limited = self.form == "symmetric" and self.step == "implicit" and isinstance(self.distance, Squared)
         check_certainty(self.certainty, limited)
+        if self.certainty and self.robust != "none":
+            raise RefusedKey(
+                "certainty",
+                f'= {self.certainty!r} takes the word of neighbours that say they are sure, which robust = "{self.robust}" '
+                "is there to doubt: set one of the two to 0 or \"none\"",
+            )
 
     @property
     def compares_losses(self) -> bool:

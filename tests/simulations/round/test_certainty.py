@@ -187,6 +187,8 @@ def test_what_does_not_fit_is_refused():
     for keys in ({"form": "one_sided"}, {"step": "explicit"}, {"as_published": True}):
         with pytest.raises(RefusedKey, match=r"certainty.*symmetric"):
             Consensus(certainty=4.0, **keys)
+    with pytest.raises(RefusedKey, match='robust = "trust"'):
+        Consensus(certainty=3.0, robust="trust")
     with pytest.raises(InputError, match="polk of node 0 does not know how certain"):
         open_network(described(learner={"name": "polk"}))
     for table in ({"links": {"loss": 0.1}}, {"clock": {"name": "bernoulli", "probability": 0.5}}):
