@@ -86,7 +86,7 @@ def fit(
         crossed = {
             i: coupling * (own @ maps[i](points).T + other @ maps[i](data[i][0]).T) for i, other in theirs.items()
         }
-        inverse: Array = np.linalg.inv(matrix)
+        inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
         systems[j] = inverse, own @ targets, crossed, PROXIMAL * coupling * gram
     weights = {j: np.zeros(features) for j in data}
     for _ in range(rounds):

@@ -139,8 +139,8 @@ def dealt_out(points: Array, targets: Array, seed: int, by_target: float = 0.0) 
     if by_target:
         sorted_ones = int(by_target * size)
         chosen = dealt[:, :sorted_ones].ravel()
-        chosen = chosen[np.argsort(targets.ravel()[chosen], kind="stable")].reshape(NODES, sorted_ones)
-        dealt = generator.permuted(np.concatenate([chosen, dealt[:, sorted_ones:]], axis=1), axis=1)
+        ordered = chosen[np.argsort(targets.ravel()[chosen], kind="stable")].reshape(NODES, sorted_ones)
+        dealt = generator.permuted(np.concatenate([ordered, dealt[:, sorted_ones:]], axis=1), axis=1)
     return dealt[:, : size // 2], dealt[:, size // 2 :], scaled(points, 0.0, 1.0), scaled(targets, -1.0, 1.0)
 
 
