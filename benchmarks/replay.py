@@ -1,7 +1,7 @@
 """What replayed points gain, and what they cost: errors and bytes of r = 0, 1 and 4 on networks of all kinds.
 
 Errors are the medians of the last three of ten evaluations, means over seeds: pooled, on the data of all nodes, and on
-a node's own. With targets that differ, the second is what counts. MB is what the network sent. "one place" is the same
+a node's own; of classes, the share that is wrong. With targets that differ, the second is what counts. MB is what the network sent. "one place" is the same
 learner with the data of all nodes.
 
     python benchmarks/replay.py [--tasks patches ...] [--learners polk newton rls] [--replay 0 1 4] [--certainty 0 4]
@@ -41,6 +41,12 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any], int, list[dict[str, Any]]
     "field, length 2": (GEOMETRIC, field(2.0), 300, [USUAL, PROXIMITY]),
     "field, length 10": (GEOMETRIC, field(10.0), 300, [USUAL, PROXIMITY]),
     "drift, geometric 20": (GEOMETRIC, {**SINE, "name": "drifting", "period": 2000.0}, 500, [CONSENSUS, USUAL]),
+    "label skew, geometric 20": (
+        GEOMETRIC,
+        {"name": "gaussian_mixture", "classes": 5, "split": "label_skew"},
+        150,
+        [USUAL],
+    ),
     "housing, grid 5 x 4": ({"name": "grid", "rows": 5, "columns": 4}, {}, 400, [CONSENSUS, USUAL, PROXIMITY]),
 }
 
@@ -63,6 +69,9 @@ def measured(task: str, learner: str, protocol: dict[str, Any], seed: int, data:
     topology, stream, rounds, _ = TASKS[task]
     keys: dict[str, Any] = {}
     table = {**LEARNERS[learner], "kernel": {"name": "gaussian", "bandwidth": 0.1}}
+    if task.startswith("label skew"):
+        kernel = {"name": "gaussian", "bandwidth": 0.7746}
+        table |= {"kernel": kernel, "loss": "multiclass_logistic", "batch_size": 4}
     if task.startswith("housing"):
         assert data is not None
         housing = housing_by_location(data)
