@@ -1,8 +1,8 @@
 """What replayed points gain, and what they cost: errors and bytes of r = 0, 1 and 4 on networks of all kinds.
 
 Errors are the medians of the last three of ten evaluations, means over seeds: pooled, on the data of all nodes, and on
-a node's own; of classes, the share that is wrong. With targets that differ, the second is what counts. MB is what the network sent. "one place" is the same
-learner with the data of all nodes.
+a node's own; of classes, the share that is wrong. With targets that differ, the second is what counts. MB is what the
+network sent. "one place" is the same learner with the data of all nodes.
 
     python benchmarks/replay.py [--tasks patches ...] [--learners polk newton rls] [--replay 0 1 4] [--certainty 0 4]
         [--seeds 2] [--data FOLDER with cal_housing.data.gz]
