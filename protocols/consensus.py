@@ -103,8 +103,8 @@ class Consensus:
         if self.certainty and self.robust != "none":
             raise RefusedKey(
                 "certainty",
-                f'= {self.certainty!r} takes the word of neighbours that say they are sure, which robust = "{self.robust}" '
-                "is there to doubt: set one of the two to 0 or \"none\"",
+                f"= {self.certainty!r} takes the word of neighbours that say they are sure, and robust = "
+                f'"{self.robust}" is there to doubt it: set certainty = 0 or robust = "none"',
             )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelswarm.refused_key import RefusedKey
+from kernelswarm.simulations.core.messages import shown
 
 
 class InputError(ValueError):
@@ -16,6 +17,13 @@ class InputError(ValueError):
 
 class RefusedEntry(RefusedKey, InputError):
     """A key of the experiment itself, or of its table ``[evaluation]``, whose value is refused."""
+
+
+def require_at_least(part: object, key: str, smallest: int, meaning: str) -> None:
+    """Refuse a number of an experiment's key that is too small with a RefusedEntry, which says what the key means."""
+    value = getattr(part, key)
+    if value < smallest:
+        raise RefusedEntry(key, f"= {shown(value)} must be at least {smallest}: {meaning}")
 
 
 class SimulationError(RuntimeError):

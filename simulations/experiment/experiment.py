@@ -24,7 +24,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.protocols.unreliable.faults import Fault
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import lazy
-from kernelswarm.simulations.core.errors import InputError, RefusedEntry
+from kernelswarm.simulations.core.errors import InputError, RefusedEntry, require_at_least
 from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
@@ -34,12 +34,6 @@ from kernelswarm.simulations.experiment.parts import build, describe, described,
 from kernelswarm.simulations.experiment.registry import listed_parts_only, part_name
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.streams.rows.file import with_data_of
-
-
-def _require(part: object, key: str, smallest: int, meaning: str) -> None:
-    value = getattr(part, key)
-    if value < smallest:
-        raise RefusedEntry(key, f"= {shown(value)} must be at least {smallest}: {meaning}")
 
 
 @dataclass(frozen=True)
@@ -54,9 +48,10 @@ class Evaluation:
         Whether the last row also holds the mean Hilbert distance of neighbours' functions.
     regret, dynamic_regret : bool
         Whether the network's table has the regret against a batch solution, and against the truth, which may move.
-    level, bands
-        The share of targets, below 1, that is to lie within the nodes' bands, 0 for no bands; and whether these are
-        made of the functions' variance where nodes know it ("auto"), or of own errors ("conformal").
+    level : float
+        The share of targets, below 1, that is to lie within the nodes' bands; 0 for no bands.
+    bands : {"auto", "conformal"}
+        Whether bands are made of the functions' variance where nodes know it, or of own errors.
     """
 
     local_samples: int = 200
@@ -70,8 +65,8 @@ class Evaluation:
     def __post_init__(self) -> None:
         if not 0.0 <= self.level < 1.0:
             raise RefusedEntry("level", f"= {shown(self.level)} must be between 0 and 1: 0.9 is usual, 0 has no bands")
-        _require(self, "local_samples", 1, "the nodes' risk is measured on them")
-        _require(self, "global_samples", 1, "the network's risk is measured on them")
+        require_at_least(self, "local_samples", 1, "the nodes' risk is measured on them")
+        require_at_least(self, "global_samples", 1, "the network's risk is measured on them")
 
 
 @dataclass(frozen=True)
@@ -185,10 +180,10 @@ class Experiment:
                 f'protocol.name = "{part_name(self.protocol)}" does not say {", ".join(missing)}: a protocol declares '
                 f"{', '.join(FLAGS)}; see docs/contributing.md"
             )
-        _require(self, "seed", 0, "it seeds the generators")
-        _require(self, "rounds", 1, "it counts the mini-batches that every node draws")
-        _require(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
-        _require(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
+        require_at_least(self, "seed", 0, "it seeds the generators")
+        require_at_least(self, "rounds", 1, "it counts the mini-batches that every node draws")
+        require_at_least(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
+        require_at_least(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
         for place, override in enumerate(self.overrides):
             build("learner", _laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
 

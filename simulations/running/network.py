@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.graphs.directed import asks, is_directed
+from kernelswarm.graphs.directed import asks
 from kernelswarm.graphs.files import File, read_graph
-from kernelswarm.graphs.schedules.fixed_schedules import Sequence
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
@@ -22,7 +21,6 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import Conditions
-from kernelswarm.protocols.unreliable.timetable import Timetable
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.seeding import Role, generator
@@ -30,6 +28,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.nodes.conditions import link_conditions
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
@@ -221,26 +220,6 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
     nodes, locations = adjacency.number_of_nodes(), adjacency.positions
     with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
         return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
-
-
-def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
-    """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
-
-    Raises
-    ------
-    InputError
-        The network is none that the schedule can switch.
-    """
-    first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
-    timetable = None
-    if not experiment.schedule.constant:
-        schedule = experiment.schedule
-        if isinstance(schedule, Sequence) and adjacency.names is not None:
-            schedule = schedule.called(adjacency.names, adjacency.labels.tolist())
-        timetable = Timetable(schedule, adjacency.labels, adjacency.edges, (first, second))
-        with Asked("topology.schedule", experiment.schedule):
-            timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
-    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(adjacency))
 
 
 def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:

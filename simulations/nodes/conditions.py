@@ -1,0 +1,34 @@
+"""What an experiment says of links, clock and changing edges, as the round asks for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelswarm.graphs.adjacency import Adjacency
+from kernelswarm.graphs.directed import is_directed
+from kernelswarm.graphs.schedules.fixed_schedules import Sequence
+from kernelswarm.protocols.unreliable.realization import Conditions
+from kernelswarm.protocols.unreliable.timetable import Timetable
+from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.failures import Asked
+
+
+def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
+    """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
+
+    Raises
+    ------
+    InputError
+        The network is none that the schedule can switch.
+    """
+    first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
+    timetable = None
+    if not experiment.schedule.constant:
+        schedule = experiment.schedule
+        if isinstance(schedule, Sequence) and adjacency.names is not None:
+            schedule = schedule.called(adjacency.names, adjacency.labels.tolist())
+        timetable = Timetable(schedule, adjacency.labels, adjacency.edges, (first, second))
+        with Asked("topology.schedule", experiment.schedule):
+            timetable.rounds(0, 1, np.zeros(0, dtype=np.int64))
+    return Conditions(experiment.links, experiment.clock, (first, second), timetable, is_directed(adjacency))
