@@ -160,9 +160,11 @@ class Inbox:
             answer = message.answers[slot] if message.answers else None
             dual = 0.0 if message.duals is None else float(message.duals[slot])
             if not self._symmetric:
+                if answer is None and self._faults.start[e] < self._faults.start[e + 1]:  # a vector
+                    points = self._misreported(points, e, self._sender_keys[e], sent, POINTS)
                 points = self._changed_points(points, message.replayed, e, sent)
             packet = Packet(now + delivery, carried, previous, answered, points, message.own, answer, dual)
-            self._misreport(packet, e, sent, answer is None)
+            self._misreport(packet, e, sent)
             if not self._exact:
                 self._distort(packet, e, sent)
             self.packets[e][sent] = packet
@@ -284,12 +286,10 @@ class Inbox:
         called(distort, changed, bound, noise, self._quantile, bits, first, second, sent, POINTS)
         return changed
 
-    def _misreport(self, packet: Packet, e: int, sent: int, vector: bool) -> None:
-        """Change what a faulty neighbour says: its values, or its vector."""
+    def _misreport(self, packet: Packet, e: int, sent: int) -> None:
+        """Change the values that a faulty neighbour says."""
         if self._faults.start[e] == self._faults.start[e + 1]:
             return
-        if vector:
-            packet.points = self._misreported(packet.points, e, self._sender_keys[e], sent, POINTS)
         if packet.own is not None:
             packet.own = self._misreported(packet.own, e, self._sender_keys[e], sent, OWN)
         if packet.answer is not None:
