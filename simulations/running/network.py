@@ -28,13 +28,13 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
-from kernelswarm.simulations.nodes.conditions import link_conditions
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.round.banded import with_bands
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.certain import refuse_uncertain
+from kernelswarm.simulations.round.conditions import link_conditions
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
