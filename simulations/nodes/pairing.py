@@ -43,7 +43,7 @@ def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple
     InputError
         The stream is refused, or graph and data name different nodes.
     """
-    source = opened(adjacency)
+    source = _opened(adjacency, opened)
     described = source.description.nodes
     if described is None:
         if adjacency.names is None:
@@ -60,6 +60,17 @@ def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple
             source = opened(adjacency)
     _name(adjacency, source)
     return adjacency, source
+
+
+def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> Source:
+    """Open the stream; where the data name more nodes than a network with names has, or fewer, say which they are."""
+    try:
+        return opened(adjacency)
+    except InputError as refusal:
+        names = getattr(refusal.__cause__, "names", None)
+        if names is None or adjacency.names is None:
+            raise
+        raise InputError(_different(adjacency.names, names)) from refusal
 
 
 def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
@@ -96,12 +107,21 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
     """Say which nodes are those of the network alone, and which those of the data alone."""
     both = {key(name) for name in ours} & {key(name) for name in theirs}
     alone, apart = ([str(name) for name in names if key(name) not in both] for names in (ours, theirs))
-    return (
-        f"topology and data name different nodes: the network alone has {some(alone)}, and the data alone have "
-        f"{some(apart)}: give both the same names; or number the network's nodes from 0, with "
+    remedy = (
+        "give both the same names; or number the network's nodes from 0, with "
         'networkx.convert_node_labels_to_integers(graph, ordering="sorted"): they are then those of the data in the '
         "order of their names"
     )
+    if not apart:
+        remedy = "leave these nodes out of the graph (in a file of edges a line of column titles reads as an edge)"
+    elif not alone:
+        remedy = "add these nodes to the graph, or leave their rows out of the data"
+    elif len(ours) != len(theirs):
+        remedy = "give both the same names"
+    sides = [f"the network alone has {some(alone)}"] * bool(alone) + [f"the data alone have {some(apart)}"] * bool(
+        apart
+    )
+    return f"topology and data name different nodes: {', and '.join(sides)}: {remedy}"
 
 
 def _is_numbered(adjacency: Adjacency) -> bool:

@@ -21,6 +21,7 @@ from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.machine.parallel import cores
@@ -90,28 +91,26 @@ def examine(experiment: Experiment) -> list[Section]:
         tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
-    sections[3].lines.extend(_faults(experiment))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
         texts = [*([stalls] if stalls else []), *finding(network.plans).values()]
     sections[3].lines.extend(("warning", message) for message in texts)
-    section = _links_and_clock(experiment, network)
-    sections += [*([section] if section.lines else []), _cost(experiment, network)]
+    others = _faults(experiment, network), _links_and_clock(experiment, network)
+    sections += [*(section for section in others if section.lines), _cost(experiment, network)]
     return sections
 
 
-def _faults(experiment: Experiment) -> list[tuple[str, str]]:
-    """Say which nodes are faulty, and how."""
-    found = []
+def _faults(experiment: Experiment, network: Network) -> Section:
+    """Say which nodes are faulty, by their names, and how."""
+    names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
+    section = Section("faulty nodes")
     for fault in experiment.faults:
         value = "" if fault.kind in ("sign", "silent") else f" {shown(fault.value)}"
         until = "on" if fault.last == math.inf else f"to {fault.last:.0f}"
-        words = (
-            f"{some(list(map(str, fault.nodes)))}: {fault.kind}{value} of {fault.of} from round {fault.first} {until}"
-        )
-        found.append(("faulty nodes", words))
-    return found
+        words = f"{fault.kind}{value} of {fault.of} from round {fault.first} {until}"
+        section.lines.append((some([str(names[int(node)]) for node in fault.nodes]), words))
+    return section
 
 
 def as_text(sections: list[Section]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -259,16 +259,25 @@ def round_robin(nodes: int) -> Placement:
     return rule
 
 
+class OtherNodesError(ValueError):
+    """Rows name as many nodes as the network does not have: ``names`` in their order."""
+
+    def __init__(self, message: str, names: list[Any]) -> None:
+        super().__init__(message)
+        self.names = names
+
+
 def by_id(rows: Rows, nodes: int) -> Placement:
     """The node that the row names; the names in their order are the nodes of the network."""
     assert rows.ids is not None
     names = in_order(rows.ids)
     if len(names) != nodes:
         listed = ", ".join(str(name) for name in names[:12]) + (", ..." if len(names) > 12 else "")
-        raise ValueError(
+        raise OtherNodesError(
             f"{rows.name}: the rows name {len(names)} different nodes ({listed}) and the network has {nodes}: give the "
             'topology as many nodes as the data, or leave the nodes out (stream.node_column = "") to deal the rows by '
-            "split"
+            "split",
+            names.tolist(),
         )
 
     places = np.argsort(names)

@@ -121,6 +121,10 @@ def test_data_of_other_names_are_refused() -> None:
     places = (*data[:2], np.arange(30) % 3)  # no order of the graph's names is known to be that of numbers
     with pytest.raises(ks.InputError, match="the network alone has a, b, c, and the data alone have 0, 1, 2"):
         ks.simulate(topology=nx.path_graph(["a", "b", "c"]), data=places, **OF_DATA)
+    with pytest.raises(ks.InputError, match=r"the network alone has target: leave .* a line of column titles"):
+        ks.simulate(topology=nx.path_graph(["a", "b", "target", "d"]), data=data, **OF_DATA)
+    with pytest.raises(ks.InputError, match=r"nodes: the data alone have d: add these nodes to the graph"):
+        ks.simulate(topology=nx.path_graph(["a", "b"]), data=data, **OF_DATA)
 
 
 def test_a_number_that_is_a_label_and_another_nodes_name_is_refused() -> None:
