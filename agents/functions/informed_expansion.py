@@ -9,6 +9,7 @@ from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, length_of
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.solving.noise_variance import ROWS
 
 Array = npt.NDArray[np.float64]
 
@@ -26,7 +27,7 @@ class InformedExpansion(Expansion):
     moments_buffer : Array
         That of Q, (M, C).
     noise : Array
-        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
+        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
     """
 
     __slots__ = ("moments_buffer", "noise", "root_buffer")
@@ -48,7 +49,7 @@ class InformedExpansion(Expansion):
         return self.moments_buffer[: self.order]
 
     def snapshot(self) -> dict[str, Array]:
-        """Return what an expansion does, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (2, C), copied."""
+        """Return what an expansion does, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (3, C), copied."""
         own = {"root": self.root.copy(), "moments": self.moments.copy(), "noise": self.noise.copy()}
         return {**super().snapshot(), **own}
 
@@ -60,7 +61,7 @@ class InformedExpansion(Expansion):
         self.noise[:] = arrays["noise"]
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs), (2, self.outputs)]
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity, self.outputs), (ROWS, self.outputs)]
 
     def _used(self) -> list[Array]:
         return [*super()._used(), self.root, self.moments, self.noise]
@@ -78,5 +79,5 @@ def root_moments_noise(storage: ReadOnly, capacity: int, inputs: int, outputs: i
     return (
         table(storage, root, capacity, capacity),
         table(storage, moments, capacity, outputs),
-        table(storage, moments + capacity * outputs, 2, outputs),
+        table(storage, moments + capacity * outputs, ROWS, outputs),
     )

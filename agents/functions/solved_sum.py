@@ -9,6 +9,7 @@ from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import inline_always
+from kernelswarm.protocols.solving.noise_variance import ROWS
 
 Array = npt.NDArray[np.float64]
 
@@ -25,7 +26,7 @@ class SolvedSum(KernelSum):
     moments_buffer : Array
         That of Q, (M, C).
     noise : Array
-        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
+        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
     """
 
     __slots__ = ("lower_buffer", "moments_buffer", "noise", "root_buffer")
@@ -38,7 +39,7 @@ class SolvedSum(KernelSum):
         super().__init__(kernel, inputs, outputs)
 
     def snapshot(self) -> dict[str, Array]:
-        """Return ``points``, ``weights``, ``lower``, ``root``, ``moments`` and ``noise`` (2, C), copied."""
+        """Return ``points``, ``weights``, ``lower``, ``root``, ``moments`` and ``noise`` (3, C), copied."""
         lower, root, moments, noise = (part.copy() for part in self._used()[2:])
         return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
 
@@ -50,7 +51,7 @@ class SolvedSum(KernelSum):
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
         square = (capacity, capacity)
-        return [*super()._shapes(capacity), square, square, (capacity, self.outputs), (2, self.outputs)]
+        return [*super()._shapes(capacity), square, square, (capacity, self.outputs), (ROWS, self.outputs)]
 
     def _used(self) -> list[Array]:
         order = self.order
@@ -75,5 +76,5 @@ def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
         table(storage, lower, capacity, capacity),
         table(storage, root, capacity, capacity),
         table(storage, moments, capacity, outputs),
-        table(storage, moments + capacity * outputs, 2, outputs),
+        table(storage, moments + capacity * outputs, ROWS, outputs),
     )

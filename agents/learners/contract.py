@@ -175,6 +175,10 @@ class Certainty(Protocol):
         """Return the variance of the values at ``points`` (n, p), in units of the noise's: (n,)."""
         ...
 
+    def thinned(self, times: float) -> "Certainty":
+        """Return how certain it is where each sample was counted so many times, at least 1, and should count once."""
+        ...
+
     def arrays(self) -> dict[str, Array]:
         """Return copies of what it is made of beside the function, by names that begin with ``certainty_``."""
         ...
@@ -186,6 +190,10 @@ class CertainLearner(Protocol):
 
     def posterior(self, state: Any) -> Certainty | None:
         """Return how certain the present function is, copied; None where the loss or a key gives it no meaning."""
+        ...
+
+    def noise(self, state: Any) -> Array:
+        """Return what the state carries of the noise's variance, to be changed in place (`noise_variance`)."""
         ...
 
 

@@ -21,9 +21,9 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-SCALE, LOGARITHM, INSIDE, SAID = range(4)
-"""The columns of a band, (C, 4), one row for each output: s_t, u_t, the samples that lay inside, and all of which
-something was said before they came."""
+SCALE, LOGARITHM, INSIDE, SAID, SEEN = range(5)
+"""The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
+was said before they came, and all that came."""
 
 LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 3.0
 """g_t is GAIN / t within these: the slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
@@ -34,8 +34,8 @@ LEAST_SHARE = 0.02
 
 
 def nothing_said(outputs: int) -> Array:
-    """Return the band before the first round, (C, 4)."""
-    return np.zeros((outputs, 4))
+    """Return the band before the first round, (C, 5)."""
+    return np.zeros((outputs, 5))
 
 
 def first_logarithm(level: float) -> float:
@@ -56,13 +56,15 @@ def coverage(band: Array) -> float:
 
 
 @cached_njit
-def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, first: float, rounds: int) -> None:
+def follow(
+    band: Array, values: ReadOnly, targets: ReadOnly, level: float, first: float, new: float, rounds: int
+) -> None:
     """Take the samples of one round, or of several, into the band.
 
     Parameters
     ----------
     band : Array
-        (C, 4), changed.
+        (C, 5), changed.
     values, targets : Array
         (n, C) predictions before the step, and what came; of several rounds those of as many samples each, one behind
         the other.
@@ -70,6 +72,9 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, first
         The share of samples that should lie inside.
     first : float
         u_1.
+    new : float
+        The samples of the node that differ. Rows that come again say nothing: a function that knows them errs less
+        there than elsewhere, and the band stays as the first time left it.
     rounds : int
         How many rounds these are.
     """
@@ -84,6 +89,9 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, first
                 total += score
                 outside += score > radius
             begun = row[SAID] > 0.0 or row[SCALE] > 0.0
+            row[SEEN] += size
+            if row[SEEN] > new:
+                continue
             step = row[SAID] / size + 1.0  # the rounds of which something was said, and this one
             if begun:
                 gain = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN)

@@ -129,6 +129,7 @@ class LossyAgent(Agent):
     def begin_anew(self) -> None:
         """Put the learner and the links where they were before the first round."""
         self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
+        self.bound_noise()
         if self.buffer is not None:
             self.buffer.forget()
 

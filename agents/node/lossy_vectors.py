@@ -98,6 +98,7 @@ class LossyVectorNode(VectorNode):
         """Begin as before the first round: on the samples drawn and not learned from, with no vector from before."""
         self.state = self.learner.init(self._inputs, self.outputs)
         self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
+        self.bound_noise()
         self.begun = self.round
         self.inbox.forget(now)
         assert self.own is not None

@@ -16,6 +16,7 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.solving.noise_variance import learn_at_most
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -203,7 +204,14 @@ class Node(ABC):
         self.level: float | None = None
         """What share of targets is to lie within its band; None where none is asked for."""
         self.band: Array | None = None
-        """The conformal band, (C, 4), where it has one."""
+        """The conformal band, (C, 5), where it has one."""
+        self.bound_noise()
+
+    def bound_noise(self) -> None:
+        """Have only samples that the node has not learned from say how large the noise is."""
+        learner = self.learner
+        if fulfils(learner, CertainLearner):
+            learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
 
     def keep_band(self, level: float, conformally: bool) -> None:
         """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
@@ -214,7 +222,7 @@ class Node(ABC):
         """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
         if self.band is not None and len(targets):
             assert self.level is not None
-            conformal.follow(self.band, values, targets, self.level, self._first_logarithm, rounds)
+            conformal.follow(self.band, values, targets, self.level, self._first_logarithm, self.distinct, rounds)
 
     @abstractmethod
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
@@ -254,6 +262,11 @@ class Node(ABC):
         self.tally.samples += len(targets)
         self.samples += len(targets)
         return loss
+
+    @property
+    def times(self) -> float:
+        """How often each sample that the node has learned from was seen, at least 1, on average."""
+        return max(1.0, self.samples / self.distinct)
 
     @property
     def sees_new(self) -> bool:
@@ -310,7 +323,8 @@ class Node(ABC):
     def posterior(self) -> Certainty | None:
         """Return how certain the node's function is; None where nothing says it."""
         learner = self.learner
-        return learner.posterior(self.state) if fulfils(learner, CertainLearner) else None
+        found = learner.posterior(self.state) if fulfils(learner, CertainLearner) else None
+        return None if found is None else found.thinned(self.times)
 
 
 def follow_bands(

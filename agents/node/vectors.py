@@ -16,7 +16,7 @@ from kernelswarm.protocols.contract import LinkRecord, Neighborhood
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import InformedRule, ParameterRule, Received
 from kernelswarm.protocols.solving.least_squares import curvature
-from kernelswarm.protocols.solving.noise_variance import noise_of
+from kernelswarm.protocols.solving.noise_variance import learn_at_most, noise_of
 
 Array = npt.NDArray[np.float64]
 
@@ -110,6 +110,7 @@ class VectorNode(Node):
         self.rule = rule
         self._linear = cast(FeatureLearner, learner)
         self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
+        self.bound_noise()
         self._implicit = rule.step == "implicit"
         self._inputs = inputs
         self._nodes = neighborhood.nodes
@@ -136,6 +137,12 @@ class VectorNode(Node):
         vector.flags.writeable = False
         return Outgoing(vector, None, [None] * len(self.neighbors), None)
 
+    def bound_noise(self) -> None:
+        """Have only samples that the node has not learned from say how large the noise is."""
+        rule = self._described
+        if hasattr(self, "links") and fulfils(rule, InformedRule):
+            learn_at_most(rule.information(self.links).noise, self.distinct // self.learner.batch_size)
+
     def posterior(self) -> Posterior | None:
         """Return how certain the function is; None of rules that do not solve least squares.
 
@@ -149,9 +156,8 @@ class VectorNode(Node):
         root, failed = lapack.dpotrf(matrix, lower=0, clean=1)
         if failed:  # sums that were heard with noise may be those of no samples
             return None
-        return Posterior(
-            function, np.ascontiguousarray(root), None, known.ridge, 1.0 / self._nodes, noise_of(known.noise)
-        )
+        noise, units = noise_of(known.noise), 1.0 / self._nodes
+        return Posterior(function, np.ascontiguousarray(root), None, known.ridge, units, noise).thinned(self.times)
 
     def duals(self) -> Array | None:
         """Return the dual variables of the node's directed edges, (deg,), or None."""

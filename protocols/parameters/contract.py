@@ -115,7 +115,7 @@ class Information(NamedTuple):
     ridge : float
         What is added to the diagonal of the features' products, beside the learner's lambda.
     noise : Array
-        What is known of the noise's variance, (2, C), as `noise_variance` carries it.
+        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
     """
 
     sums: Array

@@ -12,7 +12,7 @@ from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, Com
 from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
-from kernelswarm.protocols.solving.noise_variance import learn_noise
+from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ class Summed(NamedTuple):
 
     weights: Array  # (L, C)
     sums: Array  # (M,) averages over the network of those over samples
-    noise: Array  # (2, C) what is known of the noise's variance
+    noise: Array  # (3, C) what is known of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -66,7 +66,7 @@ class DiffusionRls(Vectors):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
         """Return the weights, and no samples."""
-        noise = np.zeros((2, weights.shape[1]))
+        noise = np.zeros((ROWS, weights.shape[1]))
         return Summed(weights, empty(*weights.shape), noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Summed, samples: Samples) -> Summed:
@@ -114,11 +114,11 @@ def _see(
     features: Array,
     targets: Array,
 ) -> None:
-    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (2 C,), a_ij (deg,)."""
+    """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (3 C,), a_ij (deg,)."""
     outputs, count = targets.shape[1], len(lambdas)
     begin = count * outputs
     end = begin + count * (count + 1) // 2 + count * outputs + 1
-    noise = state[end : end + 2 * outputs].reshape(2, outputs)
+    noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
     learn_from_predictions(state[:begin], features, targets, numbers[1], noise)
     add(state[begin:end], features, targets, numbers[1])
 
@@ -137,7 +137,7 @@ def _receive(
 ) -> None:
     """Average the sums, and solve."""
     size, degree = len(lambdas) * targets.shape[1], len(vectors)
-    sums = state[size : len(state) - degree - 2 * targets.shape[1]]
+    sums = state[size : len(state) - degree - ROWS * targets.shape[1]]
     mean = average(sums, vectors, state[len(state) - degree :], counts)
     for k in range(len(sums)):
         sums[k] = mean[k]
@@ -148,7 +148,7 @@ def _receive(
 def learn_from_predictions(
     weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array
 ) -> None:
-    """Learn of the noise (2, C) by what samples (n, L) differ by from the predictions of the weights (L C,).
+    """Learn of the noise (3, C) by what samples (n, L) differ by from the predictions of the weights (L C,).
 
     The variance of the function itself, which a node shares with all others, is small beside it after few rounds.
     """

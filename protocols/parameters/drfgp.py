@@ -13,6 +13,7 @@ from kernelswarm.protocols.parameters.contract import Information, Received, Sam
 from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_predictions
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.protocols.solving.noise_variance import ROWS
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -25,7 +26,7 @@ class Informed(NamedTuple):
     weights: Array  # (L, C)
     moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
     settled: Array  # (M,) those of all rounds before
-    noise: Array  # (2, C) what is known of the noise's variance
+    noise: Array  # (3, C) what is known of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -76,7 +77,7 @@ class Drfgp(Vectors):
         """Return the weights, and no samples."""
         nothing = empty(*weights.shape)
         moving = np.zeros((self.exchanges, len(nothing)))
-        noise = np.zeros((2, weights.shape[1]))
+        noise = np.zeros((ROWS, weights.shape[1]))
         return Informed(weights, moving, nothing, noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Informed, samples: Samples) -> Informed:
@@ -126,12 +127,12 @@ def _see(
     features: Array,
     targets: Array,
 ) -> None:
-    """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (2 C,), and a_ij."""
+    """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), and a_ij."""
     count, outputs = len(lambdas), targets.shape[1]
     begin = count * outputs
     size = count * (count + 1) // 2 + count * outputs + 1
     newest, end = state[begin : begin + size], begin + (int(numbers[0]) + 1) * size
-    noise = state[end : end + 2 * outputs].reshape(2, outputs)
+    noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
     learn_from_predictions(state[:begin], features, targets, numbers[2], noise)
     for k in range(len(newest)):
         newest[k] = 0.0
@@ -152,7 +153,7 @@ def _receive(
 ) -> None:
     """Average the sums, settle those that are through, and solve."""
     size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]
-    moving, settled = state[size : size + width], state[size + width : len(state) - degree - 2 * targets.shape[1]]
+    moving, settled = state[size : size + width], state[size + width : len(state) - degree - ROWS * targets.shape[1]]
     move(moving, vectors, state[len(state) - degree :], counts, numbers[2], settled)
     gather(moving, numbers[2], settled, numbers[1], lambdas, state[:size])
 

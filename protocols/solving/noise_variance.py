@@ -2,7 +2,8 @@
 
 Each step tells the mean square of what samples differ by from their predictions, in units in which a right model leaves
 the noise's variance. The first ones differ by the function too, which is not known yet, so that later ones count more:
-the mean of n steps has weights that grow as 1, 2, ..., n.
+the mean of n steps has weights that grow as 1, 2, ..., n. Rows that come again differ by less than the noise from a
+function that knows them: where finite data are seen several times the first time counts alone.
 """
 
 import numpy as np
@@ -12,8 +13,11 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 
-MEAN, STEPS = 0, 1
-"""The rows of what is carried, (2, C): the mean so far, and, in its first entry, the steps that it is of."""
+MEAN, STEPS, MOST = 0, 1, 2
+"""The rows of what is carried, (3, C): the mean so far; and in their first entries the steps that it is of, and how
+many it may be of at most, 0 where no row comes again."""
+
+ROWS = 3
 
 
 @cached_njit
@@ -23,7 +27,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
     Parameters
     ----------
     noise : Array
-        (2, C), changed.
+        (3, C), changed.
     errors : Array
         (n, C), each over the deviation that it has for noise of variance 1.
     scales : Array
@@ -32,7 +36,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
         What a step takes from those before it, at least; 0 where nothing is forgotten.
     """
     count = len(scales)
-    if count == 0:
+    if count == 0 or 0.0 < noise[MOST, 0] <= noise[STEPS, 0]:
         return
     noise[STEPS, 0] += 1.0
     share = max(2.0 / (noise[STEPS, 0] + 1.0), forgotten)
@@ -41,6 +45,11 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
         for n in range(count):
             total += errors[n, c] * errors[n, c] / scales[n]
         noise[MEAN, c] += share * (total / count - noise[MEAN, c])
+
+
+def learn_at_most(carried: Array, steps: float) -> None:
+    """Have steps after so many, at least 1, say nothing of the noise; infinitely many set no bound."""
+    carried[MOST, 0] = max(steps, 1.0) if steps < np.inf else 0.0
 
 
 def noise_of(carried: ReadOnly) -> Array:

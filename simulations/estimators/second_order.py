@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part,
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.protocols.solving.noise_variance import STEPS, learn_at_most
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
+from kernelswarm.simulations.estimators.rows import Samples
 from kernelswarm.simulations.models.model import Model
 
 WIDER = 1.5
@@ -49,7 +52,21 @@ class _SecondOrder(PolkEstimator):
     def _model(self) -> Model:
         learner: Any = self.learner_
         model, found = super()._model(), learner.posterior(self.state_)
-        return model if found is None else replace(model, posterior=replace(found, function=model.function))
+        if found is None:
+            return model
+        return replace(model, posterior=replace(found.thinned(getattr(self, "_times", 1.0)), function=model.function))
+
+    def _passes(self, samples: Samples) -> None:
+        super()._passes(samples)
+        learn_at_most(self._noise(), math.inf)
+        self._times = float(self.epochs)  # how often each sample was counted
+
+    def _begin_again(self) -> None:
+        learn_at_most(self._noise(), float(self._noise()[STEPS, 0]))
+
+    def _noise(self) -> Array:
+        learner: Any = self.learner_
+        return cast(Array, learner.noise(self.state_))
 
     def _ending(self) -> int:
         return self.n_components

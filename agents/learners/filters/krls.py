@@ -158,6 +158,10 @@ class Krls(CertainDescent, DescentInSpace):
         """Return the current function."""
         return state.function
 
+    def noise(self, state: KrlsState) -> Array:
+        """Return what the state carries of the noise's variance."""
+        return state.function.noise
+
     def posterior(self, state: KrlsState) -> Posterior | None:
         """Return how certain the function is; None without a ridge, and for other losses than the squared one.
 

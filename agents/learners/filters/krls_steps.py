@@ -61,7 +61,7 @@ def learn(
     lower: Array,  # (capacity, capacity), L
     root: Array,  # (capacity, capacity), R
     moments: Array,  # (capacity, C), Q
-    noise: Array,  # (2, C)
+    noise: Array,  # (3, C)
     order: int,
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity or more); columns of new points are filled in

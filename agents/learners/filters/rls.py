@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
-from kernelswarm.protocols.solving.noise_variance import noise_of
+from kernelswarm.protocols.solving.noise_variance import ROWS, noise_of
 
 Array = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class RlsState:
         self.noise: Array
         self.storage: Array
         features, outputs = function.coefficients.shape
-        self.live_in(np.zeros(features * (features + 2 * outputs) + 2 * outputs + 1))
+        self.live_in(np.zeros(features * (features + 2 * outputs) + ROWS * outputs + 1))
         np.fill_diagonal(self.root, np.sqrt(ridges))
 
     def __getstate__(self) -> tuple[FeatureFunction, Array, int]:
@@ -58,14 +58,14 @@ class RlsState:
         self.live_in(storage)
 
     def live_in(self, storage: Array) -> None:
-        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (2, C), and the cursor."""
+        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (3, C), and the cursor."""
         features, outputs = shape = self.function.coefficients.shape
         first, second = features * outputs, features * (features + outputs)
         self.storage = storage
         self.function.coefficients = storage[:first].reshape(shape)
         self.root = storage[first:second].reshape(features, features)
         self.moments = storage[second : second + first].reshape(shape)
-        self.noise = storage[second + first : second + first + 2 * outputs].reshape(2, outputs)
+        self.noise = storage[second + first : second + first + ROWS * outputs].reshape(ROWS, outputs)
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,10 @@ class Rls(CertainDescent):
         """Rebuild a function from its saved arrays."""
         return self._mapping().function_from(arrays)
 
+    def noise(self, state: RlsState) -> Array:
+        """Return what the state carries of the noise's variance."""
+        return state.noise
+
     def posterior(self, state: RlsState) -> Posterior | None:
         """Return how certain the function is; None for other losses than the squared one."""
         if not self.gaussian:
@@ -209,7 +213,7 @@ class Rls(CertainDescent):
         return Posterior(state.function, state.root.copy(), None, self.penalty, self.loss.curvature, noise)
 
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (2, C), ``progress``."""
+        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (3, C), ``progress``."""
         return {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),

@@ -21,7 +21,7 @@ from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OW
 from kernelswarm.agents.learners.second_order.taught import absorb_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
-from kernelswarm.protocols.solving.noise_variance import learn_noise
+from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -42,7 +42,7 @@ def learn(
     coefficients: Array,  # (L, C)
     root: Array,  # (L, L), R
     moments: Array,  # (L, C), Q
-    noise: Array,  # (2, C)
+    noise: Array,  # (3, C)
     cursor: float,
     features: Array,  # (N, L or more)
     coupled: bool,
@@ -188,7 +188,7 @@ def taught_step(
     )
     width = order * outputs
     seen = 2 * width + order * order
-    last = seen + 2 * outputs  # other learners' vectors may be longer
+    last = seen + ROWS * outputs  # other learners' vectors may be longer
     storage[last] = learn(
         line(scratch, taken, len(scratch) - taken),
         table(storage, 0, order, outputs),

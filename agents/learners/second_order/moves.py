@@ -152,7 +152,7 @@ def apply_moves(
     factor: Array,  # (capacity, capacity)
     root: Array,  # (capacity, capacity)
     moments: Array,  # (capacity, C)
-    noise: Array,  # (2, C)
+    noise: Array,  # (3, C)
     before: int,
     order: int,
     kept: int,

@@ -303,6 +303,10 @@ class Newton(CertainDescent, DescentInSpace):
         """Return the current function."""
         return state.function
 
+    def noise(self, state: NewtonState) -> Array:
+        """Return what the state carries of the noise's variance."""
+        return state.function.noise
+
     def posterior(self, state: NewtonState) -> Posterior | None:
         """Return how certain the function is; None for other losses than the squared one."""
         function, scale = state.function, self.loss.curvature

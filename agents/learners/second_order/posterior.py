@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,14 @@ class Posterior:
                 of_kernels(self.root, self.factor, rows, self.function.kernel.diagonal(some), self.ridge, part)
             part *= self.scale
         return found
+
+    def thinned(self, times: float) -> "Posterior":
+        """Return the variance where each sample was counted so many times, at least 1, and should count once.
+
+        With S the curvature of the samples that differ, ``inv(S + lambda K / times)`` stands for ``inv(S + lambda K)``
+        in the dictionary's span: it is no smaller, and hardly larger where samples are.
+        """
+        return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
 
     def ignorance(self, points: Array) -> Array:
         """Return what share of the prior's deviation is left at ``points`` (n, p): (n,), 1 where nothing is known."""

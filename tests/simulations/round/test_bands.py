@@ -33,11 +33,11 @@ def test_the_long_run_coverage_follows_from_the_recursion_whatever_comes() -> No
     targets = (sizes * random.standard_t(3, size=count))[:, np.newaxis]
     for level in (0.5, 0.9, 0.98):
         band, first = conformal.nothing_said(1), conformal.first_logarithm(level)
-        conformal.follow(band, np.zeros((count, 1)), targets, level, first, count)
+        conformal.follow(band, np.zeros((count, 1)), targets, level, first, math.inf, count)
         assert abs(conformal.coverage(band) - level) < 0.01
         one_by_one = conformal.nothing_said(1)
         for t in range(count):
-            conformal.follow(one_by_one, np.zeros((1, 1)), targets[t : t + 1], level, first, 1)
+            conformal.follow(one_by_one, np.zeros((1, 1)), targets[t : t + 1], level, first, math.inf, 1)
         np.testing.assert_array_equal(one_by_one, band)
 
 
@@ -52,7 +52,7 @@ def test_the_recursion_is_adaptive_conformal_inference() -> None:
         inside += round(batch * (1.0 - outside))
         logarithm += min(max(3.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
         scale += max(2.0 / (t + 2.0), 0.02) * (scores[t].mean() - scale)
-    conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, first, 40)
+    conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, first, math.inf, 40)
     np.testing.assert_allclose(conformal.radii(band), scale * math.exp(logarithm), rtol=1e-12)
     assert conformal.coverage(band) == inside / (39 * batch)
     assert np.isnan(conformal.radii(conformal.nothing_said(2))).all()

@@ -9,7 +9,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.node import conformal
 from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.solving import noise_variance
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -106,14 +108,49 @@ def test_stacking_weighs_its_copies_by_rows_that_are_new(way: str) -> None:
             assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
+@pytest.mark.parametrize("way", ["compiled", "agent by agent", "on unreliable links"])
+@pytest.mark.parametrize("learner", ["newton", "rls", "krls", "polk", "random_features"])
+def test_noise_and_bands_are_those_of_rows_that_are_new(learner: str, way: str) -> None:
+    keys: dict[str, Any] = {"links": NOTHING} if way == "on unreliable links" else {}
+    keys |= {"learner": {"name": learner, "batch_size": BATCH}, "evaluation": {"level": 0.9}}
+    protocol = "diffusion_rls" if learner == "random_features" else "consensus"
+    agents = lived(replace(experiment(protocol, **keys), backend=Halves(10, way == "compiled")))
+    for rows, agent in zip(ROWS, agents, strict=True):
+        assert agent.samples == 5 * rows and agent.times == 5.0
+        if learner == "polk":
+            assert agent.band[0, conformal.SAID] == (rows // BATCH - 1) * BATCH
+        else:
+            rule = protocol == "diffusion_rls"
+            noise = agent.rule.information(agent.links).noise if rule else agent.learner.noise(agent.state)
+            assert noise[noise_variance.STEPS, 0] == rows // BATCH
+
+
+def test_rows_that_are_counted_often_make_a_node_no_surer() -> None:
+    keys: dict[str, Any] = {"learner": {"name": "rls", "batch_size": BATCH, "ridge": 0.3}}
+    points = np.linspace(0.0, 1.0, 20).reshape(-1, 1)
+    often, once = (lived(replace(experiment("isolated", **keys), stream=Rows(epochs))) for epochs in (5, 1))
+    for again, first in zip(often, once, strict=True):
+        features, root = first.function.features(points), first.state.root
+        learner = again.learner
+        curvature = root.T @ root - 0.8 * learner.penalty * np.eye(len(root))  # with a fifth of the ridge
+        wanted = learner.loss.curvature * np.sum(features * np.linalg.solve(curvature, features.T).T, axis=1)
+        assert again.posterior().variance(points) == pytest.approx(wanted, rel=1e-6)
+        assert np.all(again.posterior().variance(points) >= first.posterior().variance(points))
+
+
+def lived(described: Experiment) -> list[Any]:
+    """Return the nodes at the end."""
+    network = open_network(described)
+    with described.backend.start(network.plans, lambda *words: None) as engine:
+        engine.run(network.rounds)
+        return [agent for block in engine.blocks for agent in block.agents]
+
+
 def known(described: Experiment) -> list[Any]:
     """Return what the nodes know of their copies at the end."""
     rule = described.protocol
     assert isinstance(rule, Stacking)
-    network = open_network(described)
-    with described.backend.start(network.plans, lambda *words: None) as engine:
-        engine.run(network.rounds)
-        return [agent.links for block in engine.blocks for agent in block.agents]
+    return [agent.links for agent in lived(described)]
 
 
 def test_few_rows_often_are_learned_together() -> None:
