@@ -269,13 +269,9 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             shuffled = samples.taken(generator.permutation(samples.size) if self.shuffle else slice(None))
             if epoch == 0:
                 self._learn(shuffled)
-                self._begin_again()
             else:  # later passes meet samples that f knows
                 self._pass(shuffled)
         self._judge(samples)
-
-    def _begin_again(self) -> None:
-        """Take notice that all samples to come are known, as far as one call goes."""
 
     def _judge(self, samples: Samples) -> None:
         """Warn where what was learned is of no use, as seen on the training data itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.resolving import automatic_keys, resolved_part,
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.protocols.solving.noise_variance import STEPS, learn_at_most
+from kernelswarm.protocols.solving.noise_variance import learn_at_most
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
 from kernelswarm.simulations.estimators.rows import Samples
@@ -57,16 +57,12 @@ class _SecondOrder(PolkEstimator):
         return replace(model, posterior=replace(found.thinned(getattr(self, "_times", 1.0)), function=model.function))
 
     def _passes(self, samples: Samples) -> None:
-        super()._passes(samples)
-        learn_at_most(self._noise(), math.inf)
-        self._times = float(self.epochs)  # how often each sample was counted
-
-    def _begin_again(self) -> None:
-        learn_at_most(self._noise(), float(self._noise()[STEPS, 0]))
-
-    def _noise(self) -> Array:
         learner: Any = self.learner_
-        return cast(Array, learner.noise(self.state_))
+        # Later passes, whose samples are known, say nothing of the noise.
+        learn_at_most(learner.noise(self.state_), -(-samples.size // learner.batch_size))
+        super()._passes(samples)
+        learn_at_most(learner.noise(self.state_), math.inf)
+        self._times = float(self.epochs)  # how often each sample was counted
 
     def _ending(self) -> int:
         return self.n_components

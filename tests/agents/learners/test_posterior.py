@@ -9,6 +9,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from kernelswarm import KernelRegressor
 from kernelswarm.agents.learners.filters.krls import Krls
 from kernelswarm.agents.learners.filters.rls import Rls
 from kernelswarm.agents.learners.second_order.newton import Newton
@@ -157,3 +158,13 @@ def test_arrays_rebuild_the_same_bits_and_are_checked() -> None:
                 Posterior.from_arrays(posterior.function, {**arrays, name: np.zeros(5)})
             with pytest.raises(ValueError, match=name):
                 Posterior.from_arrays(posterior.function, {key: arrays[key] for key in arrays if key != name})
+
+
+def test_an_estimator_that_sees_its_rows_often_is_no_surer() -> None:
+    random = np.random.default_rng(3)
+    points, fresh = random.uniform(size=(300, 2)), random.uniform(size=(1000, 2))
+    targets, wanted = (np.sin(6.0 * x[:, 0]) + 0.3 * random.normal(size=len(x)) for x in (points, fresh))
+    for epochs in (1, 6):
+        estimator = KernelRegressor(epochs=epochs, random_state=0).fit(points, targets)
+        found, deviation = estimator.predict(fresh, return_std=True)
+        assert 0.85 < np.mean(np.abs(wanted - found) <= 1.645 * deviation) < 0.96
