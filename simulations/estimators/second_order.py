@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class _SecondOrder(PolkEstimator):
 
     n_components: int = field(default=500, kw_only=False)
     ridge: Any = "auto"
-    forgetting: float = 1.0
+    forgetting: float | Literal["auto"] = 1.0
     epochs: int = 1
     _kind = Newton
     _fewest_steps: ClassVar[int]
@@ -128,8 +128,9 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     ridge : float or "auto"
         The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of the
         function beneath it, as the first data show it, at least 0.1.
-    forgetting : float
-        What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts.
+    forgetting : float or "auto"
+        What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts. "auto" forgets
+        older samples when recent ones predict better, and wants the squared loss.
     loss : str, mapping or Loss
         "squared", "huber", or a loss part with a curvature.
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"

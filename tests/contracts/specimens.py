@@ -159,6 +159,7 @@ LEARNERS = [
         learner("newton", batch_size=batch, loss=loss, forgetting=0.99)
         for batch, loss in ((1, "squared"), (5, "huber"))
     ),
+    *(learner("newton", batch_size=batch, forgetting="auto") for batch in (1, 5)),
     learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
 ]
 

@@ -118,7 +118,17 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
         )
 
 
-def check_forgetting(forgetting: float) -> None:
+def check_adaptive(loss: Loss) -> None:
+    """Refuse a loss that has no likelihood to tell by what should be forgotten, with a RefusedKey."""
+    if loss.task != "regression" or not loss.quadratic:
+        raise RefusedKey(
+            "forgetting",
+            '= "auto" compares likelihoods, which the squared loss of numbers has: take loss = "squared", or a number, '
+            "such as 0.99",
+        )
+
+
+def check_forgetting(forgetting: float | str) -> None:
     """Refuse what is no factor of forgetting with a RefusedKey."""
-    if not 0.0 < forgetting <= 1.0:
+    if isinstance(forgetting, str) or not 0.0 < forgetting <= 1.0:
         raise RefusedKey("forgetting", f"= {forgetting!r} must be in (0, 1]: 1 forgets nothing")

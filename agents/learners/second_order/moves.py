@@ -1,7 +1,5 @@
 """What a second-order step does to the dictionary, to what is known on it, and to the weights."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,16 +7,13 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.inverse_factor import split
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.learners.second_order import information
-from kernelswarm.agents.learners.second_order.taught import absorb_taught
+from kernelswarm.agents.learners.second_order import adaptive_memory, information
+from kernelswarm.agents.learners.second_order.taking_in import RENEWED, settle, take_in, weigh_sums
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import learn_noise
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
-
-RENEWED = 8
-"""Coordinates whose ridge is renewed together."""
 
 
 @cached_njit
@@ -167,46 +162,86 @@ def apply_moves(
     curvatures: Array,  # (n,)
     aims: Array,  # (n, C), used up
     ridge: float,
-    forgetting: float,
+    forgetting: float,  # not read where the memory is adaptive
     cursor: float,
     taught: ReadOnly,  # (N, 2 C + 1), or of no rows
+    recent_root: Array,  # these four as in `adaptive_memory.learn`, or of no rows
+    recent_moments: Array,
+    recent_noise: Array,
+    window: Array,
 ) -> float:
     """Have the information follow the dictionary, add pulls, samples and what was taught, and solve.
 
     Returns the coordinate whose ridge is renewed next.
     """
-    size, outputs = pulls.shape
     capacity, count = len(points), len(aims)
     origins, product = table(work, 0, capacity, 1), line(work, capacity, capacity)
-    fresh = table(work, 2 * capacity + size, size, capacity)
     if changes:
+        if len(recent_root):
+            places = line(work, 0, capacity)
+            follow_information(
+                recent_root, recent_moments, before, order, kept, places, factor, leaving, cross, gram, ridge, product
+            )
         follow_information(
             root, moments, before, order, kept, line(work, 0, capacity), factor, leaving, cross, gram, ridge, product
         )
         follow(origins, before, order, points, new_points)
-    gather(origins, before, order, cross, gram, fresh)
-    first = 2 * capacity + size * (1 + capacity)
-    if coupled:
-        sums = table(work, first, capacity, outputs)
-        moved = table(work, first + capacity * outputs, capacity, outputs)
-        weigh_sums(fresh, pulls, order, sums)
-        if unit > 0.0:
-            information.pull(root, moments, order, sums, unit)
-        else:
-            information.project(factor, order, sums, moved)
-            information.shift(root, moments, order, moved)
-    if forgetting < 1.0 and count:
-        information.forget(root, moments, order, forgetting**count)
-    for n in range(count):
-        scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
-    information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
-    learn_noise(noise, aims, curvatures, 1.0 - forgetting**count)
-    if forgetting < 1.0 and count:
-        room = line(work, first + 2 * capacity * outputs, RENEWED * (capacity + outputs))
-        cursor = renew(root, moments, order, factor, ridge, 1.0 - forgetting**count, cursor, room, product)
-    if len(taught):
-        gather(origins, before, order, cross, gram, fresh)  # those of own samples are used up
-        absorb_taught(root, moments, order, fresh, taught)
+    if len(recent_root):
+        cursor = adaptive_memory.learn(
+            work,
+            factor,
+            root,
+            moments,
+            noise,
+            recent_root,
+            recent_moments,
+            recent_noise,
+            window,
+            before,
+            order,
+            cross,
+            gram,
+            pulls,
+            coupled,
+            unit,
+            curvatures,
+            aims,
+            ridge,
+            cursor,
+            taught,
+        )
+    else:
+        take_in(
+            work,
+            factor,
+            root,
+            moments,
+            before,
+            order,
+            cross,
+            gram,
+            pulls,
+            coupled,
+            unit,
+            curvatures,
+            aims,
+            forgetting**count,
+        )
+        learn_noise(noise, aims, curvatures, 1.0 - forgetting**count)
+        cursor = settle(
+            work,
+            factor,
+            root,
+            moments,
+            before,
+            order,
+            cross,
+            gram,
+            ridge,
+            1.0 - forgetting**count,
+            cursor,
+            taught,
+        )
     information.solve(root, moments, order, weights)
     return cursor
 
@@ -255,77 +290,6 @@ def follow(origins: Array, before: int, order: int, points: Array, new_points: R
             copy_vector(new_points[origin - before], points[place])
         elif place < origin:
             copy_vector(points[origin], points[place])
-
-
-@cached_njit
-def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
-    """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
-    for n in range(len(gram)):
-        row = fresh[n]
-        for place in range(order):
-            origin = int(origins[place, 0])
-            row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
-
-
-@cached_njit
-def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
-    """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
-    outputs = pulls.shape[1]
-    for k in range(order):
-        for c in range(outputs):
-            sums[k, c] = 0.0
-    for n in range(len(pulls)):
-        row = fresh[n]
-        for k in range(order):
-            for c in range(outputs):
-                sums[k, c] += row[k] * pulls[n, c]
-
-
-@cached_njit
-def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
-    """Multiply a sample's features and what it asks for."""
-    row = rows[n]
-    for k in range(order):
-        row[k] *= factor
-    for c in range(aims.shape[1]):
-        aims[n, c] *= factor
-
-
-@cached_njit
-def renew(
-    root: Array,
-    moments: Array,
-    order: int,
-    factor: Array,
-    ridge: float,
-    lost: float,
-    cursor: float,
-    scratch: Array,  # (8 (capacity + C),)
-    product: Array,
-) -> float:
-    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn.
-
-    So many that none loses more than about a quarter of its ridge before its turn comes.
-    """
-    if order == 0:
-        return cursor
-    capacity, outputs = len(root), moments.shape[1]
-    left = min(order, math.ceil(4.0 * order * lost))
-    weight = math.sqrt(ridge * lost * order / left)
-    while left > 0:
-        size = min(left, RENEWED)
-        rows = table(scratch, 0, size, capacity)
-        aims = table(scratch, size * capacity, size, outputs)
-        for n in range(size):
-            place = int(cursor) if cursor < order else 0
-            information.coordinate(factor, order, place, rows[n])
-            for c in range(outputs):
-                aims[n, c] = 0.0
-            scale_row(rows, n, order, aims, weight)
-            cursor = place + 1.0
-        information.absorb(root, moments, order, rows, aims, product)
-        left -= size
-    return cursor
 
 
 @cached_njit

@@ -12,12 +12,24 @@ from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
+from kernelswarm.agents.functions.windowed_expansion import WindowedExpansion, recent_and_window
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace, joined
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT, PolkState
 from kernelswarm.agents.learners.polk_steps import inspection_due
-from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information, moves
-from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
+from kernelswarm.agents.learners.second_order import (
+    blocked_information,
+    blocked_rotations,
+    information,
+    moves,
+    taking_in,
+)
+from kernelswarm.agents.learners.second_order.certainty import (
+    CertainDescent,
+    check_adaptive,
+    check_certain,
+    check_forgetting,
+)
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taught import NOTHING, absorb_taught, offer_taught
@@ -80,9 +92,11 @@ class Newton(CertainDescent, DescentInSpace):
         lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
         the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; for classes
         0.005, with squared hinges 0.2.
-    forgetting : float
+    forgetting : float or "auto"
         beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. lambda is forgotten as
         the samples are, and renewed in some coordinates after each step, in turn: none loses over a quarter of it.
+        "auto" forgets older samples when recent ones predict better than all, by a sequential test on the likelihoods
+        of both (`adaptive_memory`); it wants the squared loss of numbers, and its steps take no matrix products.
     batch_size : int
         b, the samples that a node draws in a round.
     budget : Budget
@@ -93,13 +107,26 @@ class Newton(CertainDescent, DescentInSpace):
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     ridge: float | Literal["auto"] = "auto"
-    forgetting: float = 1.0
+    forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
     budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss)
-        check_forgetting(self.forgetting)
+        if self.adaptive:
+            check_adaptive(self.loss)
+        else:
+            check_forgetting(self.forgetting)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is forgotten is found as samples come."""
+        return self.forgetting == "auto"
+
+    @property
+    def share(self) -> float:
+        """beta, and 1 where what is forgotten is found as samples come."""
+        return 1.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property
     def limit(self) -> float:
@@ -116,7 +143,8 @@ class Newton(CertainDescent, DescentInSpace):
 
     def init(self, inputs: int, outputs: int) -> NewtonState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return NewtonState(InformedExpansion(self.kernel, inputs, outputs), self.budget.start())
+        kind = WindowedExpansion if self.adaptive else InformedExpansion
+        return NewtonState(kind(self.kernel, inputs, outputs), self.budget.start())
 
     def step(
         self,
@@ -143,7 +171,7 @@ class Newton(CertainDescent, DescentInSpace):
         epsilon = bound_of_step(self.budget, eta, self.eta(state), state.budget, self.batch_size)
         function.reserve(len(at.points))
         large = len(at.points) >= BLOCKED_FROM_SAMPLES and function.order >= BLOCKED_FROM_ORDER
-        move = self._move_blocked if large else self._move
+        move = self._move_blocked if large and not self.adaptive else self._move
         unit = None if not coupled else self.reach if curvatures is not None else 0.0
         error, changes = move(state, at, deciding, pulls, unit, bends, aims, epsilon, taught)
         state.budget = self.budget.next(state.budget, function.order)
@@ -205,9 +233,10 @@ class Newton(CertainDescent, DescentInSpace):
             bends,
             aims,
             self.penalty,
-            float(self.forgetting),
+            self.share,
             state.cursor,
             taught,
+            *recent_and_window(function.storage, capacity, function.inputs, function.outputs, self.adaptive),
         )
         return error, changes
 
@@ -262,7 +291,7 @@ class Newton(CertainDescent, DescentInSpace):
             moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
         fresh = features[gone:]
         told = fresh.copy() if len(taught) else fresh
-        lost = 1.0 - self.forgetting**count
+        lost = 1.0 - self.share**count
         if gone and (lost or unit is not None):  # a triangle is wanted before samples come
             blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
             features, sums, gone = fresh, sums[gone:], 0
@@ -280,8 +309,8 @@ class Newton(CertainDescent, DescentInSpace):
         # Their plain errors, in its place, say a little too much: 1 + v times the noise.
         learn_noise(function.noise, errors, bends, lost)
         if lost:
-            room, product = np.empty(moves.RENEWED * (capacity + function.outputs)), np.empty(capacity)
-            state.cursor = moves.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
+            room, product = np.empty(taking_in.RENEWED * (capacity + function.outputs)), np.empty(capacity)
+            state.cursor = taking_in.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
         if len(taught):
             absorb_taught(root, moments, order, told, taught)
         blocked_information.solve(root, moments, order, function.weights_buffer)

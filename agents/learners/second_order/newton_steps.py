@@ -21,6 +21,7 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import root_moments_noise
+from kernelswarm.agents.functions.windowed_expansion import recent_and_window
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
@@ -41,7 +42,8 @@ so that the size alone decides."""
 BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS = range(1, 6)
 """Among the addresses that a step calls, after that of the kernel."""
 
-RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(11)
+RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
+CURVATURE, REACH, LOSS_NUMBERS, FIRST = range(8, 12)
 """The learner's own numbers, the first of them as POLK's, behind those of the kernel; the loss's numbers, so many of
 them, and the budget's follow."""
 
@@ -96,6 +98,9 @@ def taught_step(
         offer_taught(gradients, rates, own[CURVATURE], taught)
     dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
     root, moments, noise = root_moments_noise(storage, capacity, points.shape[1], outputs)
+    recent_root, recent_moments, recent_noise, window = recent_and_window(
+        storage, capacity, points.shape[1], outputs, own[ADAPTIVE] > 0.0
+    )
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     work = line(scratch, first, len(scratch) - first)
     before = order
@@ -142,6 +147,10 @@ def taught_step(
         own[FORGETTING],
         storage[1],
         taught,
+        recent_root,
+        recent_moments,
+        recent_noise,
+        window,
     )
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
     counts[ORDER], counts[ROOM] = order, capacity - order
@@ -230,8 +239,9 @@ class CompiledNewton(CompiledExpansion):
             UNIT: kernel.unit,
             BATCH_SIZE: learner.batch_size,
             LARGE_BATCH: BLOCKED_FROM_SAMPLES,
-            LARGE_ORDER: BLOCKED_FROM_ORDER,
-            FORGETTING: learner.forgetting,
+            LARGE_ORDER: np.inf if learner.adaptive else BLOCKED_FROM_ORDER,
+            FORGETTING: learner.share,
+            ADAPTIVE: learner.adaptive,
             CURVATURE: learner.loss.curvature,
             REACH: learner.reach,
             LOSS_NUMBERS: len(loss.numbers),

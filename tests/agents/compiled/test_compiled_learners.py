@@ -134,10 +134,14 @@ LEARNERS = {
     "rbf_network": {**NETWORK, "dispersion": "variance"},
     "rbf_network, difference": {**NETWORK, "dispersion": "semivariance", "tracking": "difference"},
     "colk, mean alone": {"name": "colk", "kernel": KERNEL, "dispersion_weight": 0.0},
+    "newton, adaptive": {"name": "newton", "kernel": KERNEL, "forgetting": "auto", "budget": {"per_sample": 0.05}},
 }
 BLOCKS = ([[0], [1], [2], [3]], [[0, 3], [1, 2]])
 PAIRED = {"colk", "policy_evaluation", "rbf_network"}
 """Those that learn from samples in pairs."""
+
+NOT_FOR_CLASSES = {"policy_evaluation", "newton, adaptive"}
+"""The first has no loss, the second wants the squared one."""
 
 EVERY = pytest.mark.parametrize("learner", LEARNERS)
 
@@ -244,7 +248,7 @@ def test_every_protocol_meets_learners_in_both_batch_sizes():
     assert {*turns} == {(name, turn) for name in PROTOCOLS for turn in (0, 1)}
 
 
-@pytest.mark.parametrize("learner", [name for name in LEARNERS if name != "policy_evaluation"])  # has no loss
+@pytest.mark.parametrize("learner", sorted(set(LEARNERS) - NOT_FOR_CLASSES))
 def test_same_bits_with_several_outputs(learner):
     stream = {"name": "gaussian_mixture", "classes": 3}
     # newton with a loss that says which points are offered

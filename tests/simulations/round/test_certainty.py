@@ -33,7 +33,10 @@ CASES = {
     "rls, forgetting": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "forgetting": 0.95}},
     "krls": {"learner": {"name": "krls", "kernel": KERNEL, "batch_size": 2}},
     "newton": {"learner": {"name": "newton", "kernel": KERNEL}},
-    "newton, fresh points": {"learner": {"name": "newton", "kernel": KERNEL, "batch_size": 3}, "replay": 0},
+    "newton, fresh points": {
+        "learner": {"name": "newton", "kernel": KERNEL, "batch_size": 3, "forgetting": "auto"},
+        "replay": 0,
+    },
     "classes": CLASSES,
 }
 

@@ -1,0 +1,160 @@
+"""How pulls, samples and what was taught come into the information on a dictionary that stays as it is."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.learners.second_order import information
+from kernelswarm.agents.learners.second_order.taught import absorb_taught
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+RENEWED = 8
+"""Coordinates whose ridge is renewed together."""
+
+
+@cached_njit
+def take_in(
+    work: Array,  # as `moves.choose` left it
+    factor: Array,  # (capacity, capacity)
+    root: Array,  # (capacity, capacity)
+    moments: Array,  # (capacity, C)
+    before: int,
+    order: int,
+    cross: Array,  # (N, before or more)
+    gram: Array,  # (N, N)
+    pulls: Array,  # (N, C), the weights of the coupling
+    coupled: bool,
+    unit: float,  # of the inner products by which they move f; 0 for the kernel's own
+    curvatures: Array,  # (n,)
+    aims: Array,  # (n, C); what remains of them is left in their place
+    share: float,
+) -> None:
+    """Add pulls and samples to the information, of which ``share`` is left where there are samples."""
+    size, outputs = pulls.shape
+    capacity, count = len(root), len(aims)
+    origins, product = table(work, 0, capacity, 1), line(work, capacity, capacity)
+    fresh = table(work, 2 * capacity + size, size, capacity)
+    gather(origins, before, order, cross, gram, fresh)
+    first = 2 * capacity + size * (1 + capacity)
+    if coupled:
+        sums = table(work, first, capacity, outputs)
+        moved = table(work, first + capacity * outputs, capacity, outputs)
+        weigh_sums(fresh, pulls, order, sums)
+        if unit > 0.0:
+            information.pull(root, moments, order, sums, unit)
+        else:
+            information.project(factor, order, sums, moved)
+            information.shift(root, moments, order, moved)
+    if share < 1.0 and count:
+        information.forget(root, moments, order, share)
+    for n in range(count):
+        scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
+    information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
+
+
+@cached_njit
+def settle(
+    work: Array,  # as `moves.choose` left it
+    factor: Array,
+    root: Array,
+    moments: Array,
+    before: int,
+    order: int,
+    cross: Array,
+    gram: Array,
+    ridge: float,
+    lost: float,
+    cursor: float,
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
+) -> float:
+    """Renew the ridge where a share was lost, and add what was taught.
+
+    Returns the coordinate whose ridge is renewed next.
+    """
+    size, capacity, outputs = len(gram), len(root), moments.shape[1]
+    product = line(work, capacity, capacity)
+    if lost > 0.0:
+        first = 2 * capacity + size * (1 + capacity) + 2 * capacity * outputs
+        room = line(work, first, RENEWED * (capacity + outputs))
+        cursor = renew(root, moments, order, factor, ridge, lost, cursor, room, product)
+    if len(taught):
+        fresh = table(work, 2 * capacity + size, size, capacity)
+        gather(table(work, 0, capacity, 1), before, order, cross, gram, fresh)  # those of own samples are used up
+        absorb_taught(root, moments, order, fresh, taught)
+    return cursor
+
+
+@cached_njit
+def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
+    """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
+    for n in range(len(gram)):
+        row = fresh[n]
+        for place in range(order):
+            origin = int(origins[place, 0])
+            row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
+
+
+@cached_njit
+def weigh_sums(fresh: Array, pulls: Array, order: int, sums: Array) -> None:
+    """Fill in the values at the dictionary of ``sum_n pulls[n] kappa(x_n, .)``, (M, C)."""
+    outputs = pulls.shape[1]
+    for k in range(order):
+        for c in range(outputs):
+            sums[k, c] = 0.0
+    for n in range(len(pulls)):
+        row = fresh[n]
+        for k in range(order):
+            for c in range(outputs):
+                sums[k, c] += row[k] * pulls[n, c]
+
+
+@cached_njit
+def scale_row(rows: Array, n: int, order: int, aims: Array, factor: float) -> None:
+    """Multiply a sample's features and what it asks for."""
+    row = rows[n]
+    for k in range(order):
+        row[k] *= factor
+    for c in range(aims.shape[1]):
+        aims[n, c] *= factor
+
+
+@cached_njit
+def renew(
+    root: Array,
+    moments: Array,
+    order: int,
+    factor: Array,
+    ridge: float,
+    lost: float,
+    cursor: float,
+    scratch: Array,  # (8 (capacity + C),)
+    product: Array,
+) -> float:
+    """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn.
+
+    So many that none loses more than about a quarter of its ridge before its turn comes.
+    """
+    if order == 0:
+        return cursor
+    capacity, outputs = len(root), moments.shape[1]
+    left = min(order, math.ceil(4.0 * order * lost))
+    weight = math.sqrt(ridge * lost * order / left)
+    while left > 0:
+        size = min(left, RENEWED)
+        rows = table(scratch, 0, size, capacity)
+        aims = table(scratch, size * capacity, size, outputs)
+        for n in range(size):
+            place = int(cursor) if cursor < order else 0
+            information.coordinate(factor, order, place, rows[n])
+            for c in range(outputs):
+                aims[n, c] = 0.0
+            scale_row(rows, n, order, aims, weight)
+            cursor = place + 1.0
+        information.absorb(root, moments, order, rows, aims, product)
+        left -= size
+    return cursor

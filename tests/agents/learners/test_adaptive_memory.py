@@ -1,0 +1,158 @@
+"""Forgetting that is found as samples come: two memories and the test between them, as dense matrices have it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.second_order.adaptive_memory import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
+from kernelswarm.agents.learners.second_order.newton import Newton
+from kernelswarm.agents.parts.budgets import Epsilon
+from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.losses import Huber, Logistic
+from kernelswarm.agents.parts.schedules import Constant
+
+
+def learner(**keys):
+    return Newton(
+        **{"kernel": Gaussian(0.4), "step_size": Constant(0.2), "budget": Epsilon(0.0), "forgetting": "auto", **keys}
+    )
+
+
+class Memory:
+    """The curvature H and the right-hand side of all samples, every one of which is a point."""
+
+    def __init__(self, learner, outputs):
+        self.learner, self.points = learner, np.zeros((0, 2))
+        self.curvature, self.sums = np.zeros((0, 0)), np.zeros((0, outputs))
+        self.mean, self.steps, self.counted, self.place = np.zeros(outputs), 0.0, 0.0, 0
+
+    def copy(self):
+        other = Memory(self.learner, len(self.mean))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def learn(self, points, targets, share, noise):
+        """Take in a step's samples; returns the logarithm of their density."""
+        kernel, ridge, count = self.learner.kernel, self.learner.penalty, len(points)
+        whole = np.vstack([self.points, points])
+        gram = kernel.cross(whole, whole)
+        old = len(self.points)
+        projected = np.linalg.solve(gram[:old, :old], gram[:old]) if old else np.zeros((0, len(whole)))
+        beyond = gram - gram[:, :old] @ projected
+        beyond[:old], beyond[:, :old] = 0.0, 0.0
+        self.curvature = share * (projected.T @ self.curvature @ projected + ridge * beyond)
+        self.sums = share * projected.T @ self.sums
+        self.points = whole
+        rows = gram[old:]
+        errors = targets - rows @ np.linalg.solve(self.curvature, self.sums)
+        covariance = np.eye(count) + 2.0 * rows @ np.linalg.solve(self.curvature, rows.T)
+        squares = np.sum(errors * np.linalg.solve(covariance, errors), axis=0)
+        found = -0.5 * (DEGREES + count) * np.log1p(squares / (DEGREES * noise)) if noise.all() else 0.0
+        found = np.sum(found - 0.5 * np.linalg.slogdet(covariance)[1])
+        self.curvature = self.curvature + 2.0 * rows.T @ rows
+        self.sums = self.sums + 2.0 * rows.T @ targets
+        self.steps += 1
+        self.mean = self.mean + max(2.0 / (self.steps + 1.0), 1.0 - share) * (squares / count - self.mean)
+        self.counted = share * self.counted + count
+        if share < 1.0:
+            order, lower, lost = len(whole), np.linalg.cholesky(gram), 1.0 - share
+            left = min(order, int(np.ceil(4.0 * order * lost)))
+            for _ in range(left):
+                self.place = self.place if self.place < order else 0
+                column = lower[:, self.place]
+                self.curvature = self.curvature + ridge * lost * order / left * np.outer(column, column)
+                self.place += 1
+        return found
+
+    def values(self, points):
+        return self.learner.kernel.cross(points, self.points) @ np.linalg.solve(self.curvature, self.sums)
+
+
+def wave(count, seed):
+    """Samples of a wave that turns over half-way."""
+    random = np.random.default_rng(seed)
+    points = random.uniform(-1.0, 1.0, size=(count, 2))
+    height = np.where(np.arange(count) < count // 2, 1.0, -1.0)[:, None]
+    return points, height * np.hstack([np.sin(3.0 * points[:, :1]), points[:, 1:]]) + 0.1 * random.normal(
+        size=(count, 2)
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_memory_is_cut_where_recent_samples_are_more_likely(batch_size):
+    ours = learner(batch_size=batch_size, ridge=0.3)
+    points, targets = wave(96, 5)
+    state, every = ours.init(2, 2), Memory(ours, 2)
+    recent, evidence, cuts = every.copy(), 0.0, []
+    grid = np.random.default_rng(0).uniform(-1.0, 1.0, size=(20, 2))
+    for start in range(0, 96, batch_size):
+        batch, wanted = points[start : start + batch_size], targets[start : start + batch_size]
+        noise = every.mean
+        share = (1.0 - STEEPNESS / every.counted if every.counted >= FEWEST else 1.0) ** batch_size
+        evidence -= every.learn(batch, wanted, 1.0, noise)
+        evidence = max(0.0, evidence + recent.learn(batch, wanted, share, noise))
+        if evidence > max(LEAST, MOST + np.log(every.counted / (start + batch_size))):
+            recent.steps = max(1.0, recent.steps * recent.counted / every.counted)
+            every, evidence = recent.copy(), 0.0
+            cuts.append(start)
+        passes.learn(ours, state, batch, wanted)
+        assert np.allclose(state.function.window[:3], [every.counted, recent.counted, evidence], rtol=1e-6, atol=1e-6)
+        assert np.allclose(state.function.noise[0], every.mean, rtol=1e-6)
+        assert np.allclose(state.function.values(grid), every.values(grid), atol=1e-6)
+    assert cuts
+    assert all(start >= 48 for start in cuts)
+
+
+def test_while_the_target_stays_nothing_is_forgotten():
+    ours = learner(budget=Epsilon(0.05))
+    points, targets = (part[:300] for part in wave(600, 3))
+    adaptive, constant = ours.init(2, 2), ours.init(2, 2)
+    passes.learn(ours, adaptive, points, targets)
+    fixed = replace(ours, forgetting=1.0)
+    constant = fixed.init(2, 2)
+    passes.learn(fixed, constant, points, targets)
+    assert adaptive.function.window[0] == 300.0
+    for name, array in fixed.snapshot(constant).items():
+        if name != "progress":  # holds the place where the ridge of recent samples is renewed
+            assert np.array_equal(array, ours.snapshot(adaptive)[name]), name
+
+
+def test_a_state_that_was_put_back_goes_on_with_the_same_bits():
+    ours = learner(budget=Epsilon(0.05), batch_size=3)
+    points, targets = wave(300, 9)
+    whole, halves = ours.init(2, 2), ours.init(2, 2)
+    passes.learn(ours, whole, points, targets)
+    passes.learn(ours, halves, points[:171], targets[:171])
+    again = ours.init(2, 2)
+    ours.restore(again, ours.snapshot(halves))
+    for start in range(171, 300, 3):  # one step after the other, outside of compiled passes
+        batch, wanted = points[start : start + 3], targets[start : start + 3]
+        own = ours.evaluate(again, batch)
+        ours.step(again, [own], [ours.gradient(again, own, wanted)], None, wanted)
+    assert whole.function.window[0] < 150.0
+    for name, array in ours.snapshot(whole).items():
+        assert np.array_equal(array, ours.snapshot(again)[name]), name
+
+
+@pytest.mark.parametrize("steps_of_noise", [1.0, 1e-9, 1e6])
+def test_the_unit_of_targets_does_not_matter(steps_of_noise):
+    ours = learner(budget=Epsilon(0.0))
+    points, targets = wave(120, 7)
+    windows = []
+    for unit in (1.0, steps_of_noise):
+        state = ours.init(2, 2)
+        passes.learn(ours, state, points, unit * targets)
+        windows.append(state.function.window.copy())
+    assert np.allclose(windows[0], windows[1], rtol=1e-6)
+
+
+def test_losses_without_a_likelihood_and_other_words_are_refused():
+    for loss in (Huber(0.3), Logistic()):
+        with pytest.raises(ValueError, match=r'^forgetting = "auto" compares likelihoods'):
+            learner(loss=loss)
+    with pytest.raises(ValueError, match=r"^forgetting = 'often' must be"):
+        learner(forgetting="often")
