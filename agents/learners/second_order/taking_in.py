@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.agents.learners.second_order.taught import absorb_taught
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, force_inline
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -17,7 +17,7 @@ RENEWED = 8
 """Coordinates whose ridge is renewed together."""
 
 
-@cached_njit
+@force_inline
 def take_in(
     work: Array,  # as `moves.choose` left it
     factor: Array,  # (capacity, capacity)
@@ -57,7 +57,7 @@ def take_in(
     information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
 
 
-@cached_njit
+@force_inline
 def settle(
     work: Array,  # as `moves.choose` left it
     factor: Array,
