@@ -10,6 +10,7 @@ from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.informed_expansion import InformedExpansion
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.solving.noise_variance import ROWS
 
 Array = npt.NDArray[np.float64]
 
@@ -25,7 +26,7 @@ class WindowedExpansion(InformedExpansion):
     recent_root_buffer, recent_moments_buffer : Array
         As `root_buffer` and `moments_buffer`, of recent samples.
     recent_noise : Array
-        As `noise`, (2, C).
+        As `noise`, (3, C).
     window : Array
         How many samples both count, and the evidence between them, (4,).
     """
@@ -64,7 +65,7 @@ class WindowedExpansion(InformedExpansion):
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
         outputs = self.outputs
-        return [*super()._shapes(capacity), (capacity, capacity), (capacity, outputs), (2, outputs), (WINDOW,)]
+        return [*super()._shapes(capacity), (capacity, capacity), (capacity, outputs), (ROWS, outputs), (WINDOW,)]
 
     def _used(self) -> list[Array]:
         return [*super()._used(), self.recent_root, self.recent_moments, self.recent_noise, self.window]
@@ -82,13 +83,13 @@ def recent_and_window(
     if not windowed:
         nothing = table(storage, 0, 0, 1)
         return nothing, nothing, nothing, line(storage, 0, 0)
-    information = capacity * (capacity + outputs) + 2 * outputs
+    information = capacity * (capacity + outputs) + ROWS * outputs
     root = length_of(capacity, inputs, outputs) + information
     moments = root + capacity * capacity
     noise = moments + capacity * outputs
     return (
         table(storage, root, capacity, capacity),
         table(storage, moments, capacity, outputs),
-        table(storage, noise, 2, outputs),
-        line(storage, noise + 2 * outputs, WINDOW),
+        table(storage, noise, ROWS, outputs),
+        line(storage, noise + ROWS * outputs, WINDOW),
     )

@@ -9,7 +9,7 @@ function that knows them: where finite data are seen several times the first tim
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
@@ -18,6 +18,12 @@ MEAN, STEPS, MOST = 0, 1, 2
 many it may be of at most, 0 where no row comes again."""
 
 ROWS = 3
+
+
+@inline_always
+def all_learned(carried: ReadOnly) -> bool:
+    """Tell whether steps say nothing of the noise any more, since their rows have come before."""
+    return bool(0.0 < carried[MOST, 0] <= carried[STEPS, 0])
 
 
 @cached_njit
@@ -36,7 +42,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
         What a step takes from those before it, at least; 0 where nothing is forgotten.
     """
     count = len(scales)
-    if count == 0 or 0.0 < noise[MOST, 0] <= noise[STEPS, 0]:
+    if count == 0 or all_learned(noise):
         return
     noise[STEPS, 0] += 1.0
     share = max(2.0 / (noise[STEPS, 0] + 1.0), forgotten)
@@ -45,6 +51,18 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
         for n in range(count):
             total += errors[n, c] * errors[n, c] / scales[n]
         noise[MEAN, c] += share * (total / count - noise[MEAN, c])
+
+
+@cached_njit
+def take_over(noise: Array, recent: ReadOnly) -> None:
+    """Have the mean be another one, of fewer steps, unless rows come again; as many steps are left as before."""
+    if all_learned(noise):
+        return
+    if noise[MOST, 0] > 0.0:
+        noise[MOST, 0] += recent[STEPS, 0] - noise[STEPS, 0]
+    noise[STEPS, 0] = recent[STEPS, 0]
+    for c in range(noise.shape[1]):
+        noise[MEAN, c] = recent[MEAN, c]
 
 
 def learn_at_most(carried: Array, steps: float) -> None:

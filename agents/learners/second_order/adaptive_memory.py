@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.second_order.taking_in import settle, take_in
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.solving.noise_variance import MEAN, STEPS, learn_noise
+from kernelswarm.protocols.solving.noise_variance import MEAN, STEPS, learn_noise, take_over
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -49,10 +49,10 @@ def learn(
     factor: Array,  # (capacity, capacity)
     root: Array,  # (capacity, capacity), as all with (capacity, ...) of the dictionary as it is now
     moments: Array,  # (capacity, C)
-    noise: Array,  # (2, C)
+    noise: Array,  # (3, C)
     recent_root: Array,  # (capacity, capacity)
     recent_moments: Array,  # (capacity, C)
-    recent_noise: Array,  # (2, C)
+    recent_noise: Array,  # (3, C)
     window: Array,  # (4,)
     before: int,
     order: int,
@@ -153,7 +153,7 @@ def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: 
     curvatures : Array
         (n,).
     noise : Array
-        The noise's variance before the step, (2, C).
+        The noise's variance before the step, (3, C).
     wide : float
         Half the logarithm of the volume.
     """
@@ -187,7 +187,5 @@ def forget_old(
         for c in range(outputs):
             moments[i, c] = recent_moments[i, c]
     recent_noise[STEPS, 0] = max(1.0, recent_noise[STEPS, 0] * window[RECENT] / window[MEMORY])
-    for c in range(outputs):
-        noise[MEAN, c] = recent_noise[MEAN, c]
-    noise[STEPS, 0] = recent_noise[STEPS, 0]
+    take_over(noise, recent_noise)
     window[MEMORY], window[EVIDENCE] = window[RECENT], 0.0
