@@ -121,10 +121,10 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
 def check_adaptive(loss: Loss) -> None:
     """Refuse a loss that has no likelihood to tell by what should be forgotten, with a RefusedKey."""
     if loss.task != "regression" or not loss.quadratic:
+        other = 'loss = "squared", or ' if loss.task == "regression" else ""
         raise RefusedKey(
             "forgetting",
-            '= "auto" compares likelihoods, which the squared loss of numbers has: take loss = "squared", or a number, '
-            "such as 0.99",
+            f'= "auto" compares likelihoods, which the squared loss of numbers has: take {other}a number, such as 0.99',
         )
 
 
