@@ -181,8 +181,8 @@ class KernelClassifier(_SecondOrder, OnlineClassifier):
     Parameters
     ----------
     n_components, ridge, forgetting, step_size, batch_size, budget, epochs
-        As of `KernelRegressor`; `forgetting` is a number. The ridge "auto" is 0.2, with logistic losses 0.005, the budget "auto" takes away a
-        tenth, and the batch size "auto" leaves 128 steps a pass.
+        As of `KernelRegressor`; `forgetting` is a number. The ridge "auto" is 0.2, with logistic losses 0.005, the
+        budget "auto" takes away a tenth, and the batch size "auto" leaves 128 steps a pass.
     loss : str, mapping or Loss
         "squared_hinge" or "logistic", which take their multi-class forms where there are more than two classes, or a
         loss part. The logistic loss is bounded by a quadratic at each sample when it comes, so that it asks for more
