@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import shown
 
 
 class InputError(ValueError):
@@ -23,7 +22,7 @@ def require_at_least(part: object, key: str, smallest: int, meaning: str) -> Non
     """Refuse a number of an experiment's key that is too small with a RefusedEntry, which says what the key means."""
     value = getattr(part, key)
     if value < smallest:
-        raise RefusedEntry(key, f"= {shown(value)} must be at least {smallest}: {meaning}")
+        raise RefusedEntry(key, f"= {value!r} must be at least {smallest}: {meaning}")
 
 
 class SimulationError(RuntimeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -54,15 +53,14 @@ class _SecondOrder(PolkEstimator):
         model, found = super()._model(), learner.posterior(self.state_)
         if found is None:
             return model
-        return replace(model, posterior=replace(found.thinned(getattr(self, "_times", 1.0)), function=model.function))
+        return replace(model, posterior=replace(found.thinned(self._times), function=model.function))
 
-    def _passes(self, samples: Samples) -> None:
+    def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
+        super()._begin(samples, classes, epoch)
         learner: Any = self.learner_
-        # Later passes, whose samples are known, say nothing of the noise.
-        learn_at_most(learner.noise(self.state_), -(-samples.size // learner.batch_size))
-        super()._passes(samples)
-        learn_at_most(learner.noise(self.state_), math.inf)
-        self._times = float(self.epochs)  # how often each sample was counted
+        self._times = 1.0 if epoch is None else float(self.epochs)  # how often each sample is counted
+        if self._times > 1.0:  # later passes, whose samples are known, say nothing of the noise
+            learn_at_most(learner.noise(self.state_), -(-samples.size // learner.batch_size))
 
     def _ending(self) -> int:
         return self.n_components

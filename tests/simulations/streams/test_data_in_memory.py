@@ -216,7 +216,7 @@ def test_a_graph_may_have_the_names_that_the_data_have(data: Any) -> None:
     towns = nx.Graph([("west", "north"), ("north", "east"), ("east", "south")])
     numbers = nx.Graph([(3, 1), (1, 0), (0, 2)])  # in the order of the alphabet
     assert digest(data=data, topology=towns) == digest(data=data, topology=numbers)
-    with pytest.raises(InputError, match=r"name 4 different nodes .east, north, south, west. and the network has 5"):
+    with pytest.raises(InputError, match=r"the network alone has centre: leave"):
         digest(data=data, topology=nx.Graph([*towns.edges, ("centre", "east")]))
     with pytest.raises(InputError, match=r"network alone has centre, and the data alone have west: give both"):
         digest(data=data, topology=nx.relabel_nodes(towns, {"west": "centre"}))
