@@ -19,6 +19,19 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "lossy": {"links": LINKS},
     "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
+    "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},
+    "filter, certainty": {
+        "learner": {"name": "krls", "kernel": KERNEL},
+        "protocol": {"name": "consensus", "certainty": 4.0},
+    },
+    "informed vectors": {
+        "protocol": "diffusion_rls",
+        "learner": {"name": "random_features", "features": 6, "kernel": KERNEL},
+    },
+    "trust, faults": {
+        "protocol": {"name": "consensus", "robust": "trust"},
+        "fault": [{"nodes": [1], "kind": "sign", "of": "messages"}],
+    },
     "plain Python": {
         "learner": {**POLK, "kernel": PlainGaussian(), "loss": PlainSquared()},
         "protocol": PlainConsensus(0.1),

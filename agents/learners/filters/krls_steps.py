@@ -24,7 +24,7 @@ from kernelswarm.agents.functions.solved_sum import tables
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
-from kernelswarm.agents.learners.second_order.taught import absorb_taught
+from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.protocols.solving.noise_variance import learn_noise
@@ -201,7 +201,10 @@ def taught_step(
     targets: Array,
     taught: Array,
 ) -> float:
-    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does.
+
+    What neighbours taught is (N, 2 C + 1), or of no rows.
+    """
     size, outputs = gradients.shape
     own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
     gram = table(scratch, 0, size, size)
@@ -238,42 +241,7 @@ def taught_step(
     return 0.0
 
 
-@cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does."""
-    nothing = table(scratch, 0, 0, 1)
-    return taught_step(
-        tools,
-        numbers,
-        storage,
-        counts,
-        scratch,
-        points,
-        rows,
-        gradients,
-        rates,
-        stiffness,
-        implicit,
-        sizes,
-        values,
-        targets,
-        nothing,
-    )
+step = without_taught(taught_step)
 
 
 @cached_njit

@@ -18,7 +18,7 @@ from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
-from kernelswarm.agents.learners.second_order.taught import absorb_taught
+from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
@@ -179,7 +179,10 @@ def taught_step(
     targets: Array,
     taught: Array,
 ) -> float:
-    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
+    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does.
+
+    What neighbours taught is (N, 2 C + 1), or of no rows.
+    """
     size, outputs = gradients.shape
     own = _own(numbers)
     order, taken = int(own[OWN]), sample_terms.room(size, outputs)
@@ -194,7 +197,7 @@ def taught_step(
         table(storage, 0, order, outputs),
         table(storage, width, order, order),
         table(storage, width + order * order, order, outputs),
-        table(storage, seen, 2, outputs),
+        table(storage, seen, ROWS, outputs),
         storage[last],
         rows,
         coupled,
@@ -209,42 +212,7 @@ def taught_step(
     return 0.0
 
 
-@cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does."""
-    nothing = table(scratch, 0, 0, 1)
-    return taught_step(
-        tools,
-        numbers,
-        storage,
-        counts,
-        scratch,
-        points,
-        rows,
-        gradients,
-        rates,
-        stiffness,
-        implicit,
-        sizes,
-        values,
-        targets,
-        nothing,
-    )
+step = without_taught(taught_step)
 
 
 @cached_njit

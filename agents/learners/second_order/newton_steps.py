@@ -25,7 +25,7 @@ from kernelswarm.agents.functions.windowed_expansion import recent_and_window
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
 from kernelswarm.agents.learners.second_order import moves
-from kernelswarm.agents.learners.second_order.taught import offer_taught
+from kernelswarm.agents.learners.second_order.taught import offer_taught, without_taught
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
@@ -66,7 +66,10 @@ def taught_step(
     targets: Array,
     taught: Array,
 ) -> float:
-    """Do the same with what neighbours taught, (N, 2 C + 1) or of no rows."""
+    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does.
+
+    What neighbours taught is (N, 2 C + 1), or of no rows.
+    """
     taken, outputs = gradients.shape
     own, count = own_numbers(numbers), len(values)
     order, capacity = counts[ORDER], counts[CAPACITY]
@@ -159,42 +162,7 @@ def taught_step(
     return error
 
 
-@cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
-    """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does."""
-    nothing = table(scratch, 0, 0, 1)
-    return taught_step(
-        tools,
-        numbers,
-        storage,
-        counts,
-        scratch,
-        points,
-        rows,
-        gradients,
-        rates,
-        stiffness,
-        implicit,
-        sizes,
-        values,
-        targets,
-        nothing,
-    )
+step = without_taught(taught_step)
 
 
 @cached_njit

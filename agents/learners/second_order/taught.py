@@ -6,8 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.simd import dot
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.first_class import Compiled, Integers
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -15,6 +17,48 @@ LONG_LOOPS = True
 NOTHING = np.zeros((0, 1))
 """Taught where variances do not travel."""
 NOTHING.flags.writeable = False
+
+
+def without_taught(taught_step: Compiled) -> Compiled:
+    """Return the step of a learner that nobody teaches, for compiled rounds."""
+
+    @cached_njit
+    def step(
+        tools: Integers,
+        numbers: Array,
+        storage: Array,
+        counts: Integers,
+        scratch: Array,
+        points: Array,
+        rows: Array,
+        gradients: Array,
+        rates: Array,
+        stiffness: Array,
+        implicit: bool,
+        sizes: Array,
+        values: Array,
+        targets: Array,
+    ) -> float:
+        nothing = table(scratch, 0, 0, 1)
+        return taught_step(  # type: ignore[no-any-return]
+            tools,
+            numbers,
+            storage,
+            counts,
+            scratch,
+            points,
+            rows,
+            gradients,
+            rates,
+            stiffness,
+            implicit,
+            sizes,
+            values,
+            targets,
+            nothing,
+        )
+
+    return step
 
 
 @cached_njit
