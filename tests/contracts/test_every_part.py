@@ -13,7 +13,9 @@ from kernelswarm import testing
 from kernelswarm.simulations.experiment.parts import part_name
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.testing import networks
-from tests.contracts.specimens import NODES, SPECIMENS, WORDS, Specimen, fetched, specimens
+from tests.contracts.specimen import Specimen
+from tests.contracts.specimens import SPECIMENS, WORDS, specimens
+from tests.contracts.stream_specimens import NODES, fetched
 
 T = TypeVar("T")
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -26,57 +22,10 @@ from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.report import learned, learning_curves, network, page
 from kernelswarm.simulations.report.summary_text import comparison_title
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.command_line import Command, commands
+from tests.helpers.report_page import Page, page_of, short, table
 from tests.helpers.small_comparisons import PROTOCOLS, experiment
 
-VOID = {"meta", "br", "link", "img", "input"}
 EVIL = "</script><b>&amp;<!--"
-
-
-class Page(HTMLParser):
-    """The elements of a page and the text in each script; an end that ends nothing is refused."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.opened: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(text)
-        self.close()
-        assert self.opened == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.opened.append(tag)
-            self.texts.setdefault(tag, []).append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.opened.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.opened:
-            self.texts[self.opened[-1]][-1] += data
-
-    @property
-    def data(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.texts["script"][0])
-        return found
-
-
-def short(value: float, digits: int) -> float | None:
-    return float(f"{value:.{digits}g}") if np.isfinite(value) else None
-
-
-def page_of(folder: Path) -> Page:
-    return Page(page.write(folder).read_text(encoding="utf-8"))
-
-
-def table(data: dict[str, Any], name: str) -> dict[str, list[Any]]:
-    (found,) = (table for table in data["tables"] if table["name"] == name)
-    return {column["label"]: column["cells"] for column in found["columns"]}
 
 
 @pytest.fixture(scope="module")
@@ -369,39 +318,6 @@ def test_runs_that_have_not_ended_are_said_to_have_failed(tmp_path: Path) -> Non
     assert any("1 did not end well" in sentence for sentence in data["verdict"])
 
 
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Command:
-    return commands(capsys)
-
-
-def test_the_command_says_where_the_page_is_and_writes_it_again(call: Command, folder: Path) -> None:
-    answer = call("report", folder)
-    assert answer == (0, f"{folder / 'report.html'}\n", "")
-    first = (folder / "report.html").read_bytes()
-    assert call("report", folder).code == 0
-    assert (folder / "report.html").read_bytes() == first
-    run_folder.read(folder)  # is still a run
-
-
-def test_what_is_no_run_is_refused_by_name(call: Command, folder: Path, tmp_path: Path) -> None:
-    def refused(place: Path) -> str:
-        answer = call("report", place)
-        assert (answer.code, answer.out) == (2, "")
-        assert not (place / "report.html").exists()
-        return answer.err
-
-    assert "there is no run folder" in refused(tmp_path / "gone")
-    (tmp_path / "file").write_text("")
-    assert "file is not a folder" in refused(tmp_path / "file")
-    (tmp_path / "empty").mkdir()
-    assert "empty holds neither a run nor a comparison" in refused(tmp_path / "empty")
-    (folder / "nodes.parquet").unlink()
-    assert "lacks nodes.parquet" in refused(folder)
-    (tmp_path / "all/runs").mkdir(parents=True)
-    (tmp_path / "all/runs/index.json").write_text("{")
-    assert "index.json is damaged" in refused(tmp_path / "all")
-
-
 def test_a_run_that_goes_on_is_shown_as_far_as_it_was_measured(result: Result, tmp_path: Path) -> None:
     place = run_folder.begin(result.config, result.graph, result.data, tmp_path / "run")
     assert place == tmp_path / "run"
@@ -429,29 +345,3 @@ def test_a_run_of_which_nothing_is_measured_yet_has_a_page(result: Result, tmp_p
     data = page_of(place).data
     assert data["network"]["rounds"] == [] and data["curves"]["panels"] == []
     assert data["network"]["names"] == ["0", "1", "2", "3", "4"]
-
-
-OWN_LOSS = """
-from dataclasses import dataclass
-from kernelswarm.agents.parts.losses import Squared
-
-@dataclass(frozen=True)
-class Growth(Squared):
-    pass
-"""
-
-
-def test_code_that_a_run_names_is_left_alone_where_it_is_to_be(
-    call: Command, result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_loss_of_the_page.py").write_text(OWN_LOSS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    learner = {**result.config["learner"], "loss": "own_loss_of_the_page:Growth"}
-    place = run_folder.write(replace(result, config={**result.config, "learner": learner}), tmp_path / "run")
-    assert call("report", place, "--safe").code == 0
-    assert "own_loss_of_the_page" not in sys.modules
-    data = Page((place / page.NAME).read_text(encoding="utf-8")).data
-    assert data["functions"] is None
-    (note,) = data["notes"]
-    assert "learned functions are not shown" in note and "own_loss_of_the_page:Growth" in note
-    assert page_of(place).data["functions"] is not None
