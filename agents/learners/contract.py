@@ -163,7 +163,7 @@ class CompressingLearner(Learner, Protocol):
         ...
 
 
-class Certainty(Protocol):
+class PredictiveVariance(Protocol):
     """How certain a function's values are."""
 
     @property
@@ -175,20 +175,20 @@ class Certainty(Protocol):
         """Return the variance of the values at ``points`` (n, p), in units of the noise's: (n,)."""
         ...
 
-    def thinned(self, times: float) -> "Certainty":
+    def thinned(self, times: float) -> "PredictiveVariance":
         """Return how certain it is where each sample was counted so many times, at least 1, and should count once."""
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """Return copies of what it is made of beside the function, by names that begin with ``certainty_``."""
+        """Return copies of what it is made of beside the function, by names that begin with ``posterior_``."""
         ...
 
 
 @runtime_checkable
-class CertainLearner(Protocol):
+class LearnerWithVariance(Protocol):
     """A learner that can say how certain its function is."""
 
-    def posterior(self, state: Any) -> Certainty | None:
+    def posterior(self, state: Any) -> PredictiveVariance | None:
         """Return how certain the present function is, copied; None where the loss or a key gives it no meaning."""
         ...
 

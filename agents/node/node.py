@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import CertainLearner, Certainty, Evaluated, Learner
+from kernelswarm.agents.learners.contract import Evaluated, Learner, LearnerWithVariance, PredictiveVariance
 from kernelswarm.agents.node import conformal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
@@ -210,7 +210,7 @@ class Node(ABC):
     def bound_noise(self) -> None:
         """Have only samples that the node has not learned from say how large the noise is."""
         learner = self.learner
-        if fulfils(learner, CertainLearner):
+        if fulfils(learner, LearnerWithVariance):
             learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
 
     def keep_band(self, level: float, conformally: bool) -> None:
@@ -320,10 +320,10 @@ class Node(ABC):
         """The node's current function."""
         return self.learner.function(self.state)
 
-    def posterior(self) -> Certainty | None:
+    def posterior(self) -> PredictiveVariance | None:
         """Return how certain the node's function is; None where nothing says it."""
         learner = self.learner
-        found = learner.posterior(self.state) if fulfils(learner, CertainLearner) else None
+        found = learner.posterior(self.state) if fulfils(learner, LearnerWithVariance) else None
         return None if found is None else found.thinned(self.times)
 
 

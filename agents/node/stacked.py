@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.functions.mixed import combined
-from kernelswarm.agents.learners.contract import Certainty, Learner
+from kernelswarm.agents.learners.contract import Learner, PredictiveVariance
 from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
@@ -137,7 +137,7 @@ class StackedAgent(Node):
         first, *others = [cast(Averageable, copy.function) for copy in self.ensemble]
         return first.averaged(others, self.rule.mixture_weights(self.links))
 
-    def posterior(self) -> Certainty | None:
+    def posterior(self) -> PredictiveVariance | None:
         """Return None: how certain a mixture is does not follow from its copies."""
         return None
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.round.model_arrays import certainty_arrays, function_arrays
+from kernelswarm.simulations.round.model_arrays import function_arrays, posterior_arrays
 from kernelswarm.simulations.streams.contract import HeldOut
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Learned:
     @cached_property
     def posteriors(self) -> dict[int, Posterior]:
         """How certain the functions are, of the nodes that know it."""
-        found = certainty_arrays(self.result.models)
+        found = posterior_arrays(self.result.models)
         return {node: Posterior.from_arrays(self.functions[node], found[node]) for node in found}
 
     @property

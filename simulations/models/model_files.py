@@ -180,8 +180,8 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
-    certainty = {name: finite(path, name, arrays[name]) for name in NAMES if name in arrays}
-    posterior = posterior_in(str(path), function, certainty) if certainty else None
+    kept = {name: finite(path, name, arrays[name]) for name in NAMES if name in arrays}
+    posterior = posterior_in(str(path), function, kept) if kept else None
     return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior)
 
 

@@ -16,7 +16,7 @@ from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import Name, find_node, node_names
 from kernelswarm.simulations.models import model_files
 from kernelswarm.simulations.models.model import Model
-from kernelswarm.simulations.round.model_arrays import certainty_arrays, function_arrays
+from kernelswarm.simulations.round.model_arrays import function_arrays, posterior_arrays
 
 
 class Kept(NamedTuple):
@@ -70,11 +70,11 @@ def of_node(
     except ValueError as error:
         shapes = ", ".join(f"{name}_{label} {array.shape}" for name, array in arrays.items())
         raise InputError(f"{place}: the arrays {shapes} are no function: {error}") from error
-    certainty = certainty_arrays(kept.models).get(label, {})
+    arrays = posterior_arrays(kept.models).get(label, {})
     posterior = None
-    if certainty:
-        certainty = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in certainty.items()}
-        posterior = model_files.posterior_in(place, function, certainty)
+    if arrays:
+        arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in arrays.items()}
+        posterior = model_files.posterior_in(place, function, arrays)
     named = None if shared or data.nodes is None else names[label]
     if loss.task == "regression":
         return Model(

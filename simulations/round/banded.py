@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernelswarm.agents.learners.contract import CertainLearner, Learner, ValueLearner
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, ValueLearner
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -42,7 +42,7 @@ def knows_certainty(learner: Learner, rule: AnyRule, inputs: int, outputs: int) 
     if fulfils(rule, StackedRule) or rule.offline is not None:
         return False
     state = learner.init(inputs, outputs)
-    return fulfils(learner, CertainLearner) and learner.posterior(state) is not None
+    return fulfils(learner, LearnerWithVariance) and learner.posterior(state) is not None
 
 
 def _refuse(learner: Learner) -> None:

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Certainty
+from kernelswarm.agents.learners.contract import PredictiveVariance
 from kernelswarm.agents.node import conformal
 from kernelswarm.agents.node.node import Node
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -23,7 +23,7 @@ BANDS = (*COLUMNS, *(f"global_{name}" for name in COLUMNS), PROGRESSIVE)
 
 
 def band_figures(
-    agent: Node, certainty: Certainty | None, values: Array, data: HeldOut, start: str = ""
+    agent: Node, posterior: PredictiveVariance | None, values: Array, data: HeldOut, start: str = ""
 ) -> dict[str, float]:
     """Measure a node's band on held-out data.
 
@@ -31,7 +31,7 @@ def band_figures(
     ----------
     agent : Node
         The node; nothing is measured of one that is asked for no level.
-    certainty : Certainty or None
+    posterior : PredictiveVariance or None
         How certain its function is, where its band comes from that.
     values : Array
         Its function's values there, (n, C).
@@ -49,8 +49,8 @@ def band_figures(
     if agent.level is None:
         return {}
     density, errors = math.nan, data.targets - values
-    if certainty is not None:
-        spread = np.sqrt((1.0 + certainty.variance(data.points))[:, np.newaxis] * certainty.noise)
+    if posterior is not None:
+        spread = np.sqrt((1.0 + posterior.variance(data.points))[:, np.newaxis] * posterior.noise)
         half = NormalDist().inv_cdf(0.5 + 0.5 * agent.level) * spread
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = -0.5 * (errors / spread) ** 2 - np.log(spread) - 0.5 * math.log(2.0 * math.pi)
@@ -64,7 +64,7 @@ def band_figures(
     return dict(zip((f"{start}{name}" for name in COLUMNS), (inside, float(2.0 * np.mean(half)), density), strict=True))
 
 
-def certainty_of(agent: Node) -> Certainty | None:
+def posterior_of(agent: Node) -> PredictiveVariance | None:
     """Return what a node's band is made of; None where it is conformal, or where none is asked for."""
     return None if agent.level is None or agent.band is not None else agent.posterior()
 

@@ -276,6 +276,6 @@ class Block:
         found: LearnedFunctions = {}
         for agent in self.agents:
             posterior = agent.posterior()
-            certainty = {} if posterior is None else posterior.arrays()
-            found[agent.node] = LearnedFunction(agent.function.arrays(), agent.duals(), certainty)
+            arrays = {} if posterior is None else posterior.arrays()
+            found[agent.node] = LearnedFunction(agent.function.arrays(), agent.duals(), arrays)
         return found

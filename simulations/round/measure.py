@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.contract import CompressingLearner
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.simulations.round.bands import band_figures, certainty_of, progressive
+from kernelswarm.simulations.round.bands import band_figures, posterior_of, progressive
 from kernelswarm.simulations.round.scores import scores
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -130,12 +130,12 @@ def _reports(
         agents, evaluated, areas, on_pooled, edges, standings, common, strict=True
     ):
         shared = {"global_risk": risk + area, "global_error": error, **_sums(agent)}
-        samples, certainty = float(agent.samples // len(nodes)), certainty_of(agent)
-        shared |= band_figures(agent, certainty, at_pooled, pooled, "global_") | progressive(agent)
+        samples, posterior = float(agent.samples // len(nodes)), posterior_of(agent)
+        shared |= band_figures(agent, posterior, at_pooled, pooled, "global_") | progressive(agent)
         for node, _ in nodes:
             (risk, error), at_own, data = next(own)
             figures = {"samples": samples, "risk": risk + area, "error": error, **shared}
-            figures |= band_figures(agent, certainty, at_own, data)
+            figures |= band_figures(agent, posterior, at_own, data)
             found.append(
                 Report(
                     node,

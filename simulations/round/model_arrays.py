@@ -1,7 +1,7 @@
 """The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables.
 
 Where a node knows how certain its function is, the arrays of that stand beside, with names that begin with
-``certainty_``. They are no part of the functions, nor of their digest.
+``posterior_``. They are no part of the functions, nor of their digest.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class LearnedFunction(NamedTuple):
 
     arrays: dict[str, Array]
     duals: Array | None
-    certainty: dict[str, Array]
+    posterior: dict[str, Array]
 
 
 LearnedFunctions = dict[int, LearnedFunction]
@@ -36,8 +36,8 @@ LearnedFunctions = dict[int, LearnedFunction]
 def model_arrays(functions: LearnedFunctions, neighbors: Mapping[int, tuple[int, ...]]) -> dict[str, Array]:
     """Name the arrays: ``<name>_<node>``, such as weights_3, and, for proximity, ``dual_<i>_<j>``."""
     models: dict[str, Array] = {}
-    for node, (arrays, duals, certainty) in sorted(functions.items()):
-        for name, array in (*arrays.items(), *certainty.items()):
+    for node, (arrays, duals, posterior) in sorted(functions.items()):
+        for name, array in (*arrays.items(), *posterior.items()):
             models[f"{name}_{node}"] = array
         if duals is not None:
             for other, dual in zip(neighbors[node], duals, strict=True):
@@ -61,13 +61,13 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
     return dict(sorted(found.items()))
 
 
-def certainty_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict[str, Array]]:
+def posterior_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict[str, Array]]:
     """Return the arrays that tell how certain functions are, by node and their own names, for nodes that have them.
 
     Examples
     --------
-    >>> certainty_arrays({"weights_7": np.zeros((2, 1)), "certainty_noise_7": np.array([0.5])})
-    {7: {'certainty_noise': array([0.5])}}
+    >>> posterior_arrays({"weights_7": np.zeros((2, 1)), "posterior_noise_7": np.array([0.5])})
+    {7: {'posterior_noise': array([0.5])}}
     """
     found: dict[int, dict[str, Array]] = {}
     for node, name, array in _named(models):

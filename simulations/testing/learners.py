@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.learners.contract import CertainLearner, Learner
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance
 from kernelswarm.agents.learners.second_order.posterior import PREFIX
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.running.network import open_network
@@ -184,7 +184,7 @@ def _saves_its_function(
 
 
 def _says_how_certain_it_is(learner: Learner, state: Any, points: Array) -> None:
-    posterior = learner.posterior(state) if fulfils(learner, CertainLearner) else None
+    posterior = learner.posterior(state) if fulfils(learner, LearnerWithVariance) else None
     if posterior is None:
         return
     variance = posterior.variance(points)

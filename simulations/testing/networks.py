@@ -84,7 +84,7 @@ def _ran(
     reports = engine.report(held_out)
     measured = ("risk", "global_risk", "error", "global_error", "model_order", "disagreement")
     return {
-        "functions": {node: function.arrays | function.certainty for node, function in engine.functions().items()},
+        "functions": {node: function.arrays | function.posterior for node, function in engine.functions().items()},
         "duals": {node: function.duals for node, function in engine.functions().items()},
         "figures": [{key: entry.figures[key] for key in measured if key in entry.figures} for entry in reports],
         "tolerances": [entry.tolerances for entry in reports],

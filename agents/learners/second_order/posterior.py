@@ -93,8 +93,8 @@ class Posterior:
     def arrays(self) -> dict[str, Array]:
         """Return what it is made of beside the function, by the names under which models keep it.
 
-        ``certainty_root`` and ``certainty_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
-        entries for a function of features; ``certainty_units`` ridge and scale, ``certainty_noise`` the noise (C,).
+        ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
+        entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,).
         """
         upper = np.triu_indices(len(self.root))
         factor = np.zeros(0) if self.factor is None else self.factor.T[upper]
@@ -129,7 +129,7 @@ class Posterior:
         return cls(function, _triangle(packed, order), factor, ridge, scale, noise)
 
 
-PREFIX = "certainty_"
+PREFIX = "posterior_"
 """Before the names of the arrays of a posterior."""
 
 NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))

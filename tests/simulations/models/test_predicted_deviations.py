@@ -74,7 +74,7 @@ def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, A
     result = simulate(**{**KEYS, "stream": "sine_regression", "rounds": 5, **keys})
     model = result.model(result.model_nodes[0] if hasattr(result, "model_nodes") else 0)
     at = np.zeros((1, model.inputs))
-    assert not [name for name in result.models if name.startswith("certainty")]
+    assert not [name for name in result.models if name.startswith("posterior")]
     for ask in (lambda: model.predict(at, return_std=True), lambda: model.variance(at)):
         with pytest.raises(ValueError, match="newton, rls or krls"):
             ask()
@@ -97,7 +97,7 @@ def test_files_from_before_are_read_and_damaged_ones_refused(tmp_path: Path) -> 
     model = simulate(**KEYS, stream="sine_regression").model(0)
     save_model(model, tmp_path / "model.npz")
     arrays = read_arrays(tmp_path / "model.npz")
-    old = {name: array for name, array in arrays.items() if not name.startswith("certainty")}
+    old = {name: array for name, array in arrays.items() if not name.startswith("posterior")}
     np.savez(tmp_path / "old.npz", **old)
     again = load_model(tmp_path / "old.npz")
     np.testing.assert_array_equal(again.predict(AT), model.predict(AT))
