@@ -16,6 +16,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.rows.dealing import OtherNodesError
 
 
 def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple[Adjacency, Source]:
@@ -67,10 +68,10 @@ def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> Sour
     try:
         return opened(adjacency)
     except InputError as refusal:
-        names = getattr(refusal.__cause__, "names", None)
-        if names is None or adjacency.names is None:
+        other = refusal.__cause__
+        if not isinstance(other, OtherNodesError) or adjacency.names is None:
             raise
-        raise InputError(_different(adjacency.names, names)) from refusal
+        raise InputError(_different(adjacency.names, other.names)) from refusal
 
 
 def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
@@ -118,10 +119,9 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
         remedy = "add these nodes to the graph, or leave their rows out of the data"
     elif len(ours) != len(theirs):
         remedy = "give both the same names"
-    sides = [f"the network alone has {some(alone)}"] * bool(alone) + [f"the data alone have {some(apart)}"] * bool(
-        apart
-    )
-    return f"topology and data name different nodes: {', and '.join(sides)}: {remedy}"
+    sides = ("the network alone has", alone), ("the data alone have", apart)
+    found = ", and ".join(f"{side} {some(names)}" for side, names in sides if names)
+    return f"topology and data name different nodes: {found}: {remedy}"
 
 
 def _is_numbered(adjacency: Adjacency) -> bool:
