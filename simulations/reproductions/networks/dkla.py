@@ -162,8 +162,8 @@ NOTES = (
     "for all nodes then have the ridge regression on all rows.",
     "DeKRR-DDRF: features of each node's own, 20 candidates for each, coupling .01, four fifths of the rows dealt by "
     "the size of the target. The code deals rows out by target or by inputs; which was done for the table is not known "
-    "here. With rows dealt at random the errors are a fifth to a half larger than the published ones. With rows dealt by "
-    "the size of the target California housing errs less than published: by .175 with 60 features, two draws. The "
+    "here. With rows dealt at random the errors are a fifth to a half larger than the published ones. With rows dealt "
+    "by the size of the target California housing errs less than published: by .175 with 60 features, two draws. The "
     "coupling is that of .01, .1 and 1 which errs least on two draws' test rows, so that these errors are a little "
     "flattered.",
     "A row holds where the published error is within two standard deviations of the draws here. Few features of so "
