@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.figures import style
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,8 +30,6 @@ class Measured(Protocol):
 
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
-MARKERS = "o^svDPX<>*"
-"""At the end of a curve, in step with the colours: who takes two colours for one has the markers."""
 DASHES = ("-", "--", ":")
 """Of what sends; what sends nothing is a level line of dashes and dots."""
 
@@ -43,7 +43,7 @@ def draw(found: Mapping[tuple[str, str], Measured]) -> Figure:
     looks = {
         method: {
             "color": COLORS[k % len(COLORS)],
-            "marker": MARKERS[k % len(COLORS)],
+            "marker": style.MARKERS[k % len(COLORS)],
             "linestyle": DASHES[k // len(COLORS) % len(DASHES)],
         }
         for k, method in enumerate(methods)
