@@ -29,13 +29,13 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
         learner = plan.learner
         if id(learner) not in known:
             _refuse(learner)
-            known[id(learner)] = knows_certainty(learner, plan.rule, plan.inputs, plan.outputs)
+            known[id(learner)] = knows_variance(learner, plan.rule, plan.inputs, plan.outputs)
         conformally = evaluation.bands == "conformal" or not known[id(learner)]
         found.append(replace(plan, level=evaluation.level, banded=conformally))
     return found
 
 
-def knows_certainty(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
+def knows_variance(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
     """Tell whether a node with these parts can say how certain its function is."""
     if isinstance(rule, ParameterRule):
         return fulfils(rule, InformedRule)
