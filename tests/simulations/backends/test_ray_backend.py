@@ -92,8 +92,8 @@ def assert_same(found, expected):
     functions, reports = found
     expected_functions, expected_reports = expected
     assert functions.keys() == expected_functions.keys()
-    for node, (arrays, duals, certainty) in expected_functions.items():
-        mine, theirs = functions[node].arrays | functions[node].certainty, arrays | certainty
+    for node, (arrays, duals, posterior) in expected_functions.items():
+        mine, theirs = functions[node].arrays | functions[node].posterior, arrays | posterior
         assert mine.keys() == theirs.keys()
         for name, array in theirs.items():
             assert np.array_equal(mine[name], array), name
