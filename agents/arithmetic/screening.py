@@ -11,6 +11,7 @@ counts as the one that is, and is left as it is.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,10 @@ from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.elimination import take_pivot, take_two
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.views import line, nearby
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, force_inline
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 NEAR = 1e-6
 """The share of kappa(x, x) at which a Schur complement is nearly 0."""
@@ -32,6 +34,23 @@ SLACK = 1e-6
 
 POINTS, NUMBERS = 32, 2**12
 """Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
+
+
+class Board(NamedTuple):
+    """The points' rows of the factor, and where all that belongs to them lies in one vector."""
+
+    memory: Array
+    entering: Integers  # (size,) the step's points that may enter
+    turn: Integers  # (size,) the order in which their rows are formed; those that are left come first
+    size: int  # how many points
+    order: int
+    outputs: int
+    long: int  # numbers of a row: its entries at the points, then at the dictionary
+    augmented: int  # where the rows begin, (size, long)
+    values: int  # the weights, (C, long)
+    sums: int  # of the squares of U's columns and of the rows up to each place, (size + 1, long)
+    kept: int  # 0 where a column holds what is left of the Gram matrix, (long,)
+    sides: int  # room for a whole number of lanes, (size,)
 
 
 @cached_njit
@@ -60,7 +79,6 @@ def screen(
         The squared error of the removals, at most ``budget`` but for what lies in the span.
     """
     size, outputs = new_weights.shape
-    capacity, columns = factor.shape[1], cross.shape[1]
     entering = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
     turn = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
     count = 0
@@ -74,63 +92,16 @@ def screen(
     if count == 0:
         return 0.0
     wide, long = whole(count), whole(count + order)  # of a row: its entries at the points, then at the dictionary
-    shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
-    crossed, images = 0, order * wide
-    augmented = images + order * wide
+    augmented = 2 * order * wide
     values = augmented + (count + ROWS) * long
-    sums = values + outputs * long  # of the squares of U's columns and of the rows up to each place
+    sums = values + outputs * long
     kept = sums + (count + 1) * long
-    keys = kept + long
-    sides = keys + wide
+    sides = kept + long + wide
     memory = nearby(np.float64, NUMBERS) if sides + wide <= NUMBERS else np.empty(sides + wide)
-    # The images -V = -U B, a point to a lane, and projections -A = -U'V of all points at once. U is zero above its
-    # diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the points
-    # follow unit vectors, whose images are the columns of U that share the points' last lanes.
-    if count == size:
-        transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
-    else:
-        for j in range(order):
-            for q in range(wide):
-                memory[crossed + j * wide + q] = -cross[entering[q], j] if q < count else 0.0
-    for j in range(shared):
-        memory[crossed + j * wide + count + j] = 1.0
-    for k in range(values, sums + long):
-        memory[k] = 0.0
-    for i in range(0, order, ROWS):
-        into, rows = images + i * wide, min(ROWS, order - i)
-        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
-    for q in range(0, count, ROWS):
-        row = augmented + q * long
-        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
-        for j in range(shared, order, SIMD_WIDTH):
-            into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
-            sum_rows(
-                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(SIMD_WIDTH, below)
-            )
-    for q in range(count):
-        row = augmented + q * long
-        if count == size:
-            subtract_from(memory, row, gram, q * size, size)
-        else:
-            for p in range(count):
-                memory[row + p] = gram[entering[q], entering[p]] - memory[row + p]
-        magnitude = 0.0
-        for c in range(outputs):
-            weight = new_weights[entering[q], c]
-            memory[values + c * long + q] = weight
-            magnitude += weight * weight
-        memory[keys + q] = magnitude * memory[row + q]
-    for c in range(outputs):
-        for j in range(order):
-            memory[values + c * long + count + j] = weights[j, c]
-    near = 0
-    for q in range(count):
-        near += not memory[augmented + q * long + q] > NEAR * gram[entering[q], entering[q]]
-    for q in range(count):
-        turn[q] = q
-    if near == 0:
-        for q in range(count):
-            turn[count_above(memory, keys, q, count)] = q
+    board = Board(memory, entering, turn, count, order, outputs, long, augmented, values, sums, kept, sides)
+    form_rows(board, factor, cross)
+    put_weights(board, weights, new_weights, gram)
+    near = order_rows(board, gram)
     # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
@@ -138,14 +109,105 @@ def screen(
         sum_rows(memory, sides, 0, memory, place, 0, 1, memory, augmented, long, 1, count, count)
         cost += dot(memory, sides, line(memory, place, count), count)
     cost *= 1.0 + SLACK
-    # Elimination on the board leaves the rows, but for their length. A point's column holds what is left of the Gram
-    # matrix until it is eliminated, and entries of the rows from then on.
-    spent = 0.0
-    for j in range(order):
+    rows, spent = eliminate(board, precision, gram, near, span)
+    if rows < 0 or beyond(board, rows, fixed, fence):
+        return 0.0
+    spent = remove(board, rows, cost, spent, budget, fixed)
+    for c in range(outputs):
+        for j in range(order):
+            weights[j, c] = memory[values + c * long + count + j]
+        for q in range(count):
+            new_weights[entering[q], c] = memory[values + c * long + q]
+    return spent
+
+
+@force_inline
+def form_rows(board: Board, factor: Array, cross: ReadOnly) -> None:
+    """Fill in what the rows are before their points are told apart: ``A K A'`` at the points, ``-A`` at the dictionary.
+
+    The images -V = -U B, a point to a lane, and projections -A = -U'V are those of all points at once. U is zero above
+    its diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the
+    points follow unit vectors, whose images are the columns of U that share the points' last lanes.
+    """
+    memory, count, order, long = board.memory, board.size, board.order, board.long
+    capacity, columns, wide = factor.shape[1], cross.shape[1], whole(count)
+    shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
+    crossed, images = 0, order * wide
+    if count == cross.shape[0]:
+        transpose(memory, crossed, wide, cross, 0, columns, count, order, -1.0)
+    else:
+        for j in range(order):
+            for q in range(wide):
+                memory[crossed + j * wide + q] = -cross[board.entering[q], j] if q < count else 0.0
+    for j in range(shared):
+        memory[crossed + j * wide + count + j] = 1.0
+    for k in range(board.values, board.sums + long):
+        memory[k] = 0.0
+    for i in range(0, order, ROWS):
+        into, rows = images + i * wide, min(ROWS, order - i)
+        sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
+    for q in range(0, count, ROWS):
+        row = board.augmented + q * long
+        sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
+        for j in range(shared, order, SIMD_WIDTH):
+            into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
+            sum_rows(
+                memory, into, long, memory, place, 1, wide, factor, start, capacity, ROWS, below, min(SIMD_WIDTH, below)
+            )
+
+
+@force_inline
+def put_weights(board: Board, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
+    """Leave of the points' Gram matrix what the dictionary does not express, and put all weights beside the rows."""
+    memory, entering, count, long, values = board.memory, board.entering, board.size, board.long, board.values
+    size, keys = new_weights.shape[0], board.sides - whole(count)
+    for q in range(count):
+        row = board.augmented + q * long
+        if count == size:
+            subtract_from(memory, row, gram, q * size, size)
+        else:
+            for p in range(count):
+                memory[row + p] = gram[entering[q], entering[p]] - memory[row + p]
+        magnitude = 0.0
+        for c in range(board.outputs):
+            weight = new_weights[entering[q], c]
+            memory[values + c * long + q] = weight
+            magnitude += weight * weight
+        memory[keys + q] = magnitude * memory[row + q]
+    for c in range(board.outputs):
+        for j in range(board.order):
+            memory[values + c * long + count + j] = weights[j, c]
+
+
+@force_inline
+def order_rows(board: Board, gram: ReadOnly) -> int:
+    """Put the dearest points first, where none is nearly in the span of others; returns how many are."""
+    memory, entering, count, near = board.memory, board.entering, board.size, 0
+    for q in range(count):
+        near += not memory[board.augmented + q * board.long + q] > NEAR * gram[entering[q], entering[q]]
+    for q in range(count):
+        board.turn[q] = q
+    if near == 0:
+        for q in range(count):
+            board.turn[count_above(memory, board.sides - whole(count), q, count)] = q
+    return near
+
+
+@force_inline
+def eliminate(board: Board, precision: Array, gram: ReadOnly, near: int, span: float) -> tuple[int, float]:
+    """Form the rows; returns how many, and the squared error of points that are expressed by others: fewer than none
+    where a point comes near the span of those before it that was not ``near`` it at first.
+
+    Elimination leaves the rows, but for their length. A point's column holds what is left of the Gram matrix until it
+    is eliminated, and entries of the rows from then on.
+    """
+    memory, entering, turn, count, long = board.memory, board.entering, board.turn, board.size, board.long
+    augmented, values, sums, kept = board.augmented, board.values, board.sums, board.kept
+    spent, first = 0.0, 0
+    for j in range(board.order):
         memory[sums + count + j] = precision[j]
     for k in range(long):
         memory[kept + k] = 0.0 if k < count else 1.0
-    first = 0
     while near == 0 and first + 1 < count:
         upper, lower = turn[first], turn[first + 1]
         schur = memory[augmented + upper * long + upper]
@@ -154,7 +216,7 @@ def screen(
             schur > NEAR * gram[entering[upper], entering[upper]]
             and rest > NEAR * gram[entering[lower], entering[lower]]
         ):
-            return 0.0
+            return -1, 0.0
         memory[kept + upper] = memory[kept + lower] = 1.0
         first += 2
     rows = first
@@ -163,9 +225,9 @@ def screen(
         row = augmented + q * long
         schur = memory[row + q]
         if near == 0 and not schur > NEAR * gram[entering[q], entering[q]]:
-            return 0.0
+            return -1, 0.0
         if schur <= span * gram[entering[q], entering[q]]:
-            for c in range(outputs):
+            for c in range(board.outputs):
                 start = values + c * long
                 weight = memory[start + q]
                 spent += weight * weight * max(schur, 0.0)
@@ -178,27 +240,42 @@ def screen(
         memory[kept + q] = 1.0
         turn[rows] = q
         rows += 1
-    beyond, left = 0, sums + rows * long
-    for q in range(count):
-        beyond += memory[left + q] > fence
-    for j in range(fixed, order):
-        beyond += memory[left + count + j] > fence
-    if beyond > 0:
-        return 0.0
-    all_go = False
+    return rows, spent
+
+
+@force_inline
+def beyond(board: Board, rows: int, fixed: int, fence: float) -> bool:
+    """Tell whether an entry of diag(inv K) would be beyond the fence."""
+    memory, found, left = board.memory, 0, board.sums + rows * board.long
+    for q in range(board.size):
+        found += memory[left + q] > fence
+    for j in range(fixed, board.order):
+        found += memory[left + board.size + j] > fence
+    return found > 0
+
+
+@force_inline
+def remove(board: Board, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
+    """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns what is spent.
+
+    All go without being compared where what that costs is less than half of what the cheapest element would.
+    """
+    memory, turn, count, long = board.memory, board.turn, board.size, board.long
+    augmented, values, sums, outputs = board.augmented, board.values, board.sums, board.outputs
+    score, all_go = 0.0, False
     while rows > 0:
-        if not all_go:
-            left = sums + rows * long
-            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, order)
-            rest = cost - spent
-            all_go = spent + rest <= budget and 2.0 * rest < threat
         place = rows - 1
         if not all_go:
-            best, score = cheapest(memory, values, long, outputs, left, 0, count)
-            if not (score < threat and spent + score <= budget):
-                break
-            while turn[place] != best:
-                place -= 1
+            left = sums + rows * long
+            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, board.order)
+            rest = cost - spent
+            all_go = spent + rest <= budget and 2.0 * rest < threat
+            if not all_go:
+                best, score = cheapest(memory, values, long, outputs, left, 0, count)
+                if not (score < threat and spent + score <= budget):
+                    break
+                while turn[place] != best:
+                    place -= 1
         best = turn[place]
         row = augmented + best * long
         for after in range(place + 1, rows):
@@ -209,9 +286,4 @@ def screen(
             score = lost
         rows -= 1
         spent += score
-    for c in range(outputs):
-        for j in range(order):
-            weights[j, c] = memory[values + c * long + count + j]
-        for q in range(count):
-            new_weights[entering[q], c] = memory[values + c * long + q]
     return spent
