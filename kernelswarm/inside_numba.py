@@ -211,7 +211,10 @@ def parts_of(result: Any) -> bytes | None:
     if not (hasattr(result, "_reduce") and hasattr(result, "_rebuild")):
         _say("_reduce or _rebuild", EACH_TIME)
         return None
-    return packed(result._reduce())
+    try:
+        return packed(result._reduce())
+    except RuntimeError:  # llvmlite looks the code up in a set, and loses it where garbage is collected meanwhile
+        return None
 
 
 def rebuilt(context: Any, parts: Sequence[Any]) -> Any:

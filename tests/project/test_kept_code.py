@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from numba.core import codegen
 
 from kernelswarm import kept_code
 from kernelswarm.kept_code import KeptCode, places
@@ -248,6 +249,23 @@ def test_without_any_folder_functions_are_compiled_and_it_is_said_once(tmp_path,
         assert [cached_njit(third)(6.0), cached_njit(fourth)(6.0)] == [2.0, 1.5]
     assert len(said) == 1
     kept_code._say_once.cache_clear()
+
+
+def test_a_function_whose_machine_code_is_lost_is_computed_and_not_kept(tmp_path, monkeypatch):
+    """llvmlite hands it over from a search in a set, which ends early where garbage is collected meanwhile."""
+    monkeypatch.setattr(kept_code, "places", lambda file, make=False: iter([tmp_path]))
+
+    def fifth(x):
+        return x / 5.0
+
+    def is_lost(library):
+        library._compiled_object = None
+        return compiled_object(library)
+
+    compiled_object = codegen.CPUCodeLibrary._get_compiled_object
+    monkeypatch.setattr(codegen.CPUCodeLibrary, "_get_compiled_object", is_lost)
+    assert cached_njit(fifth)(10.0) == 2.0
+    assert not list(tmp_path.iterdir())
 
 
 def test_functions_in_no_file_are_compiled_each_time():
