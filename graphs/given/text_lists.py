@@ -26,6 +26,7 @@ ENDS = (
     ("node a", "node b"),
     ("u", "v"),
     ("i", "j"),
+    ("von", "nach"),
 )
 """What columns with the ends of edges are called."""
 
@@ -156,9 +157,17 @@ def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
     for source, target in ENDS:
         if source in names and target in names:
             return names.index(source), names.index(target)
+    if any(_is_title(lines, column) for column in range(2, len(names))):
+        return 0, 1
     first, second = lines[0].fields[:2], lines[1].fields[:2]
     numbered = any(INTEGER.fullmatch(field) for field in second)
     return (0, 1) if numbered and not any(INTEGER.fullmatch(field) for field in first) and len(first) == 2 else None
+
+
+def _is_title(lines: Sequence[Line], column: int) -> bool:
+    """Tell whether a column holds numbers below a first line that holds none, such as km."""
+    below = [line.fields[column] if column < len(line.fields) else "" for line in lines[1:]]
+    return not _is_number(lines[0].fields[column]) and all(map(_is_number, below))
 
 
 def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:

@@ -150,6 +150,13 @@ def test_what_is_no_graphml_is_refused(tmp_path: Path, text: str) -> None:
     assert "not readable as GraphML" in refusal(written(tmp_path, "net.graphml", text))
 
 
+@pytest.mark.parametrize("header", ["here;there;km\n", "von;nach;km\n"])
+def test_a_header_above_a_column_of_numbers_is_no_edge(tmp_path: Path, header: str) -> None:
+    edges = "Köln;Århus;3.5\nÅrhus;O'Neill;12\nO'Neill;Köln;7\n"
+    assert len(read_graph(written(tmp_path, "net.csv", header + edges))) == 3
+    assert len(read_graph(written(tmp_path, "more.csv", "here;there;7\n" + edges))) == 5
+
+
 # --- files
 
 
