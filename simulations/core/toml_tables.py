@@ -29,6 +29,15 @@ class NotTOML(ValueError):
     """A text is no TOML, or nests deeper than anything that is read here."""
 
 
+DATA = ".csv", ".csv.gz", ".tsv", ".txt", ".dat", ".npz", ".xlsx", ".parquet", ".svm", ".svmlight"
+"""How names of files of data end, of which one may be given in place of an experiment's."""
+
+
+def hint_for(path: Path) -> str:
+    """Return what to add to the refusal of a file: where it seems to hold data, how to make an experiment of them."""
+    return f"; for an experiment on these data: kernelswarm init --data {path}" if path.name.endswith(DATA) else ""
+
+
 def parse(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
@@ -74,9 +83,9 @@ def read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8") from error
+        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8{hint_for(path)}") from error
     except NotTOML as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
+        raise InputError(f"{path} is not TOML: {error}{hint_for(path)}") from error
     except ValueError as error:  # a null byte in its name
         raise InputError(f"{shown(str(path))} is no path of a file: {error}: name an experiment file") from error
     for key, value in leaves(table):

@@ -21,6 +21,7 @@ from kernelswarm.simulations.streams.rows.encoding.codes import as_key
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.frames import are_names
+from kernelswarm.simulations.streams.rows.odd_words import OddWords
 from kernelswarm.simulations.streams.rows.rows import (
     Rows,
     check_rows,
@@ -41,7 +42,7 @@ NODE = "node"  # the column that a stream looks for
 TARGETS = {"y", "target", "label", "class"}
 """What targets are called, in any case: the only column of such a name is one."""
 
-CODED = "far from all other values, again and again"
+CODED = "far from all other values, or no number among them, again and again"
 """Why a value is taken for a gap."""
 
 MOSTLY = 0.5
@@ -231,8 +232,16 @@ def _keys(asked: File, file: File, nodes: str) -> str:
 def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
     """Return the rows of a file, its test rows, how it is to be read, and what inputs are left out for what they do."""
     words: tuple[str, ...] = ()
+    odd = dict(file.na_values) if isinstance(file.na_values, dict) else {}
     try:
         rows, test = file.read()
+    except OddWords as error:
+        if len(error.words) != 1 or error.column in odd or any(map(str.isdigit, error.words[0])):
+            raise
+        found = _read(replace(file, na_values=odd | {error.column: error.words[0]}))
+        if found[0].codes[shown(error.words[0])] < 2:
+            raise  # mistyped, rather
+        return found
     except NoTarget as error:
         usual = [column for column in error.columns if column.lower() in TARGETS]
         if len(usual) != 1:
@@ -248,8 +257,8 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
         words = error.words
         file = replace(file, drop=(*file.drop, *words))
         rows, test = file.read()
-    codes = as_key(suspected_gaps(rows))
-    if codes:
+    codes = as_key(suspected_gaps(rows), odd)
+    if codes != file.na_values:
         file = replace(file, na_values=codes)
         rows, test = file.read()
     counters = () if file.features else numbering(rows).by_name

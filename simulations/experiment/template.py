@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.toml_tables import hint_for
 
 TEMPLATE = """\
 # An experiment for kernelswarm:   kernelswarm run {name}
@@ -95,6 +96,6 @@ def write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise InputError(f"{path} exists already: name another file") from error
+        raise InputError(f"{path} exists already: name another file{hint_for(path)}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
-from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, looks_numeric, parsed
+from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, parsed
 from kernelswarm.simulations.streams.rows.encoding.text import (
     MOST_WORDS,
     Entries,
@@ -25,6 +24,16 @@ from kernelswarm.simulations.streams.rows.encoding.text import (
     without_words,
 )
 from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay, of_arrow, of_text
+from kernelswarm.simulations.streams.rows.odd_words import (
+    DECIMAL_COMMA,
+    NO_NUMBER,
+    first_word,
+    is_dressed,
+    is_number,
+    odd_in,
+    refusal,
+    remedy,
+)
 from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
 
@@ -35,11 +44,6 @@ CATEGORIES, ORDERED = b"categories", b"ordered"
 """The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
 
 COUNTING = "the first row of data is row 1"
-
-#: A number such as 120,43 or -1,5e-3, as most of Europe writes it.
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
-
-NO_NUMBER = "not a number"
 
 #: Text of digits with more different values than this is a column of numbers that was written as text.
 MOST_CODES = 100
@@ -135,7 +139,7 @@ def read_input(
                 "the day or the month comes first: write them as 2021-12-31"
             ) from error
         if read is None:
-            raise _unreadable(name, column, found, told, kind)
+            raise _unreadable(name, column, found, mark, told, kind)
         if wanted is not None and found.words:
             _check_kind(name, wanted, read[1], told)
         return read
@@ -178,23 +182,20 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Num
     return spread, CodedColumn(column, "words", words)
 
 
-def _unreadable(name: str, column: str, found: Entries, told: str, wanted: Kind | None) -> ValueError:
+def _unreadable(name: str, column: str, found: Entries, mark: Mark, told: str, wanted: Kind | None) -> ValueError:
     """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
     if wanted in ("time", "clock"):
-        odd = [place for place, word in enumerate(found.words) if not _is_time(word)]
-        row, place = min((found.row(place), place) for place in odd or range(len(found.words)))
+        untimed = [place for place, word in enumerate(found.words) if not _is_time(word)]
+        row, place = min((found.row(place), place) for place in untimed or range(len(found.words)))
         return ValueError(
             f"{name}: row {row}, column {shown(column)} holds {shown(found.words[place])}, and what was learned from "
             f"holds {HELD[wanted]} ({COUNTING}): {told or 'write all of them in one way, such as 2021-12-31 18:30'}"
         )
-    odd = [place for place, word in enumerate(found.words) if not is_number(word)]
-    row, place = min((found.row(place), place) for place in odd or range(len(found.words)))
-    word = found.words[place]
-    both = "" if len(odd) in (0, len(found.words)) else ", beside numbers"
-    return ValueError(
-        f"{name}: row {row}, column {shown(column)} holds {shown(word)}, which is {NO_NUMBER}{both} ({COUNTING}): "
-        + (told or remedy(word, is_target=False))
-    )
+    rows = {word: found.row(place) for place, word in enumerate(found.words)}
+    odd = odd_in(rows, mark)
+    both = "" if len(odd.words) in (0, len(rows)) else ", beside numbers"
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{both}"
+    return refusal(f"{text} ({COUNTING})", column, odd, rows, told or remedy(odd.word, is_target=False))
 
 
 def _is_time(word: str) -> bool:
@@ -232,6 +233,12 @@ def numbers(
         read = _numbers_in(values, mark)
         if read is not None:
             return read
+        found = entries(values)
+        rows = {word: found.row(place) for place, word in enumerate(found.words)}
+        odd = odd_in(rows, mark)
+        if not is_number(odd.word):
+            text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}"
+            raise refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target))
     row, value = first_word(values.to_pylist())
     other = "text" if is_number(value) else NO_NUMBER
     raise ValueError(
@@ -259,10 +266,7 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
     read = None if are_digits(list(first)) else _numbers_in(table.column(column), mark)
     if read is not None:
         return read
-    commas = [row for text, row in first.items() if DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text)]
-    decimal = min(commas, default=None)
-    numeric = min((row for text, row in first.items() if is_number(text)), default=None)
-    if decimal is None and numeric is None:
+    if not any(is_number(text) or DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text) for text in first):
         return texts
     if are_digits(list(first)) and len(first) <= MOST_CODES:
         return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
@@ -271,12 +275,11 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
             f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
             'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
         )
-    row, value = first_word(texts.tolist()) if decimal is None else (decimal, texts[decimal - 1])
-    other = "" if numeric is None or decimal else f" and row {numeric} {shown(texts[numeric - 1])}, which is one"
-    raise ValueError(
-        f"{name}: row {row}, column {shown(column)} holds {shown(value)}, which is not a number{other} ({COUNTING}): "
-        + remedy(str(value), True)
-    )
+    odd = odd_in(first, mark)
+    row = min((row for text, row in first.items() if text not in odd.words), default=None)
+    other = "" if row is None else f" and row {row} {shown(str(texts[row - 1]))}, which is one"
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{other}"
+    raise refusal(f"{text} ({COUNTING})", column, odd, first, remedy(odd.word, is_target=True))
 
 
 def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
@@ -356,39 +359,3 @@ def are_digits(texts: Sequence[str]) -> bool:
     (True, False, False)
     """
     return bool(texts) and all(text.strip().isdecimal() for text in texts)
-
-
-def remedy(value: Any, is_target: bool) -> str:
-    """What to do about a value that is not a number."""
-    if isinstance(value, str) and THOUSANDS.fullmatch(value.strip()):
-        return (
-            'set stream.decimal = "." if the commas part thousands, as in 1,234 for 1234, or "," if they stand before '
-            "fractions"
-        )
-    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
-        return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
-    if is_target:
-        return 'correct it, or set stream.task = "classification" if it is the label of a class'
-    return "correct it, or leave the column out with stream.drop"
-
-
-def first_word(values: Sequence[Any]) -> tuple[int, Any]:
-    """Row, from 1, and value of the first entry that is not a number; the first of all where every one is."""
-    for row, value in enumerate(values, start=1):
-        if value is not None and not is_number(value):
-            return row, value
-    return next((row, value) for row, value in enumerate(values, start=1) if value is not None)
-
-
-def is_dressed(text: str) -> bool:
-    """Tell whether text is a number with a mark between thousands, or a percent sign."""
-    return looks_numeric(text) and not is_number(text)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a field of a table can be read as a number."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -17,7 +17,6 @@ from kernelswarm.simulations.streams.rows.columns import (
     by_pandas,
     categories,
     inputs,
-    is_number,
     labels,
     names_of_nodes,
     numbers,
@@ -35,6 +34,7 @@ from kernelswarm.simulations.streams.rows.encoding.codes import (
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
+from kernelswarm.simulations.streams.rows.odd_words import is_number
 from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8

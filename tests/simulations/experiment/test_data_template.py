@@ -114,6 +114,27 @@ def test_inputs_of_too_many_words_are_left_out_and_one_that_is_mistyped_is_refus
     assert refused.code == 2 and 'column "kind" has 9 different words in 9 rows' in refused.err
 
 
+def test_a_word_again_and_again_among_numbers_is_a_gap(call: Command) -> None:
+    rows = [f"{k},{k % 7},{'off' if k % 9 == 4 else 2.5 * k},{-999 if k % 11 == 5 else k % 3}" for k in range(1, 80)]
+    Path("data.csv").write_text("a,b,y,c\n" + "\n".join(rows))
+    answer = call("init", "--data", "data.csv")
+    assert (answer.code, answer.err) == (0, "")
+    assert 'written as "off"' in answer.out and "a regression" in answer.out
+    experiment = Experiment.from_file("experiment.toml")
+    assert experiment.stream.na_values == {"c": (-999,), "y": ("off",)}  # type: ignore[attr-defined]
+    assert simulate(experiment.with_changes({"rounds": 2})).summary["status"] == "done"
+    Path("typo.csv").write_text(Path("data.csv").read_text().replace(",22.5,", ",ofF,", 1))
+    refused = call("init", "typo.toml", "--data", "typo.csv")
+    assert refused.code == 2 and 'holds "off", which is not a number' in refused.err
+
+
+@pytest.mark.parametrize("command", ["init", "run", "check"])
+def test_data_in_place_of_an_experiment_are_told_the_command(call: Command, command: str) -> None:
+    Path("data.csv").write_text("a,y\n" + "\n".join(f"{k},{k * 0.5}" for k in range(30)))
+    refused = call(command, "data.csv")
+    assert refused.code == 2 and refused.err.rstrip().endswith("kernelswarm init --data data.csv")
+
+
 def test_the_target_column_is_named_and_what_is_wrong_is_said(call: Command) -> None:
     Path("data.csv").write_text("a,b\n" + "\n".join(f"{k},{k * 0.5}" for k in range(30)))
     refused = call("init", "--data", "data.csv")

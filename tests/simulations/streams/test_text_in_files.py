@@ -134,6 +134,28 @@ def test_a_mistyped_number_among_the_targets_is_no_label(tmp_path: Path) -> None
     assert 'row 0 holds "cat" in column "y"' in message and 'set stream.task = "classification"' in message
 
 
+def test_dashes_among_numbers_are_gaps_and_among_words_a_word(tmp_path: Path) -> None:
+    for column in ("x", "y"):
+        held = {"x": [f"{k},5" for k in range(12)], "y": [f"{k * k},25" for k in range(12)]}
+        held[column][3], held[column][7] = "-", "--"
+        (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{x};{y}\n" for x, y in zip(*held.values(), strict=True)))
+        rows, _ = File(tmp_path / "t.csv").read()
+        found = {"x": rows.points, "y": rows.targets}[column]
+        assert np.flatnonzero(np.isnan(found)).tolist() == [3, 7]
+        assert rows.points[0, 0] == 0.5 and rows.targets[2, 0] == 4.25
+    assert set(File(csv(tmp_path, ["+", "-"] * 6)).read()[0].targets.ravel().tolist()) == {"+", "-"}
+
+
+def test_the_word_among_decimal_commas_is_named_and_not_the_numbers(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{'off' if k == 7 else f'{k},25'}\n" for k in range(9)))
+    for task in ("auto", "regression"):
+        message = refusal(File(tmp_path / "t.csv", task=task), nodes=1)  # type: ignore[arg-type]
+        assert 'row 8, column "y" holds "off", which is not a number' in message
+        assert 'name it in stream.na_values = ["off"] if it stands for a gap' in message
+        rows, _ = File(tmp_path / "t.csv", task=task, na_values=("off",)).read()  # type: ignore[arg-type]
+        assert np.flatnonzero(np.isnan(rows.targets)).tolist() == [7]
+
+
 @pytest.mark.parametrize("column", ["y", "node"])
 def test_a_label_or_node_without_a_name_is_refused(tmp_path: Path, column: str) -> None:
     for nothing in ("", "  "):

@@ -31,22 +31,30 @@ Found = dict[str, int]
 """How often each value occurred, by what messages call it."""
 
 
-def as_key(suspected: Sequence[Suspected]) -> NaValues:
-    """Return what the key na_values says of such values: by column where some other column measures one of them.
+def as_key(suspected: Sequence[Suspected], words: Mapping[str, Codes] | None = None) -> NaValues:
+    """Return what the key na_values says of such values, and of a word in some columns: by column where there are such
+    words, or where some other column measures one of the values.
 
     Examples
     --------
     >>> as_key([Suspected(-200.0, ("CO", "T"), 6, True)]), as_key([Suspected(-99.0, ("CO",), 6, False)])
     ((-200,), {'CO': (-99,)})
+    >>> as_key([Suspected(-200.0, ("CO",), 6, True)], {"CO": "broken"})
+    {'CO': (-200, 'broken')}
     """
     written = {one: int(one.value) if one.value == int(one.value) else one.value for one in suspected}
-    if all(one.everywhere for one in suspected):
+    words = words or {}
+    if not words and all(one.everywhere for one in suspected):
         return tuple(written.values())
-    columns = dict.fromkeys(column for one in suspected for column in one.columns)
-    return {column: tuple(written[one] for one in suspected if column in one.columns) for column in columns}
+    columns = dict.fromkeys([*(column for one in suspected for column in one.columns), *words])
+    found: dict[str, Codes] = {}
+    for column in columns:
+        own = [written[one] for one in suspected if column in one.columns]
+        found[column] = (*own, *codes_in(words, column)) if column in words else tuple(own)
+    return found
 
 
-def codes_in(asked: NaValues, column: str) -> tuple[Code, ...]:
+def codes_in(asked: NaValues | Mapping[str, Codes], column: str) -> tuple[Code, ...]:
     """Return the values that stand for gaps in a column.
 
     Examples

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -50,10 +50,17 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
     indices = np.asarray(whole.indices.cast(pyarrow.int64()).fill_null(-1))
     used = set(np.unique(indices).tolist())
     there = {word for place, word in enumerate(written) if place in used}
-    words = [*order, *sorted(there.difference(WRITTEN, order))]
+    words = [*order, *sorted(there.difference(WRITTEN, _dashes(there) if not order else (), order))]
     known = {word: place for place, word in enumerate(words)}
     places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last for nulls
     return Entries(words, places[indices])
+
+
+def _dashes(words: Collection[str]) -> set[str]:
+    """Return the words that have neither letters nor digits, such as -, where all others are numbers: gaps."""
+    found = {word for word in words if not any(map(str.isalnum, word))}
+    others = [word for word in words if word not in found and word not in WRITTEN]
+    return found if found and others and all(map(looks_numeric, others)) else set()
 
 
 def read_text(
