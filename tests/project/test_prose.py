@@ -97,11 +97,3 @@ def test_no_sentence_of_a_page_is_longer_than_the_limit(page: Path) -> None:
 def test_pages_use_the_words_of_the_field(page: Path) -> None:
     found = {word: (one, RULES["instead"][word]) for one in sentences(page) for word in unwanted(one)}
     assert set(found) == set(RULES["meant"].get(name(page), [])), found
-
-
-if __name__ == "__main__":
-    counted = {name(page): [length(one) for one in sentences(page)] for page in PAGES}
-    above = {page: sum(words > RULES["aim"] for words in counts) for page, counts in counted.items()}
-    for page in sorted(PAGES, key=lambda page: -above[name(page)]):
-        counts = counted[name(page)]
-        print(f"{name(page):32}{len(counts):5} sentences, {above[name(page)]:3} of more than {RULES['aim']} words")
