@@ -291,7 +291,8 @@ function learnedPlot(functions) {
     const [x, y] = bounds;
     const frame = axes(context, width, height, { x, y, xLabel: functions.inputs[0] });
     const [least, most] = extent(values[which]);
-    const palette = (classes || []).map((_, k) => style(`--c${k % COLORS}`));
+    // Areas have colours of their own: they touch, and no dashes tell them apart as they do lines.
+    const palette = (classes || []).map((_, k) => style(`--k${k % COLORS}`));
     const [wide, high] = [(frame.right - frame.left) / size, (frame.bottom - frame.top) / size];
     values[which].forEach((value, place) => {
       if (value === null) return;
@@ -327,7 +328,7 @@ function learnedPlot(functions) {
   if (classes && functions.inputs.length === 2) {
     classes.forEach((name, k) => {
       const swatch = element("i");
-      swatch.style.borderTop = `0.7rem solid var(--c${k % COLORS})`;
+      swatch.style.borderTop = `0.7rem solid var(--k${k % COLORS})`;
       legend.append(element("span", {}, swatch, name));
     });
   }
