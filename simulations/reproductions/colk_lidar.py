@@ -126,7 +126,7 @@ def _claims(
 def _notes(sets: int, epochs: int, rows: int) -> list[str]:
     return [
         f"The paper says neither how many outliers it adds nor how large. Here {SHARE:.0%} of the training targets get "
-        f"N(0, {SIZE:g}^2); {sets} times a fifth of the {rows} rows is set aside as it is, and the rest learned in "
+        f"N(0, {SIZE:g}^2); {sets} times a fifth of the {rows} rows is set aside as it is. The rest is learned in "
         f"{epochs} passes of new order each. The settings are those of the regression with outliers, since no others "
         "are printed; the range is scaled to [0, 1], the targets are as published.",
         "Pairs are consecutive samples of a pass over finite data; they are independent only given the data.",

@@ -298,17 +298,17 @@ def _notes(groups: Sequence[Radius]) -> list[str]:
         "The means of the fifteen Gaussians are random, and the draw of the paper is not published. As printed the "
         f"Bayes error of these draws is {100 * min(printed.bayes):.0f} to {100 * max(printed.bayes):.0f}%, so that no "
         "method could reach an error of 4% on them. So each error is given by draw, beside the Bayes error and "
-        "LIBSVM's on the same draw, and a second set of draws has its classes on a circle of radius "
+        "LIBSVM's on the same draw. A second set of draws has its classes on a circle of radius "
         f"{spread.radius:g}, where the Bayes errors are like the published errors.",
-        f'An error claim holds where POLK errs at most {100 * NEAR:.1f} points more than LIBSVM in the mean: "'
-        'approximately the same error rate with significantly fewer model points". A claim of BSGD holds where it errs '
-        "more than POLK with K = 0.04 on the same draws, by more than two standard errors of the difference, and one "
-        "of the smaller K where it errs as much less; the paper says that BSGD does not converge at 16 points. "
-        "Published numbers are of another draw of the classes, and judge nothing. An order claim holds where the mean "
-        "over the draws as printed is within a quarter of the published one. Errors and orders are means over the last "
-        "5% of the samples, as in table 2, on 2,500 test samples.",
+        f"An error claim holds if POLK errs at most {100 * NEAR:.1f} points more than LIBSVM in the mean. "
+        'The paper has "approximately the same error rate with significantly fewer model points". A claim of BSGD '
+        "holds where it errs more than POLK with K = 0.04 on the same draws. That is by more than two standard errors "
+        "of the difference. A claim of the smaller K holds where it errs as much less. The paper says that BSGD does "
+        "not converge at 16 points. Published numbers are of another draw of the classes, and judge nothing. An order "
+        "claim holds where the mean over the draws as printed is within a quarter of the published one. Errors and "
+        "orders are means over the last 5% of the samples, as in table 2, on 2,500 test samples.",
         "L-BFGS minimises the regularised risk over all functions: samples that span all others to working precision "
-        "carry them, so that fewer than 5,000 points are stored and nothing is lost. The import vector machine (Zhu "
+        "carry them. So fewer than 5,000 points are stored and nothing is lost. The import vector machine (Zhu "
         "and Hastie 2005) chooses each of 16 vectors among 300 samples by one Newton step, and fits all coefficients "
         "anew by L-BFGS. Their claims are judged as POLK's.",
     ]

@@ -196,20 +196,20 @@ def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs:
         "over the draws; of each run the last tenth of its looks is averaged. RMSE^2 and ISE are the same "
         "number on (0, 1).",
         f"Model orders: with this bandwidth and spacing only {order:.0f} of the 100 grid points are linearly "
-        "independent to working precision (10^-10 of kappa(x, x)), and every event lies in their span. The "
-        "others leave their weight to these, so that M is smaller and f the same; and no budget, however small, "
-        "keeps an event, so that the adaptive budget cannot reach 105 and the constant and the adaptive run "
+        "independent to working precision (10^-10 of kappa(x, x)). Every event lies in their span. The "
+        "others leave their weight to these, so that M is smaller and f the same. No budget, however small, keeps "
+        "an event. So the adaptive budget cannot reach 105 and the constant and the adaptive run "
         "differ by rounding only.",
         "PMD is the same learner with every step projected on the grid. Where events lie in the grid's span it "
-        "differs from SPPPOT by its step alone, as the row with SPPPOT's step shows: what beats PMD in the "
+        "differs from SPPPOT by its step alone, as the row with SPPPOT's step shows. What beats PMD in the "
         "figure is the smaller step. Yang et al. keep values on the grid; where they take f between grid points "
-        "the paper does not say, and here it is the interpolant of least norm. Beside a coarse grid events "
+        "the paper does not say. Here it is the interpolant of least norm. Beside a coarse grid events "
         "do stay in the dictionary, for a difference within the spread of the draws: last row.",
         "POLK: the paper does not say what -log f and -1/f are where f <= 0, as at the start. Here both go on "
-        "along the tangent below a floor, and the numbers depend on it by orders of magnitude, so that the published "
+        "along the tangent below a floor, and the numbers depend on it by orders of magnitude. So the published "
         "ones cannot be had. Whether the last function is negative in places is what the rows are judged by, in "
         "every draw.",
-        "Batch: f = a g^2 by scipy's L-BFGS in place of MATLAB's fminunc, with a ridge on ||g||^2 chosen by a "
+        "Batch: f = a g^2 by scipy's L-BFGS in place of MATLAB's fminunc. It has a ridge on ||g||^2 chosen by a "
         "validation set in place of the scale a. The loss is divided by the number of events, so that f is the "
         "density without normalising.",
     ]

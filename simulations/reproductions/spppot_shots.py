@@ -103,12 +103,12 @@ def reproduce(request: Request) -> Reproduction:
             + ("." if request.quick else " in place of 10 make about as many steps."),
             "Distances are whole feet, divided by 40; s^2 = 0.0025, which is two feet. As in the Gaussian "
             "example most grid points lie in the span of the others to working precision and leave their weight "
-            "to them, so M is smaller.",
-            f"Batch: f = g^2 by L-BFGS with the ridge {ridge:g} ||g||^2 in place of the paper's scale a, the one of "
-            "five with the least loss on shots left out, by cross-validation. It minimises the training loss "
-            "itself, and only its ridge keeps it from going lower: to be below it is to fit the training shots more "
-            "closely, no merit in itself. Distances are whole feet, so that shots left out lie on the same feet as "
-            "the others, and no ridge smooths too little. The rows of all ridges show what the claims come to: with "
+            "to them. So M is smaller.",
+            f"Batch: f = g^2 by L-BFGS with the ridge {ridge:g} ||g||^2 in place of the paper's scale a. The ridge is "
+            "the one of five with the least loss on shots left out, by cross-validation. It minimises the training "
+            "loss itself, and only its ridge keeps it from going lower. To be below it is to fit the training shots "
+            "more closely, no merit in itself. Distances are whole feet, so that shots left out lie on the same feet "
+            "as the others, and no ridge smooths too little. The rows of all ridges show what the claims come to: with "
             "0.01 both hold, with 0.0001 and less neither.",
         ],
         figures={"spppot_shots": _figure(learning_curves, curve, batch_loss)},

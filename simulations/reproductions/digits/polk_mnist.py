@@ -241,15 +241,15 @@ def _notes(draws: int, count: int, tests: int) -> list[str]:
         f"lambda = {REGULARIZATION:g}. Errors, risks and model orders are means over looks in the last 5% of the "
         "samples, as in table 3, with the standard deviation over the orders. Quick runs hold a quarter of the "
         "published orders, so that published errors are left out.",
-        "An error claim holds where the mean is at most the published error; an order claim where no run is more than "
-        "a tenth off; a claim of BSGD where it errs more than POLK after the same single pass, by more than two "
-        "standard errors of the difference over at least three orders.",
+        "An error claim holds where the mean is at most the published error. An order claim holds where no run is more "
+        "than a tenth off. A claim of BSGD holds where it errs more than POLK after the same single pass. That is by "
+        "more than two standard errors of the difference over at least three orders.",
         "The printed settings learn nothing: eps = K eta^(3/2) = 18.8 is more than the norm of a whole step, and s^2 "
         "= 4 is too narrow. SPPPOT, by the same group, says standard deviation 4, and a tenth of K makes the printed "
         "orders appear. The other rows hold the printed orders with a larger step that falls; docs/mnist.md has all "
         "that was tried, LIBSVM on all 60,000 images (1.43%) among it. The paper does not say how many passes it "
         "made, nor how BSGD kept its budget.",
-        "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK, after which "
+        "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK. After these "
         "it errs less than BSGD after one.",
         "L-BFGS and the import vector machine have no row for MNIST in table 3; polk-multidist has theirs.",
     ]

@@ -142,8 +142,8 @@ def reproduce(request: Request) -> Reproduction:
             "not enough for it at this order. The batch functional gradient descent (1000 iterations, 12 hours) "
             "is left out.",
             "The mini-batch size is not printed; 32 is POLK's.",
-            "The last rows hold both at the same order with larger steps that fall, one draw: the printed step is "
-            "small for the logistic loss, and what the positive functions gain with it POLK gains from a larger one.",
+            "The last rows hold both at the same order with larger steps that fall, one draw. The printed step is "
+            "small for the logistic loss. What the positive functions gain with it POLK gains from a larger one.",
         ],
         figures={"spppot_mnist": _figure(found, float(np.mean(vectors)))},
         arrays=arrays,

@@ -142,16 +142,16 @@ def _words(learning_curve: Prediction) -> str:
 def _notes() -> list[str]:
     return [
         "z of the Lorenz equations by Euler's method with steps of 0.01 from (10, 7, 35), 10,001 values with six "
-        "decimals. The series is chaotic; computed in this order of operations its beginning and its end are, to the "
-        "last digit, those of the toolbox's data/lorenz.dat, so that errors can be compared. Each value is predicted "
+        "decimals. The series is chaotic. Computed in this order of operations, its beginning and its end are, to the "
+        "last digit, those of the toolbox's data/lorenz.dat. So errors can be compared. Each value is predicted "
         "from the six before it, and then learned from; the error is the mean square of all predictions but the first "
         f"{IGNORED:,}. Nothing is normalised.",
         "The published errors are those that the toolbox (S. Van Vaerenbergh and others, kafbox on GitHub) prints "
         "beside each filter's settings in demo/demo_prediction; it prints no model orders. QKLMS and KLMS do the same "
         "sums, and their claims hold within 0.01 dB. NORMA is held to 0.1 dB, since the toolbox shrinks f before it "
-        "computes the error, KRLS and RLS to 0.5 dB, since their published errors are partly rounding: table 1 of "
-        "Engel, Mannor and Meir, as it is printed, gives -40.4 to -40.8 dB with kernel values that differ in the last "
-        "digit, and the toolbox's recursion of RLS on an inverse, repeated once with numpy, -42.9 dB.",
+        "computes the error. KRLS and RLS are held to 0.5 dB, since their published errors are partly rounding. Table "
+        "1 of Engel, Mannor and Meir, as it is printed, gives -40.4 to -40.8 dB with kernel values that differ in the "
+        "last digit. The toolbox's recursion of RLS on an inverse, repeated once with numpy, gives -42.9 dB.",
         "With a smaller nu the published recursion diverges, and krls errs less with every point that it is given. It "
         "carries Cholesky factors where table 1 carries inverses.",
     ]

@@ -78,14 +78,14 @@ def reproduce(request: Request) -> Reproduction:
             f"Means over {draws} draws of points; the paper shows one. A fit is that before the sample's own update. "
             "What is said to be less is less on the same draws by more than two standard errors of the difference.",
             "λ is not printed for this test: 1e-3, as in the test before it. FIFO is β = 1e-12.",
-            "The kernel matrix of a window is approximated in the subspace at the window's end, windows end every "
-            f"{every} samples, and Nystroem and KPCA have the same rank and see all 2,000 points before. The "
+            "The kernel matrix of a window is approximated in the subspace at the window's end. Windows end every "
+            f"{every} samples. Nystroem and KPCA have the same rank and see all 2,000 points before. The "
             "paper's SS-Nystroem and MEKA are missing; its improved Nystroem (landmarks by k-means) is, "
             "beside uniformly drawn "
             "landmarks.",
-            "The paper does not say which update figure 6 has. The best of five is set beside the others: three "
-            "recencies of the nonparametric update, the parametric one, and the nonparametric one with a larger step "
-            "and less regularization. KPCA of all points is the best matrix of its rank for both halves together.",
+            "The paper does not say which update figure 6 has. The best of five is set beside the others. These are "
+            "three recencies of the nonparametric update, the parametric one, and the nonparametric one with a larger "
+            "step and less regularization. KPCA of all points is the best matrix of its rank for both halves together.",
             note,
         ],
         figures,

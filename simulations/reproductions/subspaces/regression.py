@@ -143,26 +143,26 @@ def reproduce(request: Request) -> Reproduction:
     }
     notes = [
         "Errors are those of each sample before it is learned, as a share of the target's variance. Inputs and targets "
-        f"are standardised by their first {TUNING:,} rows, kernels are Gaussian, and each learner's step size, of "
+        f"are standardised by their first {TUNING:,} rows, and kernels are Gaussian. Each learner's step size, of "
         f"{STEP_SIZES}, and bandwidth, of {WIDTHS} times √(p/2), are those with the least error on its first rows. All "
         f"budgets are {BUDGET} points or features, OK-FEB's rank {RANK} (B = 1.5 r). The paper's γ is for inputs as "
         "they are.",
-        "California housing as printed: inputs as they are, gamma = 7e7, r = 5 and B = 8 of table II, and OK-FEB "
+        "California housing is as printed: inputs as they are, gamma = 7e7, r = 5 and B = 8 of table II. OK-FEB "
         "leaves samples out once the budget is full, with weights for the features K^(1/2) A q as published. The paper "
-        "gives no step. Rivals at step 1 take it on half the squared error, OK-FEB the best of the steps above, which "
-        "is no fair race: with all steps tuned it is one. Targets are standardised, as the paper says nothing of them; "
+        "gives no step. Rivals at step 1 take it on half the squared error, OK-FEB the best of the steps above. That "
+        "is no fair race; with all steps tuned it is one. Targets are standardised, as the paper says nothing of them; "
         "the linear learner diverges on such inputs.",
         _absent([name for name in FURTHER if name not in sets]),
         classification.NOTE if adult else "Adult, the paper's classification of figure 9, is not at hand.",
-        "Of the air quality, rows without a target and the input that is missing in nine rows of ten are left out, "
-        "other missing entries take the last value before them.",
+        "Of the air quality, rows without a target and the input that is missing in nine rows of ten are left out. "
+        "Other missing entries take the last value before them.",
         f"OK-FEB is more accurate where it errs less in the mean over {BLOCKS} parts of the stream, one after the "
-        "other, by more than two standard errors of the difference.",
-        "Regularised LMS on the features is the learner okfeb with the squared loss and a constant step; as published "
+        "other. It does so by more than two standard errors of the difference.",
+        "Regularised LMS on the features is the learner okfeb with the squared loss and a constant step. As published "
         "the weights do not follow the subspace.",
-        "Where OK-FEB is not first: tried were other ranks, lambda a tenth and ten times as large, all samples stored, "
-        "shorter and settling steps of the subspace, and beta 0.99; docs/okfeb.md has the errors. More rank at the "
-        "same budget helps most, as in the table.",
+        "Where OK-FEB is not first: tried were other ranks, lambda a tenth and ten times as large, all samples stored. "
+        "So were shorter and settling steps of the subspace, and beta 0.99. docs/okfeb.md has the errors. More rank at "
+        "the same budget helps most, as in the table.",
     ]
     return Reproduction(rows, notes, figures, arrays)
 
@@ -200,7 +200,7 @@ def _absent(names: Sequence[str]) -> str:
     used = f"Of Slice and Year, the paper's other regression sets, {MOST:,} rows at most are used, drawn at random"
     if not names:
         return f"{used}: learners without a budget keep every one."
-    return f"{used}; {' and '.join(names)}: not at hand; air quality stands in their place."
+    return f"{used}. {' and '.join(names)}: not at hand; air quality stands in their place."
 
 
 def load(folder: Path | None) -> dict[str, tuple[Array, Array]]:

@@ -67,14 +67,13 @@ def reproduce(request: Request) -> Reproduction:
         claims(fits, moves, by_rank, budgets, samples),
         [
             f"The paper gives no variance for the noise: standard deviation {NOISE}. Nor the constants of its steps "
-            "proportional to 1/n and 1/n²: those in the table followed from 10/n, 100/n² and 10,000/n² tried on 600 "
+            "proportional to 1/n and 1/n². Those in the table followed from 10/n, 100/n² and 10,000/n² tried on 600 "
             "samples "
             "of other draws.",
             "The fit at n is the mean of ‖phi(x) - L q‖² over the first n samples, under the subspace of that time. "
             "Kernels without a bound are shown as the share of kappa(x, x) that is left.",
             "Published algorithms 2 to 4 begin with one point and one row of A, whose rank is 1 but for rounding "
-            "errors; "
-            "here the first r points are the basis, so the online curves begin at n = r.",
+            "errors. Here the first r points are the basis, so the online curves begin at n = r.",
             "Figure 2's ranks, kernels and parameters and figure 3's pairs (r, B) are not in the text.",
         ],
         {"fit": draw_fits(axis, fits, moves), "kernels_budgets": draw_variants(axis, by_rank, budgets)},

@@ -227,23 +227,23 @@ def _percent(shares: Sequence[float]) -> str:
 def _notes() -> list[str]:
     return [
         "The survey prints curves, and of their ends only what stands in the text. It does not say with which step "
-        f"sizes its competitors ran: here each has the one of {', '.join(f'{step:g}' for step in STEPS)} that errs "
-        "least on a draw of its own, POLK that of its paper. The draw of the mixture is not published, and as printed "
-        "its Bayes error is far above 4%; here the classes lie on a circle of radius "
+        f"sizes its competitors ran. Here each has the one of {', '.join(f'{step:g}' for step in STEPS)} that errs "
+        "least on a draw of its own, POLK that of its paper. The draw of the mixture is not published. As printed its "
+        "Bayes error is far above 4%. Here the classes lie on a circle of radius "
         f"{RADIUS:g}, where it is like the published errors (see polk-multidist).",
         "BSGD projects on the points that stay, BPA on the nearest neighbour. NPBSGD lets the smallest go, and grows "
         f"with a chance of {GROWTH:g} a sample from {POINTS} points on. Dual space gradient descent goes on in random "
         f"features with what leaves its {POINTS} points, so that it has "
         f"{FEATURES} weights more for each class.",
-        "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws, by more than two "
-        "standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error of this "
-        "size hardly allows; the row below it counts what is beyond the Bayes error. The error after 1,249 "
+        "A claim of a competitor holds where it errs more than POLK with K = 0.04 on the same draws. That is by more "
+        "than two standard errors of the difference. Ten times POLK's error is taken as it stands, which a Bayes error "
+        "of this size hardly allows. The row below it counts what is beyond the Bayes error. The error after 1,249 "
         "samples is taken as it stands too, though none can be below the Bayes error of its draw. Errors are means "
         "over the last 5% of the samples.",
-        "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all, with which every "
-        "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%); dual space "
-        "with 16 features (6.1% at its best step) and with 32 (4.9%); NPBSGD with a growth of 0.001 (13.5%) and none "
-        "(18.6%).",
+        "Tried on the same five draws where a claim does not hold: POLK's own step of 6 for all. With it every "
+        "competitor errs more than POLK (dual space 6.2%, BSGD 8.5%, BPA 8.7%, NPBSGD 9.9%, NORMA 12.0%). Dual space "
+        "with 16 features (6.1% at its best step) and with 32 (4.9%) were tried, and NPBSGD with a growth of 0.001 "
+        "(13.5%) and none (18.6%).",
     ]
 
 

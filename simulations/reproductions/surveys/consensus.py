@@ -176,13 +176,13 @@ def _notes(rounds: int, seeds: int) -> list[str]:
         "POLK, bandwidth 0.1, step size 0.1, budget per_sample 0.2. Errors are mean squares against "
         "the noise-free target.",
         "Grids are 1 x 5, 2 x 5, 4 x 5 and 5 x 10; Erdos-Renyi graphs have edges with probability 2 log(n) / n. "
-        "Centralized takes a step on every node's sample in a round. What stands in no claim is in numbers.npz: a "
-        "row of settings (nodes, graph, form, step, penalty; -1 is centralized, -2 isolated) for each row of "
+        "Centralized takes a step on every node's sample in a round. What stands in no claim is in numbers.npz. It has "
+        "a row of settings (nodes, graph, form, step, penalty; -1 is centralized, -2 isolated). Each has a row of "
         "outcomes (error, risk, progressive risk, disagreement, model order, scalars, violation).",
         "An explicit run is refused where the stability rule is broken at its start; the survey states none. "
-        "Beyond what a pair of neighbours bears, a larger penalty changes nothing in an implicit step, and "
-        "disagreement then stays where it is, on the complete graph of 50 nodes from a penalty of 1 on. It has fallen "
-        "where it is less by more than rounding; where it has not, other step sizes were tried, and hardly any "
+        "Beyond what a pair of neighbours bears, a larger penalty changes nothing in an implicit step. Disagreement "
+        "then stays where it is, on the complete graph of 50 nodes from a penalty of 1 on. It has fallen "
+        "where it is less by more than rounding. Where it has not, other step sizes were tried, and hardly any "
         "compression, on the same samples. The smaller the step, the larger the penalty that still tells.",
         "An error is below learning alone where it is less on the same graphs and seeds by more than two standard "
         "errors of the difference.",

@@ -147,14 +147,14 @@ def _notes(rounds: int, seeds: int) -> list[str]:
     return [
         f"The survey prints no experiment on networks; these are ours, for what its section III says. {rounds} "
         f"samples a node of the sensor field (length 2, noise of deviation 1.5), means over {drawn}, each node "
-        "measured on its own target; POLK, bandwidth 0.1, step size 0.1, budget per_sample 0.2, implicit steps, "
+        "is measured on its own target. POLK has bandwidth 0.1, step size 0.1, budget per_sample 0.2, implicit steps, "
         "dual step 1 as published.",
-        "Consensus is the lower end in the limit only: with tolerance 0 the dual variables begin at 0 and grow, "
-        "while a penalty acts from the first round. On rings, grids and complete graphs sensors lie where the graph "
-        "is drawn, so that neighbours of a large ring or grid are near; on Erdos-Renyi graphs they lie at random.",
+        "Consensus is the lower end in the limit only: with tolerance 0 the dual variables begin at 0 and grow. "
+        "Yet a penalty acts from the first round. On rings, grids and complete graphs sensors lie where the graph "
+        "is drawn. So neighbours of a large ring or grid are near; on Erdos-Renyi graphs they lie at random.",
         "The best of seven tolerances is held against two ends on the same draws, which favours it a little.",
         "numbers.npz has a row of settings (nodes, graph, rule, form, value; rules are isolated, consensus, "
-        "proximity, adaptive) for each row of outcomes (error, risk, progressive risk, disagreement, model order, "
+        "proximity, adaptive). Each has a row of outcomes (error, risk, progressive risk, disagreement, model order, "
         "scalars, violation).",
     ]
 

@@ -220,23 +220,23 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list
 
 def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
     return [
-        f"A ring of {NODES} nodes; but for violation, disagreement and drift y = 2x + 3 sin 6x + noise of deviation "
-        f"0.5, bandwidth 0.1, means over {seeds} seeds (two for disagreement and model order). Regret is the sum over "
-        "the rounds of S(f_t) - S(f*), the mean over the nodes, as in the column `regret`: every sample is predicted "
-        "before it is learned from, and of its loss that of f* is taken off, kernel ridge regression on all samples of "
-        "the run. All nodes share the target, so that f* meets every constraint.",
+        f"A ring of {NODES} nodes; but for violation, disagreement and drift, y = 2x + 3 sin 6x + noise of deviation "
+        f"0.5, bandwidth 0.1. Means are over {seeds} seeds (two for disagreement and model order). Regret is the sum "
+        "over the rounds of S(f_t) - S(f*), the mean over the nodes, as in the column `regret`. Every sample is "
+        "predicted before it is learned from. Of its loss that of f* is taken off, kernel ridge regression on all "
+        "samples of the run. All nodes share the target, so that f* meets every constraint.",
         f"Slopes are those of straight lines through logarithms over T = {horizons[0]} to {horizons[-1]}; a claim "
         "holds where the slope is at most the proved exponent plus 0.05. A slope below it is no better theorem: "
         "these data are easier than the worst.",
-        f"Violation is measured on the sensor field, length {DIFFERING['length']:g}: with a common target nodes that "
+        f"Violation is measured on the sensor field, length {DIFFERING['length']:g}. With a common target nodes that "
         "never talk come ever nearer to one another too, and violate a tolerance of 0 no faster. The claim holds only "
         "where it fails for them.",
         "1 / c bounds the disagreement of functions that minimise the penalised objective; measured on the sensor "
         "field, whose targets differ, with noise of deviation 0.1. With steps that do not go to zero noise keeps "
-        "neighbours apart whatever c, and the slope flattens towards large c; the step is small here.",
+        "neighbours apart whatever c. The slope flattens towards large c; the step is small here.",
         "Memory against accuracy: M and the squared error against the noise-free target at the end, means over the "
         "nodes and seeds. The bound of the regret grows with eps; what a network loses is nothing up to some budget, "
-        "where noise outweighs what compression changes, and then much.",
+        "where noise outweighs what compression changes. Beyond that it is much.",
     ]
 
 

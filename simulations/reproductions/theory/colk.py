@@ -231,17 +231,17 @@ def _notes(draws: int, length: float) -> list[str]:
         f"{draws} draws, the same for every setting; runs of {length:g} / (alpha lambda) steps, of which the second "
         "half of 60 looks is averaged.",
         f"A rate holds where the slope through logarithms is at most {SLACK:g} on the wrong side of the proved "
-        "exponent, in the mean over the draws. The second row is stronger than the theorem: it holds where the "
+        "exponent, in the mean over the draws. The second row is stronger than the theorem. It holds where the "
         "distance is at most Z1 alpha with Z1 from the largest step and Z2 = 0, up to that share.",
         "Why beta hardly matters: the tracked mean g multiplies the difference of the gradients at the two samples of "
         "a pair, whose mean is 0. An error of g that does not depend on the pair makes the steps noisier and moves "
-        "their mean nowhere, so that the beta^2/alpha of the bound is not seen. Lemma 1 summed to its limit is "
+        "their mean nowhere. So the beta^2/alpha of the bound is not seen. Lemma 1 summed to its limit is "
         "O(beta + alpha^2/beta).",
         'The paper tracks the "difference" for its tighter bound (eq. 41); SURVEY eq. 11 the "average". With small '
-        "beta the difference is the noisier of both once f moves slowly: it carries every step's change of the loss "
+        "beta the difference is the noisier of both once f moves slowly. It carries every step's change of the loss "
         "at one sample, and forgets it in 1/beta steps. On f this has no effect, for the reason above.",
         "Disjoint pairs are those of algorithm 1. Sliding pairs use the same samples, each as the second of one pair "
-        "and the first of the next, and take twice the steps; they are no longer independent of g, which the theorems "
+        "and the first of the next, and take twice the steps. They are no longer independent of g, which the theorems "
         "ask for. The distance after the first samples is taken after 1 / (alpha lambda) samples.",
     ]
 

@@ -208,14 +208,14 @@ def _notes(draws: int) -> list[str]:
         "Two noisy spheres of radius 1 and 2, which are the classes, Gaussian kernel of bandwidth "
         f"{KERNEL.bandwidth:g}, "
         f"ranks {', '.join(map(str, RANKS))}, B = 2r, lambda = 1e-3 of the subspace. A subspace follows {FOLLOWED:,} "
-        f"samples and then stays as it is; {draws} sets of {SIZE} fresh samples are compared, of which the residuals "
+        f"samples and then stays as it is; {draws} sets of {SIZE} fresh samples are compared. Their residuals "
         "are independent, as the propositions ask for. The expectation of e is the mean over "
         f"{FRESH:,} further samples.",
         "A bound holds where the measured quantity exceeds it in at most a share of "
         f"{RISK:g} of the sets, at each rank. The bounds hold whatever the distribution, and are far from sharp. "
         "Proposition 7 prints the square of the norm, its proof bounds the norm; both are measured.",
         "Proposition 5 is about classifiers without an intercept (eq. 33), proposition 6 here has one (eq. 34, "
-        "y'alpha = 0). The features K_S^(1/2) A q have 2r numbers; those of r numbers that the learners use have the "
+        "y'alpha = 0). The features K_S^(1/2) A q have 2r numbers. Those of r numbers that the learners use have the "
         "same inner products, and so the same decision values.",
     ]
 

@@ -244,11 +244,11 @@ def _notes(draws: int, optimum: KernelSum) -> list[str]:
         "loss has a Lipschitz constant on bounded sets only, and the iterates stay in one. f* minimises the expected "
         "regularised risk: kernel ridge regression on 400 midpoints with the noise integrated out; "
         f"||f*|| = {norm:.2f}.",
-        f"Constant steps run for {CONTRACTIONS:g} / (eta lambda) samples; the distance in the Hilbert space is the "
-        "mean over the second half of 80 looks, which is more than the limit inferior that the theorem bounds. The "
+        f"Constant steps run for {CONTRACTIONS:g} / (eta lambda) samples. The distance in the Hilbert space is the "
+        "mean over the second half of 80 looks. That is more than the limit inferior that the theorem bounds. The "
         "sigma^2 of the bound is the largest second moment of the gradient at any look, C the largest derivative of "
         "the loss.",
-        f"A claim of a rate holds where the slope through logarithms is at most {SLACK:g} on the wrong side of the "
+        f"A rate holds where the slope through logarithms is at most {SLACK:g} on the wrong side of the "
         "proved exponent, in the mean over the draws. O(sqrt eta) bounds the distance from above as eta falls, so that "
         "a steeper slope is no contradiction. Model orders: the largest of any look in the second half.",
     ]
