@@ -110,7 +110,7 @@ class Own(NamedTuple):
     the next step alone, and steps are counted for each node, however long it sleeps.
     """
 
-    points: Array  # (V + outside, T, n, p), or (V, b, p)
+    points: Array  # (V + outside, T, n, p), or (V, n, p)
     targets: Array  # (V, T, b, q), or (V, b, q)
     step_sizes: Array  # (V, steps, k)
     values: Array  # (V, n, C) f at these points
@@ -121,7 +121,7 @@ class Own(NamedTuple):
     live: Booleans  # (V + outside,) whether nodes have samples; of no nodes where links are not ideal: all have
     taken: Integers  # (V,) how many points each node's steps are on: 0 for one that takes none; likewise
     buffers: Buffers
-    earlier_values: Array  # (V, M, b, C) what was predicted at earlier samples; of no nodes where links are ideal
+    earlier_values: Array  # (V, M, n, C) what was predicted at earlier points; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise
     variances: Array = NO_VARIANCES  # those of Received
     answer_variances: Array = NO_VARIANCES
@@ -152,6 +152,7 @@ class Terms(NamedTuple):
     max_age: int
     reach: int  # rounds for which messages are kept
     memory: int  # rounds for which nodes keep their own samples
+    replayed: int  # r, how many of the points of a message, the last ones, are replayed
     repeats: bool  # whether what was received last is taken again where nothing new is
     listens: bool  # whether messages wait for those asleep
     forgets: bool  # whether nodes that come back have forgotten what they learned
@@ -173,16 +174,16 @@ class Terms(NamedTuple):
 class Air(NamedTuple):
     """Messages on their way and those that have arrived, by slot: to the nodes here, and to those in other blocks."""
 
-    points: Array  # (S, V + outside, b, p)
-    own: Array  # (S, V + outside, b, C)
-    own_row_sums: Array  # (S, V + outside, b)
+    points: Array  # (S, V + outside, n, p)
+    own: Array  # (S, V + outside, n, C)
+    own_row_sums: Array  # (S, V + outside, n)
     previous: Integers  # (S, V + outside) the round of the sender's message before, or SILENT where it is asleep
-    before: Array  # (S, V + outside, b, p) the points of that message; of no rows where the form is one-sided
-    latest: Array  # (V + outside, b, p) the points of the last messages that have set out; likewise
+    before: Array  # (S, V + outside, n, p) the points of that message; of no rows where the form is one-sided
+    latest: Array  # (V + outside, n, p) the points of the last messages that have set out; likewise
     carried: Integers  # (S, E) the round in which the points were drawn that an edge carries
     last: Integers  # (E,) the rounds of the last messages sent on each edge, arrived or not
-    answers: Array  # (S, E + outside, b, C)
-    answer_row_sums: Array  # (S, E + outside, b)
+    answers: Array  # (S, E + outside, n, C)
+    answer_row_sums: Array  # (S, E + outside, n)
     answered: Integers  # (S, E + outside) the round of the points that are answered, or SILENT
     duals: Array  # (S, E + outside) of the edge's owner
     deliveries: Integers  # (S, E)
@@ -193,30 +194,30 @@ class Air(NamedTuple):
 class Kept(NamedTuple):
     """What nodes keep from round to round."""
 
-    points: Array  # (V, M, b, p) their own samples, by the round in which they sent them
+    points: Array  # (V, M, n, p) their own points, samples first, by the round in which they sent them
     targets: Array  # (V, M, b, q)
     drawn_at: Integers  # (V, M) these rounds
-    predicted: Array  # (V, M, b, C) what they said there before they learned from them
+    predicted: Array  # (V, M, n, C) what they said there before they learned from them
     learning: Integers  # (V,) the round of the samples that they learn from next, and these, however long they sleep
-    own_points: Array  # (V, b, p)
+    own_points: Array  # (V, n, p)
     own_targets: Array  # (V, b, q)
     following: Integers  # (V,) and of those that follow
     begun: Integers  # (V,) the round in which they began anew last, or ABSENT
-    values: Array  # (V, b, C) at the points that they learn from next
+    values: Array  # (V, n, C) at the points that they learn from next
     rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
-    row_sums: Array  # (V, b)
+    row_sums: Array  # (V, n)
     products: Array  # (V, 2) as of own_products
     received_at: Integers  # (E,) the round in which the neighbour's points were drawn that are evaluated
-    received_points: Array  # (E, b, p)
-    received_values: Array  # (E, b, C) the node's own there
-    received_row_sums: Array  # (E, b)
+    received_points: Array  # (E, n, p)
+    received_values: Array  # (E, n, C) the node's own there
+    received_row_sums: Array  # (E, n)
     used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
     asks: Booleans  # (E,) whether the node asks the neighbour
     asked: Booleans  # (E,) whether the neighbour asks the node
     quiet: Booleans  # (E,)
     last_sent: Booleans  # (E,) whether anything was ever answered
-    last_sent_points: Array  # (E, b, p)
-    last_sent_values: Array  # (E, b, C)
+    last_sent_points: Array  # (E, n, p)
+    last_sent_values: Array  # (E, n, C)
 
 
 class VectorExchange(NamedTuple):
@@ -255,7 +256,10 @@ class LossyWork(NamedTuple):
     values_at: Integers  # (deg,) the place of the neighbour's own values that are learned from, or ABSENT
     values_share: Array  # (deg,) how much they count
     duals: Array  # (deg,) the dual variables that came with them
-    answers: Array  # (deg, b, C) the answers, the node's own values in place of those that are not there
+    answers: Array  # (deg, n, C) the answers, the node's own values in place of those that are not there
+    pull: Array  # (deg, n, C) at an earlier sample's points
+    bounds: Array  # (deg, n) their curvatures
+    pair_row_sums: Array  # (n,) the sums of both ends' row sums
 
 
 class Workspace(NamedTuple):

@@ -310,6 +310,9 @@ def workspace(
             values_share=np.zeros(late),
             duals=np.zeros(late),
             answers=np.zeros((late, size, outputs)),
+            pull=np.zeros((late, size, outputs)),
+            bounds=np.zeros((late, size)),
+            pair_row_sums=np.zeros(size),
         ),
         taught=np.zeros((taught, 2 * outputs + 1)),
     )

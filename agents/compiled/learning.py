@@ -124,15 +124,15 @@ def constraints_of(ideal: bool) -> Compiled:
                     continue
                 earlier = work.lossy.earlier_at[d]
                 if earlier != ABSENT:
-                    values = table(work.values, at * outputs, size, outputs)
+                    values = table(work.values, at * outputs, sent, outputs)
                     wanted = table(own.earlier_targets, earlier * wanted_size, size, targets.shape[1])
-                    predicted = values
+                    predicted = table(values, 0, size, outputs)
                     if work.lossy.predicted_at[d] != ABSENT:
                         predicted = table(own.earlier_values, earlier * whole, size, outputs)
                     if coupling.compares_losses and new:
                         loss_values(loss_numbers, predicted, wanted, work.losses)
                         before = total(work.losses)
-                    at += size
+                    at += sent
             answer = cube(received.answers, place * whole, 1, sent, outputs)
             if coupling.functions[CONSTRAINT_VALUES] == NONE:
                 mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
@@ -246,7 +246,7 @@ def learning(ideal: bool) -> Compiled:
                 compare(i, sample.targets, loss, gathered, network, own, received)
             for k in range(size):
                 work.stiffness[k] = curvature
-            if ideal and own.values.shape[1] > size:
+            if own.values.shape[1] > size:
                 reason, strength = pull_at_replayed(i, rate, part, network, own)
                 if reason != DONE:
                     return reason, strength

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.compiled.arrays import ABSENT, Air, Counts, Kept, Links, Terms, first_row
+from kernelswarm.agents.compiled.filling import sent_points
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
 from kernelswarm.agents.node.lossy import LossyAgent
@@ -18,6 +19,7 @@ from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.noises import QUANTILE
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.faults import SpokenFaults
 from kernelswarm.protocols.unreliable.realization import NODE, Realization, keys_of
 
@@ -33,7 +35,7 @@ class Letter(NamedTuple):
     Attributes
     ----------
     size, width, outputs : int
-        b points of p numbers with values of C; a vector is one point without values.
+        n points of p numbers with values of C; a vector is one point without values.
     symmetric : bool
         Whether the sender's own values are in it.
     limited : bool
@@ -62,6 +64,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
         max_age=table.max_age,
         reach=inbox.reach,
         memory=inbox.memory,
+        replayed=replay_of(agents[0].rule).most,
         repeats=table.on_missing == "repeat",
         listens=conditions.clock.listens,
         forgets=forgets(conditions.clock),
@@ -169,17 +172,18 @@ def air_of(
 def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
     """Copy what agents keep."""
     first = agents[0]
-    size, nodes, edges, memory = first.learner.batch_size, len(agents), len(links.other), first.inbox.memory + 1
+    size, nodes, edges, memory = sent_points(agents), len(agents), len(links.other), first.inbox.memory + 1
+    samples = first.learner.batch_size
     width, outputs = first.width, first.outputs
     assert first.targets is not None
     kept = Kept(
         points=np.zeros((nodes, memory, size, width)),
-        targets=np.zeros((nodes, memory, size, first.targets.shape[1])),
+        targets=np.zeros((nodes, memory, samples, first.targets.shape[1])),
         drawn_at=np.full((nodes, memory), ABSENT),
         predicted=np.zeros((nodes, memory, size, outputs)),
         learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
         own_points=np.zeros((nodes, size, width)),
-        own_targets=np.zeros((nodes, size, first.targets.shape[1])),
+        own_targets=np.zeros((nodes, samples, first.targets.shape[1])),
         following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
         begun=np.full(nodes, ABSENT),
         values=np.zeros((nodes, size, outputs)),
@@ -260,7 +264,7 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
 
 
 def _put(message: Array | None, values: Array, row_sums: Array) -> None:
-    """Part what was sent into values (b, C) and, where they are sent, loads (b,)."""
+    """Part what was sent into values (n, C) and, where they are sent, loads (n,)."""
     if message is not None:
         outputs = values.shape[1]
         values[:] = message[:, :outputs]

@@ -21,11 +21,13 @@ from kernelswarm.agents.compiled.arrays import (
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
+    buffers_of,
     coupling_of,
     kinds_of,
     links_of,
     matrix_of,
     outside_of,
+    sent_points,
     sums_of,
     workspace,
 )
@@ -60,7 +62,7 @@ ROOM_AT_FIRST = 16
 def whole(agents: Sequence[LossyAgent]) -> bool:
     """Tell whether every batch that agents have drawn, heard or said is whole."""
     for agent in agents:
-        size = agent.learner.batch_size
+        size = sent_points(agents)
         kept = [points for points, _ in agent.drawn.values()]
         kept += [last_sent.points for last_sent in agent.last_sent if last_sent is not None]
         kept += [points for points in agent.inbox.latest if points is not None]
@@ -88,7 +90,8 @@ class LossyPopulation(Population):
     def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents: Sequence[LossyAgent] = agents
         first = agents[0]
-        self._size = size = first.learner.batch_size
+        self._size = first.learner.batch_size
+        self.sent, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
@@ -104,7 +107,7 @@ class LossyPopulation(Population):
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
         sets = 2 if self.symmetric else 1
-        self._taken = size * (1 + sets * np.diff(self.links.start))
+        self._taken = self.sent * (1 + sets * np.diff(self.links.start))
         self._most = int(self._taken.max())
         self._capacity = self._wanted_capacity(0)
         self._make_states()
@@ -113,7 +116,7 @@ class LossyPopulation(Population):
         self._terms = terms_of(agents, self.links, labels)
         self._realization = realization_of(agents, self.links, labels)
         self._letter = Letter(
-            size,
+            self.sent,
             first.width,
             first.outputs,
             self.symmetric,
@@ -124,7 +127,8 @@ class LossyPopulation(Population):
         self._kept = kept_of(agents, self._forms, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
-        self._ahead = np.zeros((len(agents), 0, size, width)), np.zeros((len(agents), 0, size, columns))
+        points, targets = (len(agents), 0, self._size, width), (len(agents), 0, self._size, columns)
+        self._ahead = np.zeros(points), np.zeros(targets)
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
 
@@ -153,7 +157,7 @@ class LossyPopulation(Population):
             with AtTurn(self, self._states.turn):
                 reason, completed, node, curvature = run_lossy_rounds(
                     self._network(),
-                    self._own(),
+                    self._own(self._buffers),
                     self._received_so_far(),
                     Exchange(self._air, self._kept, self._counts, self._terms),
                     self._spare_scratch,

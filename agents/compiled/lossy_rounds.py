@@ -12,13 +12,14 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, WANTS, evaluate_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.scratch import Scratch
-from kernelswarm.agents.arithmetic.views import table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import (
     DONE,
     EVALUATE,
     PAUSED,
     RETURNED,
     Air,
+    Buffers,
     Exchange,
     Kept,
     Links,
@@ -30,10 +31,11 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
 from kernelswarm.agents.compiled.receiving import before, gather, has_arrived, points_of, receive
-from kernelswarm.agents.node.inbox import SENT, SILENT
+from kernelswarm.agents.node.inbox import POINTS, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.agents.node.replay_buffer import draw, keep
 from kernelswarm.protocols.compiling import force_inline, nogil
-from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
+from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS, distort
 
 Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -83,7 +85,8 @@ def run_lossy_rounds(
             states.turn[1] = i
             if awake[i, place]:
                 publish(i, now, network, own, exchange)
-                send(i, now, place, network, exchange, ahead, realized.active)
+                draw_next(i, now, network, own, exchange, ahead)
+                send(i, now, place, network, exchange, realized.active)
             else:
                 send_nothing(i, links, air, now)
         for e in range(realized.deliveries.shape[0]):
@@ -119,8 +122,9 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
     width, kept_at = kept.targets.shape[3], i * memory + kept.learning[i] % memory
     own_points = table(kept.own_points, i * sample, size, inputs)
     copy_matrix(table(kept.points, kept_at * sample, size, inputs), own_points)
-    wanted = table(kept.own_targets, i * size * width, size, width)
-    copy_matrix(table(kept.targets, kept_at * size * width, size, width), wanted)
+    samples = kept.targets.shape[2]
+    wanted = table(kept.own_targets, i * samples * width, samples, width)
+    copy_matrix(table(kept.targets, kept_at * samples * width, samples, width), wanted)
     values = table(kept.values, i * answer, size, outputs)
     evaluate(tools, numbers, state, integers, own_points, table(kept.rows, place * columns, size, columns), values)
     copy_matrix(values, table(kept.predicted, kept_at * answer, size, outputs))
@@ -130,9 +134,11 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
             then = before(then, slots)
             if has_arrived(air, e, sent, then, now, terms.reach):
+                received = table(kept.received_points, e * sample, size, inputs)
+                copy_matrix(points_of(air, then, e, links.other[e]), received)
+                if terms.replayed and kept.received_at[e] != air.carried[then, e]:
+                    keep_points(i, received, own.buffers)
                 kept.received_at[e] = air.carried[then, e]
-                received = points_of(air, then, e, links.other[e])
-                copy_matrix(received, table(kept.received_points, e * sample, size, inputs))
                 break
         evaluate(
             tools,
@@ -158,32 +164,68 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
 
 
 @force_inline
+def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: tuple[Array, Array]) -> None:
+    """Draw node i's next samples, and behind them the points that it replays, once what it sent is in its buffer."""
+    _, kept, counts, terms = exchange
+    _, memory, size, inputs = kept.points.shape
+    samples, width, cursor = kept.targets.shape[2], kept.targets.shape[3], counts.cursor[i]
+    ahead_points, ahead_targets = ahead
+    row, batch = i * memory + now % memory, i * ahead_points.shape[1] + cursor
+    drawn = table(ahead_points, batch * samples * inputs, samples, inputs)
+    wanted = table(ahead_targets, batch * samples * width, samples, width)
+    copy_matrix(drawn, table(kept.points, row * size * inputs, samples, inputs))
+    copy_matrix(wanted, table(kept.targets, row * samples * width, samples, width))
+    kept.drawn_at[i, now % memory] = now
+    counts.cursor[i] += 1
+    kept.following[i] = now
+    if not terms.replayed:
+        return
+    if terms.noise_on_points > 0.0 or terms.bound_on_points < np.inf:
+        released = table(network.work.points, 0, samples, inputs)
+        copy_matrix(drawn, released)
+        first, second = terms.node_keys[i, 0], terms.node_keys[i, 1]
+        bound, noise = terms.bound_on_points, terms.noise_on_points
+        distort(released, bound, noise, terms.quantile, EXACT, first, second, now, POINTS)
+        drawn = released
+    buffers = own.buffers
+    keep_points(i, drawn, buffers)
+    room = buffers.ranks.shape[1]
+    replayed = table(kept.points, (row * size + samples) * inputs, size - samples, inputs)
+    draw(
+        table(buffers.points, i * room * inputs, room, inputs),
+        line(buffers.counts, 3 * i, 3),
+        1.0,
+        replayed,
+        buffers.keys[i, 0],
+        buffers.keys[i, 1],
+    )
+
+
+@force_inline
+def keep_points(i: int, points: Array, buffers: Buffers) -> None:
+    """Take points (n, p) that node i has drawn or received into its buffer."""
+    room, inputs = buffers.ranks.shape[1], points.shape[1]
+    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
+    keep(kept, ranks, line(buffers.counts, 3 * i, 3), points, buffers.key[0], buffers.key[1])
+
+
+@force_inline
 def send(
     i: int,
     now: int,
     place: int,  # of the round among those of ``active``
     network: Network,
     exchange: Exchange,
-    ahead: tuple[Array, Array],
     active: Booleans,
 ) -> None:
-    """Draw node i's next samples, and send what there is to say."""
+    """Send what there is to say at node i, with the points that it has drawn."""
     links, coupling = network.links, network.coupling
-    air, kept, counts, terms = exchange
+    air, kept, _, terms = exchange
     slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
     outputs, memory = kept.values.shape[2], kept.points.shape[1]
-    begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-    slot, cursor = now % slots, counts.cursor[i]
-    ahead_points, ahead_targets = ahead
-    width, sample, answer = kept.targets.shape[3], size * inputs, size * outputs
-    drawn = table(ahead_points, (i * ahead_points.shape[1] + cursor) * sample, size, inputs)
-    wanted = table(ahead_targets, (i * ahead_points.shape[1] + cursor) * size * width, size, width)
-    row = i * memory + now % memory
-    copy_matrix(drawn, table(kept.points, row * sample, size, inputs))
-    copy_matrix(wanted, table(kept.targets, row * size * width, size, width))
-    kept.drawn_at[i, now % memory] = now
-    counts.cursor[i] += 1
-    kept.following[i] = now
+    begin, degree, slot = links.start[i], links.start[i + 1] - links.start[i], now % slots
+    sample, answer = size * inputs, size * outputs
+    drawn = table(kept.points, (i * memory + now % memory) * sample, size, inputs)
     sent = slot * air.points.shape[1] + i
     copy_matrix(drawn, table(air.points, sent * sample, size, inputs))
     copy_matrix(table(kept.values, i * answer, size, outputs), table(air.own, sent * answer, size, outputs))

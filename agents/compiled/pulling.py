@@ -136,10 +136,11 @@ def pull_late(
     size, outputs = received.answers.shape[-2], received.answers.shape[-1]
     begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
     edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-    # What the prompt answers have needed is free again.
-    answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(work.pull, 0, degree, size, outputs)
-    bounds, both = table(work.bounds, 0, degree, size), line(work.pair_row_sums, 0, size)
-    at = gathered.prompt
+    # The prompt answers are free again; their pulls are not, where points are replayed.
+    answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
+    bounds, both = table(lossy.bounds, 0, degree, size), line(lossy.pair_row_sums, 0, size)
+    at, samples = gathered.prompt, work.losses.shape[0]
+    weight = size / samples
     for d in range(degree):
         if lossy.earlier_at[d] == ABSENT:
             continue
@@ -165,12 +166,14 @@ def pull_late(
                 others = line(received.answer_row_sums, lossy.answer_at[d] * size, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + others[k]
-        one, limited = clip_pulls(pushed, bound, both, size)
+        one, limited = clip_pulls(pushed, bound, both, samples)
         if not coupling.implicit and rate * kinds.gain[kind] * one >= 2.0:
             return UNSTABLE, one
         strength += one
-        for k in range(at, at + size):
-            work.stiffness[k] = 0.0 if kinds.linear[kind] else limited
+        for k in range(size):
+            work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited * weight
+            for c in range(outputs):
+                pushed[k, c] *= weight
         at += size
     return DONE, strength
 

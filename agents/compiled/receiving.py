@@ -52,7 +52,12 @@ def receive(
         for j in range(air.points.shape[1]):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             points, own = air.points[slot, j], air.own[slot, j]
-            distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
+            if terms.replayed:  # what is replayed has had its noise, and is only rounded
+                samples = points[: len(points) - terms.replayed]
+                distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
+                distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
+            else:
+                distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
             if symmetric:
                 distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
                 coarsen(air.own_row_sums[slot, j], bits)

@@ -45,10 +45,7 @@ def obstacle(
         return f"conformal bands beside {what}"
     if not whole:
         return "samples that are lost or late on their way to the one learner"
-    replay = replay_of(rule).points
-    if replay and not ideal:
-        return "points that are replayed on links that are not ideal"
-    if 0.0 < replay < 1.0:
+    if 0.0 < replay_of(rule).points < 1.0:
         return "points that are replayed at a rate"
     if fulfils(rule, StackedRule):
         if not ideal:

@@ -17,6 +17,10 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "one-sided, explicit": {"protocol": {"name": "consensus", "as_published": True}},
     "proximity, mini-batches": {"protocol": "proximity", "learner": {**POLK, "batch_size": 2}},
     "lossy": {"links": LINKS},
+    "lossy, replayed": {
+        "protocol": {"name": "consensus", "replay": 2},
+        "links": {**LINKS, "quantization": {"bits": 8}},
+    },
     "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},

@@ -141,10 +141,11 @@ def test_learners_with_steps_that_are_not_compiled(learner: dict[str, Any], prot
     assert_same_bits(learner, PROTOCOLS[protocol])
 
 
-def test_learners_of_which_some_are_plain_with_points_to_replay() -> None:
+@pytest.mark.parametrize("links", [{}, {"delay": 1, "loss": 0.2}], ids=["ideal", "lossy"])
+def test_learners_of_which_some_are_plain_with_points_to_replay(links: dict[str, Any]) -> None:
     described = small_network(POLK, {"name": "consensus", "penalty": 0.3, "replay": 2}, "sine_regression")
     plain = Override((1, 7), {"name": "tests.helpers.plain_parts:PlainPolk"})
-    require_the_same_bits(replace(described, overrides=(plain,)), PlainPolk)
+    require_the_same_bits(replace(described, overrides=(plain,)).with_changes({"links": links}), PlainPolk)
 
 
 def test_a_learner_on_nodes_that_forget() -> None:

@@ -21,6 +21,9 @@ from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.links.delays import Between
+from kernelswarm.protocols.links.links import IDEAL, Links
+from kernelswarm.protocols.links.losses import Uniform
 from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends import cache_warmup
@@ -147,10 +150,14 @@ def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend
     assert_same(on_ray(backend, make), serially(make))
 
 
-@pytest.mark.parametrize("replay", [2, 0.4])
-def test_replayed_points_have_the_serial_backends_bits(replay):
+LOSSY = Links(loss=Uniform(0.3), delay=Between(0, 2))
+
+
+@pytest.mark.parametrize(("replay", "links"), [(2, IDEAL), (0.4, IDEAL), (2, LOSSY)], ids=["whole", "rate", "lossy"])
+def test_replayed_points_have_the_serial_backends_bits(replay, links):
     backend, rule = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED), Consensus(0.3, replay=replay)
-    assert_same(on_ray(backend, lambda: plans_of(rule)), serially(lambda: plans_of(rule)))
+    make = lambda: plans_of(rule, links=links)  # noqa: E731
+    assert_same(on_ray(backend, make), serially(make))
 
 
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])

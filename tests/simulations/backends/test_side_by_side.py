@@ -82,6 +82,7 @@ def same(one: Any, other: Any) -> bool:
         {"protocol": "diffusion", "learner": FEATURES},
         {"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}},
         {"protocol": "diffusion", "learner": FEATURES, "links": LINKS},
+        {"protocol": {"name": "consensus", "replay": 1}, "links": LINKS},
         {"protocol": "stacking"},
         {"learner": {**POLK, "loss": PlainSquared(), "kernel": PlainGaussian()}, "protocol": PlainConsensus(0.1)},
     ],

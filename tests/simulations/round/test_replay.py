@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
@@ -148,22 +149,48 @@ def test_rounds_are_compiled(rule):
     assert all(isinstance(block._population, kind) for block in engine.blocks)
 
 
+@pytest.mark.parametrize("links", [{}, {"delay": 1, "loss": 0.2}], ids=["ideal", "lossy"])
 @pytest.mark.parametrize("step", ["implicit", "explicit"])
 @pytest.mark.parametrize("name", SIZES)
-def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
+def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step, links):
     rule = {"name": "consensus", "penalty": 0.2, "step": step, "replay": 2}
     keys = {"learner": {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name]}}
     if name == "policy_evaluation":
         keys["stream"] = TRANSITIONS
-    experiment = described(rule, rounds=30, **keys)
+    experiment = described(rule, rounds=30, links=links, **keys)
     assert same(learned(lived(experiment)), learned(lived(experiment, BLOCKS, compiled=False)))
 
 
-@pytest.mark.parametrize("mix", MIXES)
-def test_blocks_meet_the_same_link_conditions(mix):
-    experiment = described(**MIXES[mix])
-    whole = learned(lived(experiment))
-    assert same(whole, learned(lived(experiment, BLOCKS)))
+LOSSY_RULES = {
+    **{rule: RULES[rule] for rule in ("consensus", "one-sided", "explicit", "proximity")},
+    "explicit proximity": {"name": "proximity", "form": "one_sided", "step": "explicit", "replay": 1},
+    "absolute": {"name": "proximity", "distance": "absolute", "replay": 2},
+    "trust": {"name": "consensus", "penalty": 3.0, "robust": "trust", "replay": 2},
+    "trimmed mean": {"name": "consensus", "penalty": 1.0, "robust": "trimmed", "replay": 1},
+    "trust, proximity": {"name": "proximity", "robust": "trust", "replay": 2},
+}
+LATE = {
+    "delay": {"name": "between", "longest": 4},
+    "max_age": 3,
+    "damping": 0.3,
+    "on_missing": "repeat",
+    "loss": 0.2,
+    "quantization": {"bits": 8},
+}
+LOSSY = {
+    **{("consensus", mix): MIXES[mix] for mix in MIXES},
+    **{(rule, mix): MIXES[mix] for rule in LOSSY_RULES for mix in ("churn without memory", "everything")},
+    **{(rule, "late"): {"links": LATE} for rule in LOSSY_RULES},
+}
+
+
+@pytest.mark.parametrize(("rule", "mix"), LOSSY)
+def test_nodes_on_unreliable_links_have_the_same_bits_in_compiled_rounds(rule, mix):
+    experiment = described(LOSSY_RULES[rule], rounds=30, **LOSSY[rule, mix])
+    engines = [lived(experiment), lived(experiment, BLOCKS)]
+    assert all(isinstance(block._population, LossyPopulation) for engine in engines for block in engine.blocks)
+    single = learned(lived(experiment, BLOCKS, compiled=False))
+    assert all(same(single, learned(engine)) for engine in engines)
 
 
 @pytest.mark.parametrize("mix", ["none", "rounded", "churn without memory", "everything"])
@@ -180,6 +207,24 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
     other.restore(snapshots, 11)
     other.run(13)
     assert same(learned(engine), learned(other))
+
+
+def test_arrays_may_be_left_and_entered_again_with_late_messages_on_their_way():
+    experiment = described("consensus", rounds=24, links=LATE)
+    engine, single = lived(experiment, rounds=5), lived(experiment, rounds=5, compiled=False)
+    for _ in range(6):
+        block = engine.blocks[0]
+        block._messages.update(block._population.to_agents())
+        block._population = block._crossing = None
+        assert same(learned(engine), learned(single))
+        assert same(kept(engine), kept(single))
+        engine.run(3)
+        single.run(3)
+        assert isinstance(block._population, LossyPopulation)
+
+
+def kept(engine):
+    return {agent.node: agent.buffer.arrays() for block in engine.blocks for agent in block.agents}
 
 
 @EVERY_RULE
@@ -314,7 +359,9 @@ def test_a_point_has_its_noise_once():
     experiment = described("consensus", rounds=12, links=links)
     sources = open_network(experiment).source.nodes
     samples = {x for source in sources for x in source.draw(60)[0][:, 0].tolist()}
-    agents = lived(experiment).blocks[0].agents
+    engine = lived(experiment)
+    engine.snapshot()  # which has agents know what lies in arrays
+    agents = engine.blocks[0].agents
     sent: dict[int, set[float]] = {agent.node: set() for agent in agents}
     for agent in agents:
         assert len(agent.drawn) >= 3
