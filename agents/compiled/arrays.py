@@ -153,6 +153,7 @@ class Terms(NamedTuple):
     reach: int  # rounds for which messages are kept
     memory: int  # rounds for which nodes keep their own samples
     replayed: int  # r, how many of the points of a message, the last ones, are replayed
+    carries_points: bool  # whether points travel in these messages, and not in those of another copy
     repeats: bool  # whether what was received last is taken again where nothing new is
     listens: bool  # whether messages wait for those asleep
     forgets: bool  # whether nodes that come back have forgotten what they learned

@@ -12,6 +12,7 @@ from kernelswarm.agents.compiled.filling import sent_points
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
 from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.clocks.presence import forgets
@@ -19,13 +20,12 @@ from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.noises import QUANTILE
-from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.faults import SpokenFaults
 from kernelswarm.protocols.unreliable.realization import NODE, Realization, keys_of
 
 Array = npt.NDArray[np.float64]
 
-LossyNode = LossyAgent | LossyVectorNode
+LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
 """A node on links that are not ideal."""
 
 
@@ -53,7 +53,7 @@ class Letter(NamedTuple):
 
 
 def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -> Terms:
-    """Return what the links do, in numbers; ``labels`` are those of all places."""
+    """Return in numbers what links do where nothing is replayed; ``labels`` are those of all places."""
     conditions, inbox = agents[0].conditions, agents[0].inbox
     table, key = conditions.links, conditions.key
     nodes = np.array(labels, dtype=np.int64)
@@ -64,7 +64,8 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
         max_age=table.max_age,
         reach=inbox.reach,
         memory=inbox.memory,
-        replayed=replay_of(agents[0].rule).most,
+        replayed=0,
+        carries_points=True,
         repeats=table.on_missing == "repeat",
         listens=conditions.clock.listens,
         forgets=forgets(conditions.clock),

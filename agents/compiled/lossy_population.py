@@ -92,6 +92,7 @@ class LossyPopulation(Population):
         first = agents[0]
         self._size = first.learner.batch_size
         self.sent, self._buffers = sent_points(agents), buffers_of(agents)
+        self.replayed = self.sent - self._size
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
@@ -113,7 +114,8 @@ class LossyPopulation(Population):
         self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
         self._stepped = 0
-        self._terms = terms_of(agents, self.links, labels)
+        terms = terms_of(agents, self.links, labels)
+        self._terms = terms._replace(replayed=self.replayed, carries_points=not first.without_points)
         self._realization = realization_of(agents, self.links, labels)
         self._letter = Letter(
             self.sent,
@@ -177,7 +179,7 @@ class LossyPopulation(Population):
                 if not self._maintain():
                     break
             elif reason == RETURNED:
-                self._begin_anew()
+                self.begin_anew()
             elif reason != DONE:
                 self.sync()
                 agent = self.agents[node]
@@ -207,6 +209,11 @@ class LossyPopulation(Population):
     def _received_so_far(self) -> Received:
         air = self._air
         return Received(air.own, air.answers, air.own_row_sums, air.answer_row_sums, air.duals)
+
+    @property
+    def in_flight(self) -> tuple[Array, Array]:
+        """What nodes predict at the samples that they learn from next, (V, b, C), and the targets there, (V, b, q)."""
+        return self._kept.values[:, : self._size], self._kept.own_targets
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -281,10 +288,11 @@ class LossyPopulation(Population):
     def _wanted_capacity(self, capacity: int) -> int:
         return self._most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - self._most))
 
-    def _begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, as single agents do."""
+    def begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, as single agents do, and have not yet."""
         kept, now = self._kept, self._now
-        awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
+        place = self._realization.look(now - PRIMING)  # which may find out about more rounds
+        awake = self._realization.awake[:, place]
         for i in np.flatnonzero(awake & (kept.following != now - 1) & (kept.begun != now)).tolist():
             agent, form = self.agents[i], self._forms[i]
             edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
@@ -327,13 +335,19 @@ class LossyPopulation(Population):
         for agent, x, y, cursor in zip(self.agents, points, targets, self._counts.cursor.tolist(), strict=True):
             put_back(agent, x[cursor:].reshape(-1, width), y[cursor:].reshape(-1, columns))
         drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
-        self._ahead = points[:, :0], targets[:, :0]
+        points, targets = points[:, :0], targets[:, :0]
         if drawn:
-            self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
+            points, targets = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
+        self.hand(points, targets)
+        return bool(drawn)
+
+    def hand(self, points: Array, targets: Array) -> None:
+        """Go on with samples that were drawn ahead, (V, T, b, p) and (V, T, b, q)."""
+        self._sync_states()
+        self._ahead = points, targets
         self._counts.cursor[:] = 0
         self._step_sizes = sizes_ahead(self.agents, self._forms, 0, self._ahead[0].shape[1] + 1)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
-        return bool(drawn)
 
     def _make_room(self) -> None:
         self._make_states()

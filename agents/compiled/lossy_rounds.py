@@ -266,9 +266,10 @@ def count_message(i: int, e: int, network: Network, exchange: Exchange) -> None:
     size, inputs, outputs = kept.points.shape[2], kept.points.shape[3], kept.values.shape[2]
     counts.traffic[e, SENT] += 1
     asks, asked = kept.asks[e], kept.asked[e]
-    points = size * inputs if asks else 0
+    carries = asks and terms.carries_points
+    points = size * inputs if carries else 0
     values = size * outputs if asked else 0
-    others, scales = 0, int(asks) + int(asked)
+    others, scales = 0, int(carries) + int(asked)
     if coupling.symmetric:
         limited = size if coupling.implicit else 0
         others = limited if asked else 0

@@ -86,6 +86,7 @@ class Population:
         self.agents = agents
         self._size: int = agents[0].learner.batch_size
         self.sent, self._buffers = sent_points(agents), buffers_of(agents)
+        self.replayed = self.sent - self._size
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}

@@ -86,7 +86,7 @@ class VectorPopulation:
     """
 
     answers = symmetric = sends_duals = forms_again = False
-    completed = 0
+    completed = replayed = 0
 
     def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents

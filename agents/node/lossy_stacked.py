@@ -44,9 +44,11 @@ class LossyStackedAgent(StackedAgent):
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
-        self._asks, self._asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
+        self.asks, self.asked = asks, np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
         self._asking = replace(neighborhood, neighbors=tuple(np.array(self.neighbors, dtype=np.int64)[asks].tolist()))
         as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
+        self.conditions = as_it_is
+        """Links and clock, of what it says of its copies."""
         self.inbox = Inbox(as_it_is, neighborhood, self.neighbors, 0)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
@@ -81,19 +83,19 @@ class LossyStackedAgent(StackedAgent):
                 newest = self.inbox.newest(e, now)
                 if newest is not None:
                     self.received[e] = newest.points[0]
-            self._update_mixture_weights(self.received[self._asks])
+            self._update_mixture_weights(self.received[self.asks])
             self.round += 1
         if awake:
             self.hand(*self.source.draw(self.learner.batch_size))
             self.sent_at = now
-        scalars, size = self.sent(), self._bytes()
+        scalars, size = self.sent(), self.bytes_of_copies()
         self._advance_ensemble(incoming)
         self.gather()
         if learns:
             active = self.inbox.active(now - PRIMING)
-            numbers = len(self.ensemble) * int(np.count_nonzero(active & self._asked))
+            numbers = len(self.ensemble) * int(np.count_nonzero(active & self.asked))
             self.add_up(1, self.sent() - scalars + numbers)
-            self.tally.bytes_sent += self._bytes() - size + BYTES * numbers
+            self.tally.bytes_sent += self.bytes_of_copies() - size + BYTES * numbers
             traffic[:, SENT] += active
         return self.outgoing()
 
@@ -134,7 +136,7 @@ class LossyStackedAgent(StackedAgent):
         self.state = self.ensemble[0].state
         self.gather()
 
-    def _bytes(self) -> float:
+    def bytes_of_copies(self) -> float:
         """Return the bytes that the copies have sent, the points once."""
         return sum(copy.tally.bytes_sent for copy in self.ensemble)
 

@@ -14,7 +14,7 @@ from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_a
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import LOSS_DERIVATIVES, LOSS_VALUES, Kinds, Links
-from kernelswarm.protocols.compiling import nogil
+from kernelswarm.protocols.compiling import force_inline, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.ensemble.compiled import learn_at, mixture_weights_at, receive_at, send_at
 
@@ -41,70 +41,128 @@ class Ensemble(NamedTuple):
     turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
 
 
-@nogil(makes_arrays=True)
+class MixtureWork(NamedTuple):
+    """What nodes weigh their copies with; ``deg`` is that of the node with the most neighbours."""
+
+    received: Array  # (deg, K) what its neighbours say of their copies
+    values: Array  # (K, b, C) of its copies at its samples
+    mixture: Array  # (b, C) of their mixture; left there where it is too large
+    gradients: Array  # (b, C)
+    losses: Array  # (b,)
+    lost: Array  # (K,) the losses of the copies
+    mixture_weights: Array  # (K,)
+
+
+def mixture_work(links: Links, members: int, size: int, outputs: int) -> MixtureWork:
+    """Return what the nodes at these links weigh ``members`` copies with."""
+    return MixtureWork(
+        received=np.zeros((int(np.diff(links.start).max(initial=0)), members)),
+        values=np.zeros((members, size, outputs)),
+        mixture=np.zeros((size, outputs)),
+        gradients=np.zeros((size, outputs)),
+        losses=np.zeros(size),
+        lost=np.zeros(members),
+        mixture_weights=np.zeros(members),
+    )
+
+
+@nogil(makes_arrays=False)
 def update_mixture_weights(
     ensemble: Ensemble,
     kinds: Kinds,
     links: Links,
     predicted: Array,  # (K, V, rounds, b, C)
     targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
-    mixture: Array,  # (b, C) where it is left when it is too large
+    work: MixtureWork,
     first: int,  # among these rounds
     count: int,
     diverged: float,
 ) -> tuple[int, int]:
     """Weigh copies through ``count`` rounds; returns the rounds completed, and the node whose mixture is too large."""
-    members, nodes, rounds, size, outputs = predicted.shape
-    answer, width, most = size * outputs, targets.shape[3], ensemble.states.shape[1]
-    functions, numbers, logs = ensemble.functions, ensemble.numbers, ensemble.logs
-    values, gradients, losses = np.empty((members, size, outputs)), np.empty((size, outputs)), np.empty(size)
-    mixture_weights, lost = np.empty(members), np.empty(members)
-    widest = 0
-    for i in range(nodes):
-        widest = max(widest, links.start[i + 1] - links.start[i])
-    received = np.empty((widest, members))
+    nodes, logs = predicted.shape[1], ensemble.logs
+    members = logs.shape[1]
     for t in range(first, first + count):
         ensemble.turn[0] = t - first
         for i in range(nodes):
             ensemble.turn[1] = i
             begin, degree = links.start[i], links.start[i + 1] - links.start[i]
-            kind, state = kinds.of[i], line(ensemble.states, i * most, ensemble.lengths[i])
-            loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-            wanted = table(targets, (i * rounds + t) * size * width, size, width)
             for e in range(degree):
                 for k in range(members):
-                    received[e, k] = logs[links.other[begin + e], k]
-            receive_at(functions[RECEIVE])(numbers, state, table(received, 0, degree, members))
-            mixture_weights_at(functions[MIXTURE_WEIGHTS])(numbers, state, mixture_weights)
-            values_of = loss_values_at(kinds.functions[kind, LOSS_VALUES])
-            for k in range(members):
-                own = table(predicted, ((k * nodes + i) * rounds + t) * answer, size, outputs)
-                copy_matrix(own, table(values, k * answer, size, outputs))
-                values_of(loss_numbers, own, wanted, losses)
-                lost[k] = total(losses)
-                for n in range(size):
-                    for c in range(outputs):
-                        part = mixture_weights[k] * own[n, c]
-                        mixture[n, c] = mixture[n, c] + part if k else part
-            largest = ensemble.largest_target[i]
-            for n in range(size):
-                for c in range(width):
-                    largest = max(largest, abs(wanted[n, c]))
-            ensemble.largest_target[i] = largest
-            for n in range(size):
-                for c in range(outputs):
-                    if not abs(mixture[n, c]) <= diverged * (1.0 + largest):
-                        return t - first, i
-            values_of(loss_numbers, mixture, wanted, losses)
-            ensemble.loss[i] += total(losses)
-            ensemble.samples[i] += size
-            if ensemble.samples[i] > ensemble.distinct[i]:
-                continue
-            loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, gradients)
-            learn_at(functions[LEARN])(
-                numbers, state, values, lost, mixture, gradients, kinds.curvature[kind], ensemble.regression[i]
-            )
+                    work.received[e, k] = logs[links.other[begin + e], k]
+            if not weigh(i, t, degree, ensemble, kinds, predicted, targets, work, diverged):
+                return t - first, i
         for i in range(nodes):  # when all have heard what was said before
-            state = line(ensemble.states, i * most, ensemble.lengths[i])
-            send_at(functions[SEND])(numbers, state, line(logs, i * members, members))
+            fill_logs(i, ensemble)
     return count, -1
+
+
+@force_inline
+def weigh(
+    i: int,
+    t: int,  # among the rounds of what was predicted
+    degree: int,  # of the neighbours that have said something
+    ensemble: Ensemble,
+    kinds: Kinds,
+    predicted: Array,
+    targets: Array,
+    work: MixtureWork,
+    diverged: float,
+) -> bool:
+    """Have node i weigh its copies by what was received, and by its samples of a round; False where its mixture is too
+    large."""
+    members, nodes, rounds, size, outputs = predicted.shape
+    answer, width, most = size * outputs, targets.shape[3], ensemble.states.shape[1]
+    functions, numbers, mixture, mixture_weights = (
+        ensemble.functions,
+        ensemble.numbers,
+        work.mixture,
+        work.mixture_weights,
+    )
+    kind, state = kinds.of[i], line(ensemble.states, i * most, ensemble.lengths[i])
+    loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+    wanted = table(targets, (i * rounds + t) * size * width, size, width)
+    receive_at(functions[RECEIVE])(numbers, state, table(work.received, 0, degree, members))
+    mixture_weights_at(functions[MIXTURE_WEIGHTS])(numbers, state, mixture_weights)
+    values_of = loss_values_at(kinds.functions[kind, LOSS_VALUES])
+    for k in range(members):
+        own = table(predicted, ((k * nodes + i) * rounds + t) * answer, size, outputs)
+        copy_matrix(own, table(work.values, k * answer, size, outputs))
+        values_of(loss_numbers, own, wanted, work.losses)
+        work.lost[k] = total(work.losses)
+        for n in range(size):
+            for c in range(outputs):
+                part = mixture_weights[k] * own[n, c]
+                mixture[n, c] = mixture[n, c] + part if k else part
+    largest = ensemble.largest_target[i]
+    for n in range(size):
+        for c in range(width):
+            largest = max(largest, abs(wanted[n, c]))
+    ensemble.largest_target[i] = largest
+    for n in range(size):
+        for c in range(outputs):
+            if not abs(mixture[n, c]) <= diverged * (1.0 + largest):
+                return False
+    values_of(loss_numbers, mixture, wanted, work.losses)
+    ensemble.loss[i] += total(work.losses)
+    ensemble.samples[i] += size
+    if ensemble.samples[i] <= ensemble.distinct[i]:
+        loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, work.gradients)
+        learn_at(functions[LEARN])(
+            numbers,
+            state,
+            work.values,
+            work.lost,
+            mixture,
+            work.gradients,
+            kinds.curvature[kind],
+            ensemble.regression[i],
+        )
+    return True
+
+
+@force_inline
+def fill_logs(i: int, ensemble: Ensemble) -> None:
+    """Fill in what node i says of its copies from now on."""
+    members, most = ensemble.logs.shape[1], ensemble.states.shape[1]
+    state = line(ensemble.states, i * most, ensemble.lengths[i])
+    send_at(ensemble.functions[SEND])(ensemble.numbers, state, line(ensemble.logs, i * members, members))

@@ -15,11 +15,13 @@ from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations import stacked_population
+from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.stacked_population import StackedPopulation, members_of, members_sent
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
@@ -28,7 +30,7 @@ from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.replay import replay_of
 
-AnyPopulation = Population | VectorPopulation | StackedPopulation
+AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
 
 def obstacle(
@@ -48,8 +50,6 @@ def obstacle(
     if 0.0 < replay_of(rule).points < 1.0:
         return "points that are replayed at a rate"
     if fulfils(rule, StackedRule):
-        if not ideal:
-            return "copies over links and clocks that are not ideal"
         return stacked_population.obstacle(learners, rule)
     if not isinstance(rule, ParameterRule):
         return population.obstacle(learners, rule)
@@ -88,9 +88,10 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
         )
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
-        return StackedPopulation(stacked, messages)
+        late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
+        return LossyStackedPopulation(late, messages) if late else StackedPopulation(stacked, messages)
     agents = [node for node in nodes if isinstance(node, Agent)]
-    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    lossy = _lossy(agents)
     return LossyPopulation(lossy, messages) if lossy else Population(agents, messages)
 
 
@@ -115,10 +116,15 @@ def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         kinds = range(len(stacked[0].ensemble))
-        return all(_fit(members_of(stacked, k), members_sent(messages, k), may_end=False) for k in kinds)
+        each = [(members_of(stacked, k), members_sent(messages, k)) for k in kinds]
+        return all(_fit(*copies, may_end=False) and whole(_lossy(copies[0])) for copies in each)
     agents = [node for node in nodes if isinstance(node, Agent)]
-    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    lossy = _lossy(agents)
     return _fit(agents, messages, may_end=not lossy) and whole(lossy)
+
+
+def _lossy(agents: Sequence[Node]) -> list[LossyAgent]:
+    return [agent for agent in agents if isinstance(agent, LossyAgent)]
 
 
 def _fit(agents: Sequence[Agent], messages: Mapping[int, Outgoing], may_end: bool) -> bool:

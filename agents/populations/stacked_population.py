@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled import population
+from kernelswarm.agents.compiled.arrays import Kinds
 from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.population import Population
@@ -15,7 +16,7 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.turn import AtTurn
-from kernelswarm.agents.populations.mixture_weights import Ensemble, update_mixture_weights
+from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.callbacks import array_of
@@ -55,7 +56,6 @@ class StackedPopulation:
     def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
         first = agents[0]
-        self._rule: CompiledStackedRule = handed_over(first.rule, "protocol")
         self.populations = [
             Population(members_of(agents, k), members_sent(messages, k)) for k in range(len(first.ensemble))
         ]
@@ -64,28 +64,14 @@ class StackedPopulation:
         self.places = {agent.node: i for i, agent in enumerate(agents)}
         self.places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self._links = self._widest.links
-        self._kinds = kinds_of(agents, learner_forms([agent.learner for agent in agents]))
+        self._kinds = kinds_of_nodes(agents)
         self._size, self._outputs = first.learner.batch_size, first.outputs
         assert first.targets is not None
         self._points = np.zeros((len(agents), 2, self._size, first.width))
         self._targets = np.zeros((len(agents), 2, *first.targets.shape))
         self._predicted = np.zeros((len(self.populations), len(agents), 2, self._size, self._outputs))
-        self._mixture = np.zeros((self._size, self._outputs))
-        functions = zip(self._rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
-        states = [packed(agent.links) for agent in agents]
-        self._ensemble = Ensemble(
-            functions=array_of([address(*each) for each in functions]),
-            numbers=self._rule.numbers,
-            states=joined(states, np.float64),
-            lengths=np.array([len(state) for state in states], dtype=np.int64),
-            logs=np.array([messages[node].ensemble[-1].points[0] for node in self.places]),
-            regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
-            loss=np.zeros(len(agents)),
-            largest_target=np.array([agent.largest_target for agent in agents]),
-            samples=np.array([agent.samples for agent in agents], dtype=np.float64),
-            distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
-            turn=np.zeros(2, dtype=np.int64),
-        )
+        self._work = mixture_work(self._links, len(self.populations), self._size, self._outputs)
+        self._ensemble = ensemble_of(agents, messages, self.places)
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
         self._at = 0  # of the samples that are learned from next
@@ -208,7 +194,7 @@ class StackedPopulation:
                 self._links,
                 self._predicted,
                 self._targets,
-                self._mixture,
+                self._work,
                 self._at,
                 count,
                 DIVERGED,
@@ -219,7 +205,7 @@ class StackedPopulation:
             agent.round = self._completed + completed
             if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
                 agent.largest_target = float(self._ensemble.largest_target[place])
-                agent.check_values(self._mixture)
+                agent.check_values(self._work.mixture)
         if first is not None:
             raise first
 
@@ -236,6 +222,33 @@ class StackedPopulation:
                 self._predicted[k, i, t] = copy.own.values[: self._size]
                 agent.hand(self._points[i, t + 2, : self._size], self._targets[i, t + 2])
                 copy.advance([messages[other] for other in copy.neighbors])
+
+
+def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:
+    """Return the functions and the numbers of the different learners that nodes have copies of."""
+    return kinds_of(agents, learner_forms([agent.learner for agent in agents]))
+
+
+def ensemble_of(
+    agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing], places: Mapping[int, int]
+) -> Ensemble:
+    """Return what nodes know of their copies, and what those at these places, by label, have said of theirs."""
+    rule: CompiledStackedRule = handed_over(agents[0].rule, "protocol")
+    functions = zip(rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
+    states = [packed(agent.links) for agent in agents]
+    return Ensemble(
+        functions=array_of([address(*each) for each in functions]),
+        numbers=rule.numbers,
+        states=joined(states, np.float64),
+        lengths=np.array([len(state) for state in states], dtype=np.int64),
+        logs=np.array([messages[node].ensemble[-1].points[0] for node in places]),
+        regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
+        loss=np.zeros(len(agents)),
+        largest_target=np.array([agent.largest_target for agent in agents]),
+        samples=np.array([agent.samples for agent in agents], dtype=np.float64),
+        distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
+        turn=np.zeros(2, dtype=np.int64),
+    )
 
 
 def members_of(agents: Sequence[StackedAgent], k: int) -> list[Agent]:

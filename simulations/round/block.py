@@ -16,6 +16,7 @@ from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
+from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated, prime
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
@@ -223,7 +224,7 @@ class Block:
         self._messages |= zip(self.nodes, sent, strict=True)
 
     def _crossing_of(self, population: AnyPopulation) -> Crossing | StackedCrossing:
-        if isinstance(population, StackedPopulation):
+        if isinstance(population, StackedPopulation | LossyStackedPopulation):
             return StackedCrossing(population, self._boundary, self._readers, self._wanted)
         return Crossing(population, self._boundary, self._reader, self._wanted)
 

@@ -15,8 +15,8 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import columns_behind_values
 from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.protocols.compiling import njit_no_refcount
-from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.round.wire import Reader, pack, split
 
 Array = npt.NDArray[np.float64]
@@ -46,8 +46,8 @@ class Crossing:
 
     Parameters
     ----------
-    population : Population or VectorPopulation
-        The block's nodes.
+    population : Population, VectorPopulation or LossyStackedPopulation
+        The block's nodes; of the last, what they say of their copies' shares.
     boundary : sequence of (int, sequence of int)
         The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
     reader : Reader
@@ -58,7 +58,7 @@ class Crossing:
 
     def __init__(
         self,
-        population: Population | VectorPopulation,
+        population: Population | VectorPopulation | LossyStackedPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         reader: Reader,
         wanted: Mapping[int, Mapping[int, int]],
@@ -76,7 +76,7 @@ class Crossing:
         # the boundary.
         size, outputs = flight.values.shape[1:]
         self._columns = outputs + columns_behind_values(population.agents[0].rule)
-        replayed = replay_of(population.agents[0].rule).most
+        replayed = population.replayed
         points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
         own, answer = np.full(values, OWN), np.full(values, ANSWERS)
         messages = []

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kernelswarm.agents.node.node import Outgoing
+from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.wire import Reader, joined, pack, parted, split
@@ -19,7 +20,7 @@ class StackedCrossing:
 
     Parameters
     ----------
-    population : StackedPopulation
+    population : StackedPopulation or LossyStackedPopulation
         The block's nodes.
     boundary : sequence of (int, sequence of int)
         As of :class:`~kernelswarm.simulations.round.crossing.Crossing`.
@@ -31,22 +32,50 @@ class StackedCrossing:
 
     def __init__(
         self,
-        population: StackedPopulation,
+        population: StackedPopulation | LossyStackedPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
         readers: Sequence[Reader],
         wanted: Mapping[int, Mapping[int, int]],
     ) -> None:
-        self._population = population
-        self._shares = readers[-1]
         self._nodes = [place for place, _ in boundary]
         self._ensemble: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
-        agents, logs = population.agents, population.logs
+        agents = population.agents
         for k, each in enumerate(population.populations):
             if each.agents[0].rule.communicates:
                 self._ensemble.append(Crossing(each, boundary, readers[k], wanted))
                 continue
             silent = Outgoing(np.zeros((0, agents[0].width)), None, (), None)
             self._ensemble.append(pack([(agents[place].node, silent, slots) for place, slots in boundary]))
+        self._mixture = (
+            Crossing(population, boundary, readers[-1], wanted)
+            if isinstance(population, LossyStackedPopulation)
+            else _Shares(population, boundary, readers[-1])
+        )
+
+    def gather(self) -> bytes:
+        """Return what the nodes sent last, as ``pack_ensemble`` writes it; nothing where nobody else hears them."""
+        if not self._nodes:
+            return b""
+        ensemble = [each if isinstance(each, bytes) else each.gather() for each in self._ensemble]
+        return joined([*ensemble, self._mixture.gather()])
+
+    def scatter(self, messages: Sequence[bytes]) -> bool:
+        """Hand the nodes what the other blocks sent; False where some batch is not whole, and they must go on alone."""
+        parts = [parted(message, 1 + len(self._ensemble)) for message in messages if message]
+        for k, each in enumerate(self._ensemble):
+            if not isinstance(each, bytes) and not each.scatter([part[k] for part in parts]):
+                return False
+        return self._mixture.scatter([part[-1] for part in parts])
+
+
+class _Shares:
+    """What nodes on ideal links say of their copies' shares."""
+
+    def __init__(
+        self, population: StackedPopulation, boundary: Sequence[tuple[int, Sequence[int]]], reader: Reader
+    ) -> None:
+        self._population, self._reader, self._nodes = population, reader, [place for place, _ in boundary]
+        agents, logs = population.agents, population.logs
         specimen = [
             (
                 agents[place].node,
@@ -58,21 +87,12 @@ class StackedCrossing:
         self._header, _ = split(pack(specimen))
 
     def gather(self) -> bytes:
-        """Return what the nodes sent last, as ``pack_ensemble`` writes it; nothing where nobody else hears them."""
-        if not self._nodes:
-            return b""
-        ensemble = [each if isinstance(each, bytes) else each.gather() for each in self._ensemble]
-        return joined([*ensemble, self._header + self._population.logs[self._nodes].tobytes()])
+        return self._header + self._population.logs[self._nodes].tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> bool:
-        """Hand the nodes what the other blocks sent; False where some batch is not whole, and they must go on alone."""
-        parts = [parted(message, 1 + len(self._ensemble)) for message in messages if message]
-        for k, each in enumerate(self._ensemble):
-            if not isinstance(each, bytes) and not each.scatter([part[k] for part in parts]):
-                return False
         logs, places = self._population.logs, self._population.places
-        for part in parts:
-            header, numbers = split(part[-1])
-            for layout in self._shares.layouts(header):
+        for message in messages:
+            header, numbers = split(message)
+            for layout in self._reader.layouts(header):
                 logs[places[layout.sender]] = numbers[layout.points[0]]
         return True

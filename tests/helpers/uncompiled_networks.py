@@ -21,6 +21,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "protocol": {"name": "consensus", "replay": 2},
         "links": {**LINKS, "quantization": {"bits": 8}},
     },
+    "lossy, ensembles": {"protocol": "stacking", "links": LINKS},
     "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},

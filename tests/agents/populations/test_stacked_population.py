@@ -1,15 +1,16 @@
 """Nodes with copies of their learner live in arrays through the rounds of single nodes, bit for bit."""
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import population
+from kernelswarm.agents.compiled import lossy_population, population
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.node import node
-from kernelswarm.agents.populations import stacked_population
+from kernelswarm.agents.populations import lossy_stacked_population, stacked_population
 from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -31,6 +32,26 @@ CLASSES = {
 }
 
 REPLAY = {"protocol": {"name": "stacking", "replay": 2}}
+LATE = {
+    "loss": 0.2,
+    "delay": {"name": "between", "longest": 4},
+    "max_age": 3,
+    "damping": 0.3,
+    "quantization": {"bits": 8},
+    "on_missing": "repeat",
+}
+ASLEEP = {"name": "bernoulli", "probability": 0.6}
+LOSSY = {
+    "loss": {"links": {"loss": 0.3}},
+    "late": {"links": LATE},
+    "asleep": {"links": {"delay": 1}, "clock": ASLEEP},
+    "churn without memory": {
+        "links": {"delay": {"name": "between", "longest": 3}, "on_missing": "repeat"},
+        "clock": {"name": "churn", "leaves": 0.2, "returns": 0.4, "memory": False},
+    },
+    "directed": {"topology": nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 5), (0, 2)])},
+}
+EVERY_LINK = pytest.mark.parametrize("links", [{}, LATE], ids=["ideal", "lossy"])
 
 
 def experiment(**tables):
@@ -56,7 +77,12 @@ def completed(description, blocks, compiled, rounds, rests=False):
             for entry in engine.report(held_out)
         ]
         functions = {label: (dict(known.arrays), known.duals) for label, known in engine.functions().items()}
-        found.append((reports, functions))
+        tallies = {agent.node: deepcopy(agent.tally) for block in engine.blocks for agent in block.agents}
+        counts = {
+            label: (tally.scalars_sent, tally.bytes_sent, tally.traffic, tally.rounds, tally.compression_error)
+            for label, tally in tallies.items()
+        }
+        found.append((reports, functions, counts))
     return found, [block._population is not None for block in engine.blocks]
 
 
@@ -78,17 +104,26 @@ def test_same_bits_as_single_nodes(tables):
     assert all(assert_the_same(experiment(**tables), (1, 7, 20)))
 
 
-def test_same_bits_between_rests():
-    assert all(assert_the_same(experiment(), (3, 8, 5), rests=True))
+@pytest.mark.parametrize("rule", [{}, {"replay": 2}], ids=str)
+@pytest.mark.parametrize("mix", LOSSY)
+def test_same_bits_as_single_nodes_on_unreliable_links(mix, rule):
+    assert all(assert_the_same(experiment(protocol={"name": "stacking", **rule}, **LOSSY[mix]), (1, 7, 20)))
 
 
+@pytest.mark.parametrize("tables", [{}, {**REPLAY, "links": LATE}, LOSSY["churn without memory"]], ids=str)
+def test_same_bits_between_rests(tables):
+    assert all(assert_the_same(experiment(**tables), (3, 8, 5), rests=True))
+
+
+@EVERY_LINK
 @pytest.mark.parametrize("replay", [0, 2])
-def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(replay, monkeypatch):
+def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(replay, links, monkeypatch):
     # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
     monkeypatch.setattr(Population, "_maintain", lambda arrays: False)
+    monkeypatch.setattr(lossy_population, "ROOM_AT_FIRST", population.FIRST_POINTS)
     learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
     rule = {"name": "stacking", "replay": replay}
-    assert not any(assert_the_same(experiment(learner=learner, protocol=rule), (12, 6)))
+    assert not any(assert_the_same(experiment(learner=learner, protocol=rule, links=links), (12, 6)))
 
 
 @dataclass(frozen=True)
@@ -105,20 +140,22 @@ class Rows:
         return Source(1, 1, None, sources, lengths=list(rows))
 
 
+@EVERY_LINK
 @pytest.mark.parametrize("replay", [0, 1])
-def test_same_bits_where_nodes_run_dry(replay):
+def test_same_bits_where_nodes_run_dry(replay, links):
     rule = {"name": "stacking", "replay": replay}
-    assert not any(assert_the_same(experiment(stream=Rows(), protocol=rule), (5, 6)))
+    assert not any(assert_the_same(experiment(stream=Rows(), protocol=rule, links=links), (5, 6)))
 
 
+@pytest.mark.parametrize("tables", [{}, {"links": LATE, "clock": ASLEEP}], ids=["ideal", "lossy"])
 @pytest.mark.parametrize("largest", [0.15, 0.2, 0.25, 0.3, 0.4])
-def test_what_grows_without_bound_is_found_at_the_same_node_in_the_same_round(largest, monkeypatch):
-    for module in (node, population, stacked_population):
+def test_what_grows_without_bound_is_found_at_the_same_node_in_the_same_round(largest, tables, monkeypatch):
+    for module in (node, population, stacked_population, lossy_population, lossy_stacked_population):
         monkeypatch.setattr(module, "DIVERGED", largest)
     sent = []
     for compiled in (True, False):
         with pytest.raises(node.DivergenceError) as caught:
-            completed(experiment(), ONE, compiled, (40,))
+            completed(experiment(**tables), ONE, compiled, (40,))
         sent.append(str(caught.value))
     assert sent[0] == sent[1]
 

@@ -20,6 +20,7 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links.delays import Between
 from kernelswarm.protocols.links.links import IDEAL, Links
@@ -153,9 +154,19 @@ def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend
 LOSSY = Links(loss=Uniform(0.3), delay=Between(0, 2))
 
 
-@pytest.mark.parametrize(("replay", "links"), [(2, IDEAL), (0.4, IDEAL), (2, LOSSY)], ids=["whole", "rate", "lossy"])
-def test_replayed_points_have_the_serial_backends_bits(replay, links):
-    backend, rule = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED), Consensus(0.3, replay=replay)
+@pytest.mark.parametrize(
+    ("rule", "links"),
+    [
+        (Consensus(0.3, replay=2), IDEAL),
+        (Consensus(0.3, replay=0.4), IDEAL),
+        (Consensus(0.3, replay=2), LOSSY),
+        (Stacking(0.3), LOSSY),
+        (Stacking(0.3, replay=2), LOSSY),
+    ],
+    ids=["whole", "rate", "lossy", "ensembles", "ensembles that replay"],
+)
+def test_replayed_points_and_ensembles_have_the_serial_backends_bits(rule, links):
+    backend = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED)
     make = lambda: plans_of(rule, links=links)  # noqa: E731
     assert_same(on_ray(backend, make), serially(make))
 

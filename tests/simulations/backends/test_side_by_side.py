@@ -84,6 +84,7 @@ def same(one: Any, other: Any) -> bool:
         {"protocol": "diffusion", "learner": FEATURES, "links": LINKS},
         {"protocol": {"name": "consensus", "replay": 1}, "links": LINKS},
         {"protocol": "stacking"},
+        {"protocol": "stacking", "links": LINKS},
         {"learner": {**POLK, "loss": PlainSquared(), "kernel": PlainGaussian()}, "protocol": PlainConsensus(0.1)},
     ],
     ids=str,

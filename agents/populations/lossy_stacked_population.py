@@ -1,0 +1,242 @@
+"""Nodes with several copies of their learner, on links and by clocks that are not ideal, held in arrays."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
+from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
+from kernelswarm.agents.compiled.lossy_population import LossyPopulation
+from kernelswarm.agents.compiled.vector_population import NO_DUALS
+from kernelswarm.agents.node.lossy import LossyAgent
+from kernelswarm.agents.node.lossy_stacked import BYTES, LossyStackedAgent
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, DivergenceError, Outgoing
+from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.populations.lossy_mixture_weights import MixtureExchange, update_lossy_mixture_weights
+from kernelswarm.agents.populations.mixture_weights import mixture_work
+from kernelswarm.agents.populations.stacked_population import ensemble_of, kinds_of_nodes, members_sent
+from kernelswarm.protocols.parameters.compiled import packed, unpacked
+
+Array = npt.NDArray[np.float64]
+
+
+class LossyStackedPopulation:
+    """Nodes with copies in arrays, of which messages are lost or late, and which may sleep.
+
+    The copies under one protocol are a :class:`~kernelswarm.agents.compiled.lossy_population.LossyPopulation`. All of
+    them live through a round at a time, once the nodes have weighed what they say of the samples of that round.
+
+    Parameters
+    ----------
+    agents : sequence of LossyStackedAgent
+        In sorted order of their labels, past the rounds that prime the network, with whole batches everywhere.
+    messages : mapping of int to Outgoing
+        What these nodes and the outside ones that they hear from sent last, by label.
+    """
+
+    completed = 0
+    forms_again = False
+    answers = symmetric = sends_duals = False
+    """What nodes say of their copies holds shares alone."""
+    replayed = 0
+
+    def __init__(self, agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing]) -> None:
+        self.agents = agents
+        first = agents[0]
+        self.populations = [_copies(agents, messages, k) for k in range(len(first.ensemble))]
+        talking = max(self.populations, key=lambda each: len(each.links.other))
+        self.places, self.links, self.live = talking.places, talking.links, talking.live
+        labels, members = list(self.places), len(self.populations)
+        self._kinds = kinds_of_nodes(agents)
+        self._size = first.learner.batch_size
+        self._ensemble = ensemble_of(agents, messages, self.places)
+        self._work = mixture_work(self.links, members, self._size, first.outputs)
+        self._letter = Letter(1, members, 0)
+        shares = {label: messages[label].ensemble[-1] for label in labels}
+        self._exchange = MixtureExchange(
+            air=air_of(agents, self.links, self.places, self._letter, shares),
+            counts=counts_of(agents, self.links),
+            terms=terms_of(agents, self.links, labels),
+            received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
+            asks=np.concatenate([agent.asks for agent in agents]),
+            asked=np.concatenate([agent.asked for agent in agents]),
+            sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
+            begun=np.full(len(agents), ABSENT),
+        )
+        self._exchange.counts.scalars[:] = 0  # since the nodes were brought up to date, as those of copies
+        self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
+        self._realization = realization_of(agents, self.links, labels)
+        self._now = first.now
+        assert first.targets is not None
+        points, targets = (len(agents), 0, self._size, first.width), (len(agents), 0, *first.targets.shape)
+        self._ahead = np.zeros(points), np.zeros(targets)
+        self.restart_sums()
+
+    def flight(self) -> Flight:
+        """Return what nodes said last of their copies, with room for what is heard next."""
+        air, slot, nothing = self._exchange.air, (self._now - 1) % len(self._exchange.air.points), np.zeros((0, 1, 0))
+        return Flight(
+            air.points[slot],
+            nothing,
+            nothing,
+            NO_VARIANCES,
+            NO_VARIANCES,
+            NO_DUALS,
+            NO_DUALS,
+            air.previous[slot],
+            air.answered[slot],
+        )
+
+    def run(self, rounds: int) -> int:
+        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+
+        Raises
+        ------
+        DivergenceError
+            When a node's iteration grows without bound.
+        """
+        self.completed = 0
+        while self.completed < rounds:
+            if (self._exchange.counts.cursor == self._ahead[0].shape[1]).any() and not self._draw(
+                rounds - self.completed
+            ):
+                break
+            if self._exchange.terms.forgets:
+                self._begin_anew()
+            if not all(each.ready() for each in self.populations):
+                break
+            self._run_round()
+            self._now += 1
+            self.completed += 1
+        return self.completed
+
+    def sync(self) -> None:
+        """Bring the nodes and their copies up to date."""
+        for each in self.populations:
+            each.sync()
+        known, counts = self._ensemble, self._exchange.counts
+        for i, agent in enumerate(self.agents):
+            steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
+            agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
+            agent.links = unpacked(agent.links, known.states[i])
+            agent.round += steps
+            agent.samples += steps * self._size
+            agent.tally.samples += steps * self._size
+            agent.tally.loss = float(known.loss[i])
+            agent.largest_target = float(known.largest_target[i])
+            agent.received = self._exchange.received[edges].copy()
+            agent.tally.traffic = counts.traffic[edges].copy()
+            sent, size = self._sent[i]
+            agent.add_up(steps, agent.sent() - sent + numbers)
+            agent.tally.bytes_sent += agent.bytes_of_copies() - size + BYTES * numbers
+            self._sent[i] = agent.sent(), agent.bytes_of_copies()
+        counts.learned[:], counts.scalars[:] = 0, 0
+
+    def restart_sums(self) -> None:
+        """Begin new sums after a report."""
+        for each in self.populations:
+            each.restart_sums()
+        self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
+
+    def to_agents(self) -> dict[int, Outgoing]:
+        """Hand everything back to the agents; returns what they sent last, by label."""
+        self.sync()
+        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
+            put_back(agent, points, targets)
+        return {agent.node: agent.outgoing() for agent in self.agents}
+
+    def scatter(self) -> list[tuple[Array, Array]]:
+        """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        for each in self.populations:
+            each.scatter()
+        air, terms = self._exchange.air, self._exchange.terms
+        for i, agent in enumerate(self.agents):
+            agent.gather()
+            edges = self._edges(i)
+            given = self._letter, self._now, terms.reach, terms.bits
+            agent.inbox.packets = [packets_of(air, self.links, e, *given) for e in range(edges.start, edges.stop)]
+            agent.inbox.last = air.last[edges].copy()
+        return self._left()
+
+    def _left(self) -> list[tuple[Array, Array]]:
+        """Return the samples of each node that were drawn ahead and not handed to its copies, (n, p) and (n, q)."""
+        width, columns = self._ahead[0].shape[3], self._ahead[1].shape[3]
+        return [
+            (points[cursor:].reshape(-1, width), targets[cursor:].reshape(-1, columns))
+            for points, targets, cursor in zip(*self._ahead, self._exchange.counts.cursor.tolist(), strict=True)
+        ]
+
+    def _edges(self, i: int) -> slice:
+        return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
+
+    def _draw(self, rounds: int) -> bool:
+        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+        for agent, left in zip(self.agents, self._left(), strict=True):
+            put_back(agent, *left)
+        points, targets = self._ahead
+        columns = points.shape[3] + targets.shape[3]
+        drawn = draw_ahead(self.agents, ahead(rounds, self._now), columns)
+        self._ahead = points[:, :0], targets[:, :0]
+        if drawn:
+            self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
+        self._exchange.counts.cursor[:] = 0
+        for each in self.populations:
+            each.hand(*self._ahead)
+        return bool(drawn)
+
+    def _begin_anew(self) -> None:
+        """Let the nodes begin anew that come back in the round to come, and their copies, as single nodes do."""
+        for each in self.populations:
+            each.begin_anew()
+        exchange, now = self._exchange, self._now
+        place = self._realization.look(now - PRIMING)  # which may find out about more rounds
+        awake = self._realization.awake[:, place]
+        for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
+            agent, edges = self.agents[i], self._edges(i)
+            agent.begin_anew()
+            state = packed(agent.links)
+            self._ensemble.states[i, : len(state)] = state
+            exchange.received[edges] = agent.received
+            due = exchange.air.due[:, edges]
+            due[due < now] = ABSENT
+            exchange.begun[i] = now
+
+    def _run_round(self) -> None:
+        """Have nodes weigh their copies, and the copies take their steps; raises for the first node that cannot."""
+        realized, flights = self._realization, [each.in_flight for each in self.populations]
+        realized.look(self._now - PRIMING)
+        errors: list[tuple[int, DivergenceError]] = []
+        with AtTurn(self, self._ensemble.turn):
+            place = update_lossy_mixture_weights(
+                self._ensemble,
+                self._kinds,
+                self.links,
+                np.stack([values for values, _ in flights])[:, :, np.newaxis],
+                flights[0][1][:, np.newaxis],
+                self._work,
+                self._exchange,
+                Realized(realized.awake, realized.deliveries, realized.active, realized.first),
+                self._now,
+                DIVERGED,
+            )
+        for each in self.populations:
+            try:
+                each.run(1)
+            except DivergenceError as error:
+                errors.append((self.places[error.node], error))
+        first = min(errors, key=lambda entry: entry[0], default=None)
+        if place >= 0 and (first is None or place <= first[0]):
+            self.sync()
+            self.agents[place].check_values(self._work.mixture)
+        if first is not None:
+            raise first[1]
+
+
+def _copies(agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing], k: int) -> LossyPopulation:
+    """Move the nodes' copies under one protocol into arrays."""
+    copies = [copy for agent in agents if isinstance(copy := agent.ensemble[k], LossyAgent)]
+    # Of a copy that communicates with nobody no message is sent; its own has what it learns from.
+    own = {copy.node: copy.outgoing() for copy in copies if not copy.neighbors}
+    return LossyPopulation(copies, members_sent(messages, k) | own)
