@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.scratch import States
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import cached_njit, force_inline
+from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -91,6 +92,8 @@ class Coupling(NamedTuple):
 
 
 NO_VARIANCES = np.zeros((0, 0))
+NO_COUNTS = np.zeros((0, 0), dtype=np.int64)
+NO_NODES = np.zeros(0, dtype=np.int64)
 
 
 class Buffers(NamedTuple):
@@ -101,13 +104,16 @@ class Buffers(NamedTuple):
     counts: Integers  # (V, 3)
     key: tuple[int, int]  # of the ranks
     keys: Integers  # (V, 2) of the nodes' own draws
+    rate: float  # r, the points that a node replays in a round, or the probability of one
 
 
 class Own(NamedTuple):
-    """What nodes have for their next steps: b samples, and r replayed points behind them, n = b + r in all.
+    """What nodes have for their next steps: samples, up to b, and behind them the points that they replay, up to n in
+    all. There is room for the most that any of them has.
 
-    Where links are ideal, samples lie there for T rounds; where they are not, ``points`` and ``targets`` are those of
-    the next step alone, and steps are counted for each node, however long it sleeps.
+    Where links are ideal, samples lie there for T rounds, with counts of what there is of them; where they are not,
+    there is always all, ``points`` and ``targets`` are those of the next step alone, and steps are counted for each
+    node, however long it sleeps.
     """
 
     points: Array  # (V + outside, T, n, p), or (V, n, p)
@@ -115,20 +121,28 @@ class Own(NamedTuple):
     step_sizes: Array  # (V, steps, k)
     values: Array  # (V, n, C) f at these points
     rows: Array  # (1, length of all together), or (N, R), of the points that a node steps on: its own, its neighbours'
-    row_begins: Integers  # (V + 1,) where those of each node begin, all of as many columns; else of no nodes
+    row_begins: Integers  # (V + 1,) where those of each node begin, for ``most`` points; else of no nodes
     row_sums: Array  # (V, n) of the pairs at these points; where steps are limited
     products: Array  # (V, 2) the means of kappa(x, x) at the samples, and of their row sums
-    live: Booleans  # (V + outside,) whether nodes have samples; of no nodes where links are not ideal: all have
-    taken: Integers  # (V,) how many points each node's steps are on: 0 for one that takes none; likewise
     buffers: Buffers
     earlier_values: Array  # (V, M, n, C) what was predicted at earlier points; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise
     variances: Array = NO_VARIANCES  # those of Received
     answer_variances: Array = NO_VARIANCES
+    samples: Integers = NO_COUNTS  # (T, V) how many of the points are samples
+    sent: Integers = NO_COUNTS  # (T, V + outside) how many points there are: a node that has none takes no step on any
+    batch_sizes: Integers = NO_NODES  # (V + outside,) of samples, where none are missing
+    most: Integers = NO_NODES  # (V,) the points of a step, at most
+    steps: Integers = NO_NODES  # (V,) the steps taken of those that have sizes
+    foreseen: Integers = NO_NODES  # (V,) on how many points a step is, for which it is known what it wants
 
 
 class Received(NamedTuple):
-    """What nodes and edges have sent: of the round before, or of S rounds, one behind the other."""
+    """What nodes and edges have sent: of the round before, or of S rounds, one behind the other.
+
+    Each node has room for n points, and for n answers of each neighbour. Where it has sent fewer points, the answers of
+    the next neighbour lie right behind those of the one before: rules see all answers to a node as one array.
+    """
 
     values: Array  # (V + outside, n, C) each node's values at its own points
     answers: Array  # (E + outside, n, C) the answers to its neighbours
@@ -334,6 +348,9 @@ class Flight(NamedTuple):
     answer_row_sums: Array  # (E + outside, n) with the answers
     duals: Array  # (E,) as the agents send them
     sent: Array  # (E + outside,) as they are heard
+    evaluated: Integers  # (V + outside,) at how many points there are values
+    following: Integers  # (V + outside,) how many points are sent
+    samples: Integers  # (V,) how many of a node's own are samples
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
     answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
     variances: Array = NO_VARIANCES  # as of Received
@@ -344,3 +361,38 @@ class Flight(NamedTuple):
 def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
     """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
     return size * (node + edges) if symmetric else size * node
+
+
+def own_counts_of(ideal: bool) -> Compiled:
+    """Return what counts a node's own points of a step, on ideal links or others."""
+
+    @force_inline
+    def own_counts(i: int, at: int, own: Own) -> tuple[int, int]:
+        """Return how many samples node i has for its step ``at``, and how many points with those that it replays."""
+        if ideal:
+            return own.samples[at, i], own.sent[at, i]
+        return own.targets.shape[-2], own.values.shape[1]
+
+    return own_counts
+
+
+@force_inline
+def answer_over(e: int, at: int, links: Links, own: Own) -> int:
+    """Return where, in points, the answer goes that a node gives over its edge e, at the neighbour's points of a
+    round."""
+    other, back, room = links.other[e], links.reverse[e], own.values.shape[1]
+    if other >= own.samples.shape[1]:
+        return int(back * room)
+    begin = links.start[other]
+    return int(begin * room + (back - begin) * own.sent[at, other])
+
+
+def ends_of(links: Links) -> Integers:
+    """Return the node at the begin of each edge, (E,)."""
+    return np.repeat(np.arange(len(links.start) - 1), np.diff(links.start))
+
+
+def at_neighbors(links: Links, counts: Integers) -> Integers:
+    """Return the sum over each node's neighbours, (V,), of what is counted at each node, (V + outside,)."""
+    found = np.bincount(ends_of(links), counts[links.other], minlength=len(links.start) - 1)
+    return np.asarray(found, dtype=np.int64)

@@ -1,17 +1,21 @@
 """Samples, and the sizes of the steps on them, for many rounds at once."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import CompiledLearner
-from kernelswarm.agents.compiled.filling import sent_points
+from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, CompiledLearner
+from kernelswarm.agents.arithmetic.scratch import States
+from kernelswarm.agents.compiled.filling import find_states
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER as LARGE_ORDER
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
@@ -24,6 +28,55 @@ LONGEST = 256
 
 NOT_YET = np.zeros((0, 0))
 """The rows and values of points at which a function has not been evaluated."""
+
+
+class Batches(NamedTuple):
+    """What nodes learn from in T rounds: their samples, and behind these the points that they replay."""
+
+    points: Array  # (V + outside, T, n, p)
+    targets: Array  # (V, T, b, q)
+    samples: Integers  # (T, V) how many there are
+    sent: Integers  # (T, V + outside) how many points with those that are replayed
+
+    def since(self, at: int) -> "Batches":
+        """Return those of a round and all later ones, views."""
+        return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
+
+    def followed_by(self, rounds: int, drawn: Sequence[tuple[Array, Array]], sizes: Integers) -> "Batches":
+        """Return the first two, and behind them what nodes have drawn for so many rounds.
+
+        Parameters
+        ----------
+        rounds : int
+            T - 2.
+        drawn : sequence of tuple of Array
+            As of :func:`draw_rounds`. What others draw, and what is replayed, is not known yet.
+        sizes : Array
+            (V + outside,) the samples of a round, where none are missing.
+        """
+        nodes, sizes = len(self.targets), sizes[: len(self.targets)]
+        points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
+        targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
+        points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
+        for (x, y), size, x_of, y_of in zip(drawn, sizes.tolist(), points[:, 2:], targets[:, 2:], strict=False):
+            whole = len(x) // size
+            end = whole * size
+            x_of[:whole, :size] = x[:end].reshape(whole, size, x.shape[1])
+            y_of[:whole, :size] = y[:end].reshape(whole, size, y.shape[1])
+            if end < len(x):
+                x_of[whole, : len(x) - end], y_of[whole, : len(x) - end] = x[end:], y[end:]
+        lengths, before = np.array([len(x) for x, _ in drawn]), np.arange(rounds)[:, np.newaxis] * sizes
+        samples = np.concatenate([self.samples[:2], np.clip(lengths - before, 0, sizes)])
+        sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
+        sent[:2], sent[2:, :nodes] = self.sent[:2], samples[2:]
+        return Batches(points, targets, samples, sent)
+
+    def behind(self) -> list[tuple[Array, Array]]:
+        """Return the samples behind the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
+        node."""
+        there = np.arange(self.points.shape[2]) < self.samples[2:, :, np.newaxis]  # (T - 2, V, n)
+        found = zip(self.points, self.targets, there.swapaxes(0, 1), strict=False)
+        return [(x[2:][some], y[2:][some[:, : y.shape[1]]]) for x, y, some in found]
 
 
 def ahead(rounds: int, completed: int) -> int:
@@ -60,23 +113,41 @@ def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[
     return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
 
 
-def prime(agents: Sequence[Agent]) -> bool:
+def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> tuple[int, list[tuple[Array, Array]]]:
+    """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
+
+    Parameters
+    ----------
+    agents : sequence of Node
+        Those that draw, each with a batch size of its own, at most ``size``.
+    rounds, columns : int
+        As of :func:`draw_ahead`.
+
+    Returns
+    -------
+    rounds : int
+        For so many.
+    drawn : list of tuple of Array
+        For each agent all of its points (n, p) and targets (n, q).
+    """
+    count = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
+    return count, [agent.source.draw(count * agent.learner.batch_size) for agent in agents]
+
+
+def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
     """Have agents that have only sent their first points draw what follows, so that they can move into arrays.
 
     Their functions are evaluated there: one by one, agents would make several arrays for each edge. False where they
-    have said more, or less, or their data does not hold whole batches; nothing is drawn then.
+    have said more, or less; nothing is drawn then.
     """
-    size = agents[0].learner.batch_size
-    if any(agent.buffer is not None for agent in agents):
-        return False  # they have points to replay, which single agents draw
-    first = [agent.following for agent in agents if agent.following is not None and agent.targets is None]
-    if len(first) < len(agents) or any(len(points) != size for points, _ in first):
+    if any(agent.following is None or agent.targets is not None for agent in agents):
         return False
-    drawn = draw_ahead(agents, 1, 1)
-    for agent, (points, targets), (x, y) in zip(agents, first, drawn, strict=bool(drawn)):
-        agent.own, agent.targets = Evaluated(points, NOT_YET, NOT_YET), targets
-        agent.following = x[0], y[0]
-    return bool(drawn)
+    for agent in agents:
+        assert agent.following is not None
+        points, agent.targets = agent.following
+        agent.own = Evaluated(points, NOT_YET, NOT_YET)
+        agent.following = agent.draw([messages[other].points for other in agent.neighbors])
+    return True
 
 
 def in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
@@ -87,20 +158,58 @@ def in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
     return agent.own.points, agent.targets, *agent.following
 
 
-def sizes_ahead(agents: Sequence[Node], forms: Sequence[CompiledLearner], stepped: int, steps: int) -> Array:
-    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones yet."""
+def sizes_ahead(
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    stepped: int | Integers,
+    steps: int,
+    idle: Booleans | None = None,
+) -> Array:
+    """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
+    or of all, yet; ``idle`` (V,) says which nodes will take none."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
     each: list[Array] = []
-    for agent, form in zip(agents, forms, strict=True):
-        first = form.steps(agent.state) + stepped
+    for agent, form, uncounted in zip(agents, forms, np.broadcast_to(stepped, len(agents)).tolist(), strict=True):
+        first = form.steps(agent.state) + uncounted
         if (id(form), first) not in known:
             known[id(form), first] = form.step_sizes(first, steps)
         each.append(known[id(form), first])
     sizes = np.zeros((len(agents), steps, max(own.shape[1] for own in each)))
-    for row, own, agent, form in zip(sizes, each, agents, forms, strict=True):
+    for i, (row, own, agent, form) in enumerate(zip(sizes, each, agents, forms, strict=True)):
         row[:, : own.shape[1]] = own
         if isinstance(form, PlainLearner):
-            form.follow(agent.state, row)
+            form.follow(agent.state, row, idle is None or not idle[i])
+    return sizes
+
+
+def foresee(
+    states: States,
+    laid: Integers,
+    agents: Sequence[Node],
+    forms: Sequence[CompiledLearner],
+    taken: Integers,
+    foreseen: Integers,
+) -> None:
+    """Ask states what they want before a step on ``taken`` points, (V,), where that is more than they were asked for
+    last; ``laid`` as of :func:`~kernelswarm.agents.compiled.filling.find_states`."""
+    counts = states.counts
+    known = (taken <= foreseen) | (counts[:, ORDER] < LARGE_ORDER) | (counts[:, ROOM] == ALWAYS)
+    foreseen[:] = np.maximum(foreseen, taken)
+    if not known.all():
+        find_states(states, laid, agents, forms)
+    for i in np.flatnonzero(~known).tolist():
+        forms[i].sync(agents[i].state, counts[i], 0)
+        wanted = forms[i].counts(agents[i].state, int(counts[i, ORDER] + counts[i, ROOM]), int(taken[i]))
+        counts[i, : len(wanted)] = wanted
+
+
+def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:
+    """Return b of the agents and of the nodes elsewhere that they hear, (V + outside,)."""
+    sizes = np.zeros(len(places), dtype=np.int64)
+    for agent in agents:
+        sizes[places[agent.node]] = agent.learner.batch_size
+        for other, size in zip(agent.neighbors, agent.batch_sizes, strict=False):
+            sizes[places[other]] = size
     return sizes
 
 
@@ -116,41 +225,43 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
 
 
 def first_samples(
-    agents: Sequence[Agent], messages: Mapping[int, Outgoing], places: Mapping[int, int], outside: Sequence[int]
-) -> tuple[Array, Array, Booleans]:
-    """Return the points, (V + outside, 2, n, p), and targets, (V, 2, b, q), that are learned from next and then, and
-    which nodes have any, (V + outside,): data of the others have ended."""
+    agents: Sequence[Agent],
+    messages: Mapping[int, Outgoing],
+    places: Mapping[int, int],
+    outside: Sequence[int],
+    sizes: Integers,
+    room: int,
+) -> Batches:
+    """Return what is learned from next and then, where batches have up to so many samples, (V + outside,), and nodes
+    send up to ``room`` points."""
     flights = [in_flight(agent) for agent in agents]
-    live = np.array([len(own) for own, *_ in flights] + [len(messages[node].points) for node in outside]) > 0
-    points = np.zeros((len(places), 2, sent_points(agents), agents[0].width))
-    targets = np.zeros((len(agents), 2, agents[0].learner.batch_size, flights[0][1].shape[1]))
-    for i in np.flatnonzero(live[: len(agents)]):
-        points[i, 0], targets[i, 0], points[i, 1], targets[i, 1] = flights[i]
+    points = np.zeros((len(places), 2, room, agents[0].width))
+    targets = np.zeros((len(agents), 2, int(sizes.max()), flights[0][1].shape[1]))
+    samples, sent = np.zeros((2, len(agents)), dtype=np.int64), np.zeros((2, len(places)), dtype=np.int64)
+    for i, flight in enumerate(flights):
+        for at, (x, y) in enumerate((flight[:2], flight[2:])):
+            points[i, at, : len(x)], targets[i, at, : len(y)] = x, y
+            samples[at, i], sent[at, i] = len(y), len(x)
     if not outside:
-        return points, targets, live
-    for agent in agents:
-        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False):
-            if live[places[other]]:
-                points[places[other], 0] = evaluation.points
+        return Batches(points, targets, samples, sent)
     answered = any(agent.theirs for agent in agents)
-    for node in outside:
-        if live[places[node]]:
-            points[places[node], int(answered)] = messages[node].points
-    return points, targets, live
+    found = [
+        (0, other, evaluation.points)
+        for agent in agents
+        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False)
+    ]
+    for at, node, x in found + [(int(answered), node, messages[node].points) for node in outside]:
+        points[places[node], at, : len(x)], sent[at, places[node]] = x, len(x)
+    return Batches(points, targets, samples, sent)
 
 
-def hand_over(
-    agents: Sequence[Agent], places: Mapping[int, int], points: Array, targets: Array, live: Booleans, at: int
-) -> list[tuple[Array, Array]]:
-    """Give agents, which are settled, the samples of a round on, as of :func:`first_samples`, with what neighbours have
-    in it, and those that follow; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
-    sent, sizes = points.shape[2] * live, targets.shape[2] * live
-    left: list[tuple[Array, Array]] = []
+def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batches) -> list[tuple[Array, Array]]:
+    """Give agents, which are settled, the first of some batches, with what neighbours have in it, and the second as
+    what follows; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
+    points, targets, samples, sent = batches
     for i, agent in enumerate(agents):
-        own, wanted = points[i, at:, : sent[i]], targets[i, at:, : sizes[i]]
+        agent.targets = targets[i, 0, : samples[0, i]].copy()
         heard = [places[other] for other in agent.neighbors]
-        agent.targets = wanted[0].copy()
-        agent.evaluate(own[0].copy(), [points[k, at, : sent[k]].copy() for k in heard])
-        agent.following = own[1].copy(), wanted[1].copy()
-        left.append((own[2:, : sizes[i]].reshape(-1, agent.width), wanted[2:].reshape(-1, targets.shape[3])))
-    return left
+        agent.evaluate(points[i, 0, : sent[0, i]].copy(), [points[k, 0, : sent[0, k]].copy() for k in heard])
+        agent.following = points[i, 1, : sent[1, i]].copy(), targets[i, 1, : samples[1, i]].copy()
+    return batches.behind()

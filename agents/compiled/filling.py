@@ -25,6 +25,7 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
     Sums,
     Workspace,
+    ends_of,
 )
 from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.agents.node.agent import Agent
@@ -48,7 +49,7 @@ from kernelswarm.protocols.replay import replay_of
 Array = npt.NDArray[np.float64]
 
 NO_KEYS = np.zeros((0, 2), dtype=np.int64)
-NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS)
+NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0)
 
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
@@ -187,6 +188,14 @@ def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRu
     )
 
 
+def answers_at(links: Links, sent: Integers, room: int) -> Integers:
+    """Return where, in points, the answers to each edge's node begin, (E,), that has sent so many points, (V,)."""
+    ends = ends_of(links)
+    start = links.start[ends]
+    begins: Integers = start * room + (np.arange(len(start)) - start) * sent[ends]
+    return begins
+
+
 def matrix_of(form: CompiledRule, agent: Node) -> Array:
     """Return what a node with neighbours keeps of its links as a matrix (k, deg)."""
     packed = np.asarray(form.pack(agent.links), dtype=np.float64)
@@ -299,7 +308,7 @@ def workspace(
         pulling=np.zeros((size, outputs)),
         constraint_values=np.zeros(widest),
         excess_loss=np.zeros(widest),
-        losses=np.zeros(first.learner.batch_size),
+        losses=np.zeros(size),
         sizes=np.zeros(sizes),
         lossy=LossyWork(
             answer_at=np.full(late, ABSENT),
@@ -319,19 +328,9 @@ def workspace(
 
 
 def sent_points(agents: Sequence[Agent]) -> int:
-    """Return how many points each agent sends in a round: its samples, and those that it replays."""
-    return agents[0].learner.batch_size + replay_of(agents[0].rule).most
-
-
-def scalars_sent(agent: Agent, coupling: Coupling, own: int, others: int) -> int:
-    """Count what an agent sends in a round: to each neighbour its ``own`` points, and answers at the ``others`` of all
-    together; symmetric, also its values there, row sums and dual variables."""
-    degree = len(agent.neighbors)
-    count = degree * own * agent.width + others * agent.outputs
-    if coupling.symmetric:
-        count += degree * (own * agent.outputs + coupling.sends_duals)
-        count += (degree * own + others) * (coupling.implicit + (coupling.certainty > 0.0))
-    return count
+    """Return how many points an agent sends in a round, at most: its samples, and those that it replays."""
+    sizes = {agent.learner.batch_size for agent in agents}.union(*(agent.batch_sizes for agent in agents))
+    return max(sizes) + replay_of(agents[0].rule).most
 
 
 def buffers_of(agents: Sequence[Agent]) -> Buffers:
@@ -345,6 +344,7 @@ def buffers_of(agents: Sequence[Agent]) -> Buffers:
         np.stack([buffer.counts for buffer in found]),
         found[0].key,
         np.array([buffer.own_key for buffer in found], dtype=np.int64),
+        float(found[0].replay.points),
     )
     for i, buffer in enumerate(found):
         buffer.points, buffer.ranks, buffer.counts = buffers.points[i], buffers.ranks[i], buffers.counts[i]
@@ -379,22 +379,23 @@ def received_edges(
     return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
 
 
-def receive(received: Received, links: Links, e: int, message: Outgoing, slot: int) -> None:
-    """Take in what the outside neighbour at the end of edge e sent, once there are answers: of whole batches, or of
-    none, of one end whose data have ended."""
-    outputs = received.values.shape[2]
+def receive(received: Received, links: Links, e: int, at: int, message: Outgoing, slot: int) -> None:
+    """Take in what the outside neighbour at the end of edge e sent, once there are answers, whose place in points is
+    ``at``."""
+    outputs, size = received.values.shape[2], received.values.shape[1]
     answer = message.answers[slot] if message.answers else None
     if answer is None:
         return
     for values, row_sums, variances, place, found in (
-        (received.answers, received.answer_row_sums, received.answer_variances, e, answer),
-        (received.values, received.row_sums, received.variances, links.other[e], message.own),
+        (received.answers, received.answer_row_sums, received.answer_variances, at, answer),
+        (received.values, received.row_sums, received.variances, links.other[e] * size, message.own),
     ):
         if found is not None and len(found):
-            values[place] = found[:, :outputs]
+            there = slice(place, place + len(found))
+            values.reshape(-1, outputs)[there] = found[:, :outputs]
             if found.shape[1] > outputs:
-                row_sums[place] = found[:, outputs]
+                row_sums.reshape(-1)[there] = found[:, outputs]
             if found.shape[1] > outputs + 1:
-                variances[place] = found[:, outputs + 1]
+                variances.reshape(-1)[there] = found[:, outputs + 1]
     if message.duals is not None:
         links.sent[links.reverse[e]] = message.duals[slot]

@@ -22,11 +22,9 @@ from kernelswarm.agents.arithmetic.abi import (
     taught_step_at,
 )
 from kernelswarm.agents.arithmetic.scratch import Scratch, capacity_of, put_back
-from kernelswarm.agents.arithmetic.views import cube, line, table
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import (
-    ABSENT,
     ADVANCE,
-    CONSTRAINT_VALUES,
     DONE,
     GRADIENT,
     INNER,
@@ -40,11 +38,19 @@ from kernelswarm.agents.compiled.arrays import (
     Network,
     Own,
     Received,
+    answer_over,
+    own_counts_of,
 )
-from kernelswarm.agents.compiled.pulling import pull_at_replayed, pulls_at_neighbors_of, pulls_of, tell_variances
-from kernelswarm.protocols.compiled import advance_at, constraints_at
+from kernelswarm.agents.compiled.pulling import (
+    constraints_of,
+    pulls_at_replayed_of,
+    pulls_at_neighbors_of,
+    pulls_of,
+    tell_variances,
+)
+from kernelswarm.protocols.compiled import advance_at
 from kernelswarm.protocols.compiling import force_inline
-from kernelswarm.protocols.coupling import mean_square_differences_in, total
+from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE, Compiled
 from kernelswarm.protocols.limits import own_products, pair_row_sums_in
 
@@ -64,7 +70,7 @@ class Learner(NamedTuple):
 class Sample(NamedTuple):
     """What a node has at its own points of a step, the samples first."""
 
-    points: Array  # (n, p)
+    points: Array  # (n, p), as many as there are
     targets: Array  # (b, q)
     values: Array  # (b, C) at the samples
     rows: Array  # (N, R) of all points of the step, these first
@@ -99,64 +105,14 @@ def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged
     return True
 
 
-def constraints_of(ideal: bool) -> Compiled:
-    """Return what compares a node's values with its neighbours' answers, on ideal links or others."""
-
-    @force_inline
-    def compare(
-        i: int, targets: Array, loss: float, gathered: Gathered, network: Network, own: Own, received: Received
-    ) -> None:
-        """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
-        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        size, sent, outputs = targets.shape[0], own.values.shape[1], own.values.shape[2]
-        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-        loss_numbers, wanted_size = learner_of(i, network).loss_numbers, size * targets.shape[1]
-        loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
-        new = network.sums.samples[i] <= network.sums.distinct[i]
-        at, whole = gathered.prompt, sent * outputs
-        for d in range(degree):
-            values, wanted, before = table(own.values, i * whole, sent, outputs), targets, loss
-            place = begin + d
-            if not ideal:
-                place = work.lossy.answer_at[d]
-                work.constraint_values[d] = work.excess_loss[d] = np.nan
-                if place == ABSENT:
-                    continue
-                earlier = work.lossy.earlier_at[d]
-                if earlier != ABSENT:
-                    values = table(work.values, at * outputs, sent, outputs)
-                    wanted = table(own.earlier_targets, earlier * wanted_size, size, targets.shape[1])
-                    predicted = table(values, 0, size, outputs)
-                    if work.lossy.predicted_at[d] != ABSENT:
-                        predicted = table(own.earlier_values, earlier * whole, size, outputs)
-                    if coupling.compares_losses and new:
-                        loss_values(loss_numbers, predicted, wanted, work.losses)
-                        before = total(work.losses)
-                    at += sent
-            answer = cube(received.answers, place * whole, 1, sent, outputs)
-            if coupling.functions[CONSTRAINT_VALUES] == NONE:
-                mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
-            else:
-                constraints_at(coupling.functions[CONSTRAINT_VALUES])(
-                    values, answer, line(work.constraint_values, d, 1)
-                )
-            if coupling.compares_losses:
-                work.excess_loss[d] = np.nan
-                if new:
-                    loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, work.losses)
-                    work.excess_loss[d] = (total(work.losses) - before) / size
-
-    return compare
-
-
 def following(ideal: bool) -> Compiled:
     """Return what a protocol does after a step, on ideal links or others."""
 
     @force_inline
-    def follow(i: int, eta: float, completed: int, network: Network) -> None:
+    def follow(i: int, eta: float, batch_size: int, completed: int, network: Network) -> None:
         """Have the protocol update what it keeps of node i's edges, and add their constraint values up."""
         links, coupling, sums, work = network.links, network.coupling, network.sums, network.work
-        begin, degree, size = links.start[i], links.start[i + 1] - links.start[i], work.losses.shape[0]
+        begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         if coupling.functions[ADVANCE] != NONE:
             advance_at(coupling.functions[ADVANCE])(
@@ -167,7 +123,7 @@ def following(ideal: bool) -> Compiled:
                 line(work.excess_loss, 0, degree if coupling.compares_losses else 0),
                 eta,
                 network.kinds.curvature[network.kinds.of[i]],
-                size,
+                batch_size,
                 completed,
             )
         for d in range(degree):
@@ -183,21 +139,22 @@ def following(ideal: bool) -> Compiled:
 def samples_of(ideal: bool) -> Compiled:
     """Return what finds a node's own samples of a step, on ideal links or others."""
 
+    own_counts = own_counts_of(ideal)
+
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
-        """Return views of node i's samples of its step ``at``, which is on ``taken`` points: of none without data."""
-        size, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[-1]
-        samples, width = own.targets.shape[-2], own.targets.shape[-1]
+        """Return views of node i's samples of its step ``at``, which is on ``taken`` points."""
+        room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[-1]
+        (size, sent), width = own_counts(i, at, own), own.targets.shape[-1]
         if ideal:
             place, row = i * own.points.shape[1] + at, own.row_begins[i]
-            columns = (own.row_begins[i + 1] - row) // max(taken, size)
+            columns = (own.row_begins[i + 1] - row) // own.most[i]
         else:
             place, row, columns = i, 0, own.rows.shape[1]
-        there = not ideal or own.live[i]
         return Sample(
-            table(own.points, place * size * inputs, size if there else 0, inputs),
-            table(own.targets, place * samples * width, samples if there else 0, width),
-            table(own.values, i * size * outputs, samples if there else 0, outputs),
+            table(own.points, place * room * inputs, sent, inputs),
+            table(own.targets, place * own.targets.shape[-2] * width, size, width),
+            table(own.values, i * room * outputs, size, outputs),
             table(own.rows, row, taken, columns),
         )
 
@@ -207,7 +164,8 @@ def samples_of(ideal: bool) -> Compiled:
 def learning(ideal: bool) -> Compiled:
     """Return a node's step on ideal links or others."""
     sample_of, pull, pull_at_neighbors = samples_of(ideal), pulls_of(ideal), pulls_at_neighbors_of(ideal)
-    compare, take, follow = constraints_of(ideal), steps_of(ideal), following(ideal)
+    compare, take, follow, own_counts = constraints_of(ideal), steps_of(ideal), following(ideal), own_counts_of(ideal)
+    pull_at_replayed = pulls_at_replayed_of(ideal)
 
     @force_inline
     def learn(
@@ -223,35 +181,44 @@ def learning(ideal: bool) -> Compiled:
     ) -> tuple[int, float]:
         """Take node i's step with what has been gathered; returns why it cannot, and the curvature."""
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
-        sample, size, sizes = sample_of(i, at, gathered.taken, own), own.targets.shape[-2], work.sizes
+        sample, (size, sent), sizes = sample_of(i, at, gathered.taken, own), own_counts(i, at, own), work.sizes
         functions, degree = kinds.functions[kinds.of[i]], links.start[i + 1] - links.start[i]
+        batch_size = own.batch_sizes[i] if ideal else size
+        step = own.steps[i] if ideal else at
         for n in range(len(sizes)):
-            sizes[n] = own.step_sizes[i, at, n]
-        eta, live = sizes[0], not ideal or own.live[i]
-        rate, curvature, part = eta / size, kinds.curvature[kinds.of[i]], 1.0
-        if live:
+            sizes[n] = own.step_sizes[i, step, n]
+        eta, share = sizes[0], 1.0 if size >= batch_size else size / batch_size
+        rate, curvature, part, loss = eta / batch_size, kinds.curvature[kinds.of[i]], 1.0, 0.0
+        work.rates[0] = rate  # what is unstable finds it there
+        if size:
             sums.samples[i] += size
             if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
                 return LARGE_VALUES, 0.0
+            losses = line(work.losses, 0, size)
             loss_values_at(functions[LOSS_VALUES])(
-                learner_of(i, network).loss_numbers, sample.values, sample.targets, work.losses
+                learner_of(i, network).loss_numbers, sample.values, sample.targets, losses
             )
-            loss = total(work.losses)
+            loss = total(losses)
             sums.loss[i] += loss
             descend(i, sample, network)
+        if degree and sent:
+            reason, curvature, part = pull(i, at, rate, gathered, network, own, received)
+            if reason != DONE:
+                return reason, curvature
+        if size:
             if degree:
-                reason, curvature, part = pull(i, rate, gathered, network, own, received)
-                if reason != DONE:
-                    return reason, curvature
-                compare(i, sample.targets, loss, gathered, network, own, received)
+                compare(i, sent, sample.targets, loss, gathered, network, own, received)
             for k in range(size):
-                work.stiffness[k] = curvature
-            if own.values.shape[1] > size:
-                reason, strength = pull_at_replayed(i, rate, part, network, own)
-                if reason != DONE:
-                    return reason, strength
+                work.stiffness[k] = curvature * share
+                if share < 1.0:
+                    for c in range(work.gradients.shape[1]):
+                        work.gradients[k, c] *= share
+        if sent > size:
+            reason, strength = pull_at_replayed(i, at, rate, part, network, own)
+            if reason != DONE:
+                return reason, strength
         if network.coupling.symmetric:
-            reason, strength = pull_at_neighbors(i, rate, part, network, own, received)
+            reason, strength = pull_at_neighbors(i, at, eta, part, network, own, received)
             if reason != DONE:
                 return reason, strength
         if not ideal:
@@ -260,9 +227,13 @@ def learning(ideal: bool) -> Compiled:
                     work.gradients[k, c] /= part
         sizes[0] = eta * part
         if gathered.taken:
+            if ideal:
+                weigh_sets(i, at, network, own)
+                own.steps[i] += 1
+                own.foreseen[i] = gathered.taken
             take(i, gathered.taken, sample, network, spare)
-        if degree and live:
-            follow(i, eta, completed, network)
+        if degree and size:
+            follow(i, eta * share, batch_size, completed, network)
         return DONE, 0.0
 
     return learn
@@ -293,6 +264,28 @@ def descend(i: int, sample: Sample, network: Network) -> None:
         )
 
 
+@force_inline
+def weigh_sets(i: int, at: int, network: Network, own: Own) -> None:
+    """Fill in the rates of the points of node i's step: a set of points is weighed by how many there are."""
+    links, rates, eta = network.links, network.work.rates, network.work.sizes[0]
+    size, sent = own.samples[at, i], own.sent[at, i]
+    rate = eta / max(size, 1)
+    for k in range(size):
+        rates[k] = rate
+    if sent > size:
+        rate = eta / (sent - size)
+        for k in range(size, sent):
+            rates[k] = rate
+    if network.coupling.symmetric:
+        begin = sent
+        for e in range(links.start[i], links.start[i + 1]):
+            count = own.sent[at, links.other[e]]
+            rate = eta / max(count, 1)
+            for k in range(begin, begin + count):
+                rates[k] = rate
+            begin += count
+
+
 def steps_of(ideal: bool) -> Compiled:
     """Return what takes a learner's step, on ideal links or others."""
 
@@ -303,8 +296,9 @@ def steps_of(ideal: bool) -> Compiled:
         points, targets, values, rows = sample
         size, outputs, inputs, sent = values.shape[0], values.shape[1], points.shape[1], work.pulling.shape[0]
         tools, numbers, state, counts, _ = learner_of(i, network)
-        for k in range(taken):  # a set of points is weighed by how many there are
-            work.rates[k] = work.sizes[0] / (size if k < size else sent - size if k < sent else sent)
+        if not ideal:
+            for k in range(taken):  # a set of points is weighed by how many there are
+                work.rates[k] = work.sizes[0] / (size if k < size else sent - size if k < sent else sent)
         if not ideal or taken > points.shape[0]:
             points = table(work.points, 0, taken, inputs)
         repack, benched, capacity = functions[REPACK], False, 0
@@ -359,32 +353,43 @@ def steps_of(ideal: bool) -> Compiled:
 def summing(ideal: bool) -> Compiled:
     """Return what sums the inner products at the points of a node's next step, for steps that are limited."""
 
+    own_counts = own_counts_of(ideal)
+
     @force_inline
     def sum_rows(
-        i: int, points: Array, rows: Array, values: Array, eta: float, network: Network, own: Own, others: Array
+        i: int,
+        t: int,
+        points: Array,
+        rows: Array,
+        values: Array,
+        eta: float,
+        network: Network,
+        own: Own,
+        others: Array,
     ) -> None:
         """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
         links, coupling, work = network.links, network.coupling, network.work
-        size, taken, degree = own.values.shape[1], points.shape[0], links.start[i + 1] - links.start[i]
-        at = size if not ideal or own.live[i] else 0
+        (size, at), taken, degree = own_counts(i, t, own), points.shape[0], links.start[i + 1] - links.start[i]
         tools, numbers, state, counts, _ = learner_of(i, network)
         gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
         inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
             tools, numbers, state, counts, points, rows, values, gram
         )
-        own.products[i, 0], own.products[i, 1] = own_products(gram, min(at, own.targets.shape[-2]))
+        own.products[i, 0], own.products[i, 1] = own_products(gram, size)
         pair_row_sums_in(gram, at, degree, eta, row_sums)
         for k in range(at):
             own.row_sums[i, k] = row_sums[k]
         if ideal and coupling.certainty > 0.0:
-            tell_variances(i, at, gram, network, own)
+            tell_variances(i, t, gram, network, own)
         if coupling.symmetric:
             for e in range(links.start[i], links.start[i + 1]):
-                if ideal and not own.live[links.other[e]]:
-                    continue
-                place = links.reverse[e] if ideal else e
-                for k in range(size):
-                    others[place, k] = row_sums[at + k]
-                at += size
+                room = own.values.shape[1]
+                count, place = room, e * room
+                if ideal:
+                    count, place = own.sent[t, links.other[e]], answer_over(e, t, links, own)
+                answered = line(others, place, count)
+                for k in range(count):
+                    answered[k] = row_sums[at + k]
+                at += count
 
     return sum_rows

@@ -96,7 +96,7 @@ class LossyPopulation(Population):
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
-        self.live = np.ones(len(labels), dtype=np.bool_)
+        self.batch_sizes = np.full(len(labels), size)
         self._now = first.now
         self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
@@ -146,6 +146,9 @@ class LossyPopulation(Population):
             air.answer_row_sums[slot],
             air.duals[slot, : len(self.links.other)],
             air.duals[slot],
+            self.batch_sizes + self.replayed,
+            self.batch_sizes + self.replayed,
+            self.batch_sizes[: len(self.agents)],
             air.previous[slot],
             air.answered[slot],
         )
@@ -199,8 +202,6 @@ class LossyPopulation(Population):
             row_begins=np.zeros(0, dtype=np.int64),
             row_sums=kept.row_sums,
             products=kept.products,
-            live=np.zeros(0, dtype=np.bool_),
-            taken=np.zeros(0, dtype=np.int64),
             buffers=buffers,
             earlier_values=kept.predicted,
             earlier_targets=kept.targets,

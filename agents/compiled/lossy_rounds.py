@@ -160,7 +160,7 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
         copy_matrix(table(kept.received_points, begin * sample, edges, inputs), table(points, sample, edges, inputs))
         copy_matrix(table(kept.received_values, begin * answer, edges, outputs), table(found, answer, edges, outputs))
     rows, eta = table(kept.rows, place * columns, taken, columns), own.step_sizes[i, counts.cursor[i] + 1, 0]
-    sum_rows(i, points, rows, found, eta, network, own, kept.received_row_sums)
+    sum_rows(i, 0, points, rows, found, eta, network, own, kept.received_row_sums)
 
 
 @force_inline

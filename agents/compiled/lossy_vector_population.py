@@ -62,10 +62,9 @@ class LossyVectorPopulation(VectorPopulation):
         """Return what was sent last, with room for what is heard next."""
         air, slot = self._air, (self._now - 1) % len(self._air.points)
         none = np.zeros((0, 1, self.agents[0].outputs))
-        row_sums = none[:, :, 0]
-        return Flight(
-            air.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS, air.previous[slot], air.answered[slot]
-        )
+        row_sums, ones = none[:, :, 0], self._ones
+        sent = air.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
+        return Flight(*sent, ones, ones, ones, air.previous[slot], air.answered[slot])
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""

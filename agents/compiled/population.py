@@ -14,9 +14,22 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
 from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.compiled import drawing
-from kernelswarm.agents.compiled.arrays import DONE, FULL, LARGE_VALUES, PAUSED, REPACK, Buffers, Flight, Network, Own
+from kernelswarm.agents.compiled.arrays import (
+    DONE,
+    FULL,
+    LARGE_VALUES,
+    PAUSED,
+    REPACK,
+    Buffers,
+    Flight,
+    Network,
+    Own,
+    at_neighbors,
+)
+from kernelswarm.agents.compiled.drawing import Batches
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
+    answers_at,
     buffers_of,
     coupling_of,
     find_states,
@@ -27,7 +40,6 @@ from kernelswarm.agents.compiled.filling import (
     outside_of,
     receive,
     received_edges,
-    scalars_sent,
     sent_points,
     states_of,
     sums_of,
@@ -35,14 +47,13 @@ from kernelswarm.agents.compiled.filling import (
     workspace,
 )
 from kernelswarm.agents.compiled.rounds import run_rounds
-from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
-from kernelswarm.protocols.contract import Exchange
 from kernelswarm.protocols.first_class import NONE
+from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -56,21 +67,14 @@ WASTED = 2**28
 """Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
 
 
-def obstacle(learners: Sequence[Learner], rule: Exchange) -> str | None:
-    """Say what keeps agents out of compiled rounds; None where nothing does."""
-    if len({learner.batch_size for learner in learners}) > 1:
-        return "batch sizes that differ from node to node"
-    return None
-
-
 class Population:
     """Agents in arrays, living through rounds together.
 
     Parameters
     ----------
     agents : sequence of Agent
-        In sorted order of their labels, with whole batches in flight, or none where data have ended: past the rounds
-        that prime the network, or as :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
+        In sorted order of their labels: past the rounds that prime the network, or as
+        :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
     messages : mapping of int to Outgoing
         What the outside nodes that they hear from sent last, by label.
     """
@@ -84,9 +88,7 @@ class Population:
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
-        self._size: int = agents[0].learner.batch_size
-        self.sent, self._buffers = sent_points(agents), buffers_of(agents)
-        self.replayed = self.sent - self._size
+        self.room, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
@@ -99,38 +101,41 @@ class Population:
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms, self._coupling.certainty > 0.0)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
-        self._points, self._targets, self.live = drawing.first_samples(agents, messages, places, self._outside)
-        self._alive: list[int] = np.flatnonzero(self.live[: len(agents)]).tolist()
-        ends = np.repeat(np.arange(len(agents)), np.diff(self.links.start))
-        heard = np.bincount(ends, self.live[self.links.other], minlength=len(agents)).astype(np.int64)
-        self._own_points, self._others_points = self.sent * self.live[: len(agents)], self.sent * heard
-        self._taken: Integers = self._own_points + self.symmetric * self._others_points
-        self._evaluated: Integers = np.maximum(self._taken, self.sent)  # rows, of which who takes no step needs some
-        self._most = int(self._evaluated.max())  # points of a step
+        self.batch_sizes = drawing.batch_sizes_of(agents, places)
+        self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
+        self._taken = self._step_on(self.batch_sizes + replay_of(rule).most)  # points of each node's step, at most
+        self._most = int(self._taken.max())
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
         self._products = np.zeros((len(agents), 2))
         self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
+        self._steps, self._foreseen, self._synced = np.zeros((3, len(agents)), dtype=np.int64)
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
-        self._at = 0  # of the samples that are learned from next
+        self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
         self._completed = agents[0].round
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
-        self._stepped = 0  # and since their states were
+        self._since_sync = np.zeros((4, len(agents)), dtype=np.int64)  # and what has been counted in them
         self._predicted = NOT_KEPT
         self._banded = any(agent.band is not None for agent in agents)
         self._answer()
+        begins = answers_at(self.links, self.batches.sent[0], self.room)
         for e, message, slot in received_edges(agents, self._outside, messages):
-            receive(self._received, self.links, e, message, slot)
+            receive(self._received, self.links, e, int(begins[e]), message, slot)
         for agent in agents:
             agent.clear()
 
+    def _step_on(self, sent: Integers) -> Integers:
+        """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
+        return sent[: len(self.agents)] + at_neighbors(self.links, sent) * self.symmetric
+
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
-        points, received, edges = self._points[:, self._at + 1], self._received, len(self.links.other)
+        points, received, edges = self.batches.points[:, self._at + 1], self._received, len(self.links.other)
         values, answers, row_sums, answer_row_sums, duals, variances, answer_variances = received
         sent = points, values, answers, row_sums, answer_row_sums, duals[:edges], duals
-        return Flight(*sent, variances=variances, answer_variances=answer_variances)
+        counts = self.batches.sent[self._at], self.batches.sent[self._at + 1], self.batches.samples[self._at + 1]
+        return Flight(*sent, *counts, variances=variances, answer_variances=answer_variances)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
@@ -142,19 +147,19 @@ class Population:
         """
         left, self.completed = rounds, 0
         while left:
-            if self._at >= self._step_sizes.shape[1] - 1 and not self._draw(left):
-                break
-            count = min(left, self._step_sizes.shape[1] - 1 - self._at)
+            if self._at >= self.batches.points.shape[1] - 2:
+                self._draw_rounds(left)
+            count = min(left, self.batches.points.shape[1] - 2 - self._at)
             reason, completed, node, curvature = self._run_rounds(self._at, count)
             if self._banded:
-                follow_bands(self.agents, self._alive, self._predicted, self._targets, self._at, completed)
+                follow_bands(self.agents, self._predicted, *self.batches[1:3], self._at, completed)
             self._at += completed
             self._completed += completed
             self._rounds_since_sync += completed
-            self._stepped += completed
             self.completed += completed
             left -= completed
             if reason == PAUSED:
+                self._foresee()
                 self.forms_again = self._maintain()
                 if not self.forms_again:
                     break
@@ -162,8 +167,8 @@ class Population:
                 self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
-                    agent.check_values(self._received.values[node])
-                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+                    agent.check_values(self._received.values[node, : self.batches.samples[self._at, node]])
+                agent.check_stability(float(self._work.rates[0]), curvature)
         return rounds - left
 
     def _answer(self) -> None:
@@ -198,41 +203,51 @@ class Population:
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         return Own(
-            points=self._points,
-            targets=self._targets,
+            points=self.batches.points,
+            targets=self.batches.targets,
             step_sizes=self._step_sizes,
             values=self._received.values,
             rows=self._rows,
             row_begins=self._row_begins,
             row_sums=self._received.row_sums,
             products=self._products,
-            live=self.live,
-            taken=self._taken,
             buffers=buffers,
             earlier_values=NOT_KEPT,
             earlier_targets=NOT_KEPT,
             variances=self._received.variances,
             answer_variances=self._received.answer_variances,
+            samples=self.batches.samples,
+            sent=self.batches.sent,
+            batch_sizes=self.batch_sizes,
+            most=self._taken,
+            steps=self._steps,
+            foreseen=self._foreseen,
         )
 
     def ready(self) -> bool:
         """Make way for the next round, and tell whether it can be lived, its samples apart."""
-        counts = self._states.counts
-        waiting = (counts[:, WANTS] != NOTHING) | (~self._repacks & (counts[:, ROOM] < self._taken))
+        self._foresee()
+        counts, short = self._states.counts, self._states.counts[:, ROOM] < self._taken
+        waiting = (counts[:, WANTS] != NOTHING) | (~self._repacks & short)
         return not waiting.any() or self._maintain()
+
+    def _foresee(self) -> None:
+        taken = self._step_on(self.batches.sent[self._at])
+        drawing.foresee(self._states, self._laid, self.agents, self._forms, taken, self._foreseen)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
         self._sync_states()
+        self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         links, sums = self.links, self._sums
-        for i, agent in enumerate(self.agents):
-            tally, learned = agent.tally, rounds * int(self.live[i])
+        for i, (agent, since) in enumerate(zip(self.agents, self._since_sync.T.tolist(), strict=True)):
+            tally, (samples, learned, own, others) = agent.tally, since
             agent.round += rounds
-            agent.samples += learned * self._size
+            agent.samples += samples
             agent.largest_target = float(sums.largest_target[i])
             tally.rounds += rounds
-            tally.samples += learned * self._size
+            tally.samples += samples
             tally.loss = float(sums.loss[i])
             tally.compression_error = float(sums.compression_error[i])
             if agent.neighbors:
@@ -240,12 +255,19 @@ class Population:
                 tally.constraint_rounds += learned
                 tally.constraint_values = sums.constraint_values[edges].copy()
                 tally.violation = sums.violation[edges].copy()
-                points = int(self._own_points[i]), int(self._others_points[i])
-                tally.scalars_sent += rounds * scalars_sent(agent, self._coupling, *points)
+                tally.scalars_sent += agent.scalars_sent(rounds, own, others)
                 assert self._rule_form is not None
                 rows = self._coupling.rows
                 matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
                 agent.links = self._rule_form.unpack(agent.links, matrix)
+        self._since_sync[:] = 0
+
+    def _count(self) -> None:
+        """Count what nodes have learned from, in how many rounds, and the points of theirs and of their neighbours."""
+        lived, self._counted = slice(self._counted, self._at), self._at
+        samples, sent = self.batches.samples[lived], self.batches.sent[lived].sum(axis=0)
+        known = samples.sum(axis=0), (samples > 0).sum(axis=0), sent[: len(self.agents)], at_neighbors(self.links, sent)
+        self._since_sync += np.stack(known)
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -260,43 +282,23 @@ class Population:
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        return drawing.hand_over(self.agents, self.places, self._points, self._targets, self.live, self._at)
+        return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every live node."""
-        width, columns = self._points.shape[3], self._targets.shape[3]
-        live = [self.agents[i] for i in self._alive]
-        drawn = drawing.draw_ahead(live, drawing.ahead(rounds, self._completed), width + columns) if live else []
-        if drawn or not live:
-            points, targets = self.followed_by(drawn)
-            kept = np.zeros((*targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT
-            self.load(points, targets, kept)
-        return bool(drawn) or not live
+    def _draw_rounds(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
+        columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
+        drawn = drawing.draw_rounds(self.agents, drawing.ahead(rounds, self._completed), self.room, columns)
+        batches = self.batches.since(self._at).followed_by(*drawn, self.batch_sizes)
+        self.load(batches, np.zeros((*batches.targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT)
 
-    def followed_by(self, drawn: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-        """Return the samples in flight, and those that each live node has drawn for T rounds behind them.
-
-        Returns
-        -------
-        points : Array
-            (V + outside, T + 2, n, p), where what others draw, and what is replayed, is not known yet.
-        targets : Array
-            (V, T + 2, b, q).
-        """
-        whole = len(drawn[0][0]) if drawn else drawing.LONGEST
-        points = np.zeros((len(self._points), whole + 2, *self._points.shape[2:]))
-        targets = np.zeros((len(self._targets), whole + 2, *self._targets.shape[2:]))
-        points[:, :2] = self._points[:, self._at : self._at + 2]
-        targets[:, :2] = self._targets[:, self._at : self._at + 2]
-        for i, (x, y) in zip(self._alive, drawn, strict=True):
-            points[i, 2:, : self._size], targets[i, 2:] = x, y
-        return points, targets
-
-    def load(self, points: Array, targets: Array, predicted: Array = NOT_KEPT) -> None:
-        """Go on with samples as of :meth:`followed_by`; ``predicted`` (V, T + 2, b, C) is filled with the nodes'
-        values there before they learn from them."""
-        self._points, self._targets, self._predicted, self._at = points, targets, predicted, 0
-        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, self._stepped, points.shape[1] - 1)
+    def load(self, batches: Batches, predicted: Array = NOT_KEPT) -> None:
+        """Go on with other batches, first those in flight; ``predicted`` (V, T, b, C) is filled with nodes' values."""
+        self._count()
+        self.batches, self._predicted, self._at, self._counted = batches, predicted, 0, 0
+        stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
+        idle = (batches.samples.max(axis=0) == 0) & (not self.symmetric and self.room == int(self.batch_sizes.max()))
+        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, idle)
+        self._steps[:], self._synced = 0, -stepped
 
     def _maintain(self) -> bool:
         """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
@@ -330,7 +332,7 @@ class Population:
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
-        lengths = np.where(self._repacks, 0, self._evaluated * columns)  # rounds lay those of repacked ones
+        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds lay those of repacked ones
         self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rows = np.zeros((1, int(self._row_begins[-1])))
         self._make_work(int(columns.max()))
@@ -350,7 +352,7 @@ class Population:
     def _make_work(self, columns: int) -> None:
         """Make what rounds work with; states that are not repacked have rows of up to so many columns."""
         widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
-        self._work = workspace(self.agents, self.links, self._most, self.sent, widest, sizes, ideal=True)
+        self._work = workspace(self.agents, self.links, self._most, self.room, widest, sizes, ideal=True)
 
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
@@ -371,10 +373,10 @@ class Population:
 
     def _sync_states(self) -> None:
         """Bring the agents' states up to date, and do what they want."""
-        rounds, self._stepped = self._stepped, 0
+        stepped, self._synced = (self._steps - self._synced).tolist(), self._steps.copy()
         find_states(self._states, self._laid, self.agents, self._forms)
-        for agent, form, counts, taken in zip(self.agents, self._forms, self._states.counts, self._taken, strict=True):
-            form.sync(agent.state, counts, rounds if taken else 0)
+        for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, stepped, strict=True):
+            form.sync(agent.state, counts, steps)
         self._look()
 
     def _look(self) -> None:

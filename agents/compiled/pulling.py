@@ -1,4 +1,5 @@
-"""How neighbours pull a node in arrays, at its own points, at theirs, and where they answer late.
+"""How neighbours pull a node in arrays, at its own points, at theirs, and where they answer late, and how far apart
+their answers are.
 
 The functions for ideal links and for others have one text: which they are is a constant of theirs.
 """
@@ -6,23 +7,28 @@ The functions for ideal links and for others have one text: which they are is a 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.abi import ORDER, loss_values_at
 from kernelswarm.agents.arithmetic.views import cube, line, table
 from kernelswarm.agents.compiled.arrays import (
     ABSENT,
+    CONSTRAINT_VALUES,
     COUPLING_GRADIENT,
     COUPLING_GRADIENT_AT_NEIGHBOR,
     DONE,
+    LOSS_VALUES,
     UNSTABLE,
     Gathered,
     Network,
     Own,
     Received,
+    answer_over,
+    own_counts_of,
 )
 from kernelswarm.agents.node.surer import learn_from_surer_in
-from kernelswarm.protocols.compiled import coupling_gradient_at, neighbor_gradient_at
+from kernelswarm.protocols.compiled import constraints_at, coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.compiling import force_inline
-from kernelswarm.protocols.first_class import Compiled
+from kernelswarm.protocols.coupling import mean_square_differences_in, total
+from kernelswarm.protocols.first_class import NONE, Compiled
 from kernelswarm.protocols.limits import clip_pulls, gather_in, step_damping
 
 Array = npt.NDArray[np.float64]
@@ -31,22 +37,26 @@ Array = npt.NDArray[np.float64]
 def pulls_of(ideal: bool) -> Compiled:
     """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
 
+    own_counts = own_counts_of(ideal)
+
     @force_inline
     def pull(
-        i: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
+        i: int, t: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
     ) -> tuple[int, float, float]:
-        """Add the pull of the answers; returns why the node cannot, the curvature, and the part of its step."""
+        """Add the pull of the answers at the points of the step ``t``; returns why the node cannot, the curvature, and
+        the part of its step."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        size, outputs = own.values.shape[1], own.values.shape[2]
+        room, outputs, (samples, size) = own.values.shape[1], own.values.shape[2], own_counts(i, t, own)
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
-        values = table(own.values, i * size * outputs, size, outputs)
+        values = table(own.values, i * room * outputs, size, outputs)
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
-        row_sums, pulling, batch = table(work.pair_row_sums, 0, degree, size), work.pulling, own.targets.shape[-2]
+        row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
+        batch_size = own.batch_sizes[i] if ideal else samples
         if ideal:
             answers, own_row_sums = (
-                cube(received.answers, begin * size * outputs, degree, size, outputs),
-                line(own.row_sums, i * size, size),
+                cube(received.answers, begin * room * outputs, degree, size, outputs),
+                line(own.row_sums, i * room, size),
             )
         else:
             answers, own_row_sums = cube(work.lossy.answers, 0, degree, size, outputs), line(work.row_sums, 0, size)
@@ -61,14 +71,25 @@ def pulls_of(ideal: bool) -> Compiled:
             coupling.numbers, edges, values, answers, pulls, bounds
         )
         if ideal and coupling.certainty > 0.0:
-            others, weights = table(own.answer_variances, begin * size, degree, size), (1.0, (size - batch) / batch)
-            taught, mine = table(work.taught, 0, size, 2 * outputs + 1), line(own.variances, i * size, size)
+            others, share = table(own.answer_variances, begin * room, degree, size), 1.0
+            if samples < batch_size:
+                share = samples / batch_size
+            taught, mine = table(work.taught, 0, size, 2 * outputs + 1), line(own.variances, i * room, size)
             learn_from_surer_in(
-                coupling.certainty, mine, others, values, answers, pulls, bounds, batch, weights, taught
+                coupling.certainty,
+                mine,
+                others,
+                values,
+                answers,
+                pulls,
+                bounds,
+                samples,
+                (share, (size - samples) / batch_size),
+                taught,
             )
         for d in range(degree):
             if ideal:
-                at, share = begin + d, 1.0
+                at, share = begin * room + d * size, 1.0
             else:
                 at = work.lossy.answer_at[d]
                 share = work.lossy.answer_share[d] if at != ABSENT and work.lossy.earlier_at[d] == ABSENT else 0.0
@@ -77,23 +98,27 @@ def pulls_of(ideal: bool) -> Compiled:
                     for c in range(outputs):
                         pulls[d, k, c] = pulls[d, k, c] * share if share > 0.0 else 0.0
             if coupling.implicit:
-                others = line(received.answer_row_sums, at * size, size) if coupling.symmetric else own_row_sums
+                if not ideal:
+                    at *= size
+                others = line(received.answer_row_sums, at, size) if coupling.symmetric else own_row_sums
                 for k in range(size):
                     row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
-        strength, limited = gather_in(pulls, bounds, row_sums, batch, pulling, 0, batch)
+        if ideal and not samples:
+            return DONE, 0.0, 1.0
+        strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)
         if not ideal:
             reason, strength = pull_late(i, rate, strength, gathered, network, received)
             if reason != DONE:
                 return reason, strength, 1.0
         curvature, part = kinds.curvature[kind], 1.0
         if coupling.implicit:
-            order, samples = network.states.counts[i, ORDER], network.sums.samples[i]
-            part = step_damping(rate, own.products[i, 0], own.products[i, 1], curvature, strength, order, samples)
+            order, seen = network.states.counts[i, ORDER], network.sums.samples[i]
+            part = step_damping(rate, own.products[i, 0], own.products[i, 1], curvature, strength, order, seen)
             if kinds.linear[kind] == 0:
                 curvature += limited
         elif rate * kinds.gain[kind] * (kinds.quadratic_curvature[kind] + strength) >= 2.0:
             return UNSTABLE, kinds.quadratic_curvature[kind] + strength, 1.0
-        for k in range(batch):
+        for k in range(samples):
             for c in range(outputs):
                 work.gradients[k, c] += pulling[k, c] / part
         return DONE, curvature, part
@@ -101,23 +126,31 @@ def pulls_of(ideal: bool) -> Compiled:
     return pull
 
 
-@force_inline
-def pull_at_replayed(i: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
-    """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
-    kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-    size, outputs, samples = own.values.shape[1], own.values.shape[2], own.targets.shape[-2]
-    degree, kind, pulling = links.start[i + 1] - links.start[i], kinds.of[i], work.pulling
-    pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
-    row_sums = table(work.pair_row_sums, 0, degree, size)
-    strength, limited = gather_in(pulls, bounds, row_sums, samples, pulling, samples, size)
-    if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
-        return UNSTABLE, strength
-    weight = (size - samples) / samples
-    for k in range(samples, size):
-        work.stiffness[k] = 0.0 if kinds.linear[kind] else limited * weight
-        for c in range(outputs):
-            work.gradients[k, c] = pulling[k, c] * weight / part
-    return DONE, 0.0
+def pulls_at_replayed_of(ideal: bool) -> Compiled:
+    """Return what fills in the pulls at the points that a node replays, on ideal links or others."""
+
+    own_counts = own_counts_of(ideal)
+
+    @force_inline
+    def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
+        """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        (samples, size), outputs = own_counts(i, t, own), own.values.shape[2]
+        batch_size = own.batch_sizes[i] if ideal else samples
+        degree, kind, pulling = links.start[i + 1] - links.start[i], kinds.of[i], work.pulling
+        pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
+        row_sums = table(work.pair_row_sums, 0, degree, size)
+        strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, samples, size)
+        if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+            return UNSTABLE, strength
+        weight = (size - samples) / batch_size
+        for k in range(samples, size):
+            work.stiffness[k] = 0.0 if kinds.linear[kind] else limited * weight
+            for c in range(outputs):
+                work.gradients[k, c] = pulling[k, c] * weight / part
+        return DONE, 0.0
+
+    return pull_at_replayed
 
 
 @force_inline
@@ -181,27 +214,31 @@ def pull_late(
 def pulls_at_neighbors_of(ideal: bool) -> Compiled:
     """Return what fills in the pulls at the neighbours' own points, on ideal links or others."""
 
+    own_counts = own_counts_of(ideal)
+
     @force_inline
     def pull_at_neighbors(
-        i: int, rate: float, part: float, network: Network, own: Own, received: Received
+        i: int, t: int, eta: float, part: float, network: Network, own: Own, received: Received
     ) -> tuple[int, float]:
         """Fill in the pulls at the neighbours' points; returns why the node cannot, and the curvature there."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        size, outputs = own.values.shape[1], own.values.shape[2]
+        room, outputs = own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-        bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
-        answer, samples = size * outputs, own.targets.shape[-2]
-        at, weight = size if not ideal or own.live[i] else 0, size / samples
+        answer, (samples, at), size = room * outputs, own_counts(i, t, own), room
         for d in range(degree):
-            if ideal and not own.live[links.other[begin + d]]:
-                continue
-            back = links.reverse[begin + d]
             if ideal:
-                place, dual = links.other[begin + d], received.duals[back]
+                size, samples = own.sent[t, links.other[begin + d]], own.batch_sizes[links.other[begin + d]]
+                if not size:
+                    continue
+            bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
+            rate, weight = eta / samples, size / samples
+            if ideal:
+                place, dual = links.other[begin + d], received.duals[links.reverse[begin + d]]
+                back = answer_over(begin + d, t, links, own)
                 mine, own_row_sums = (
-                    table(received.answers, back * answer, size, outputs),
-                    line(received.answer_row_sums, back * size, size),
+                    table(received.answers, back * outputs, size, outputs),
+                    line(received.answer_row_sums, back, size),
                 )
             else:
                 place, dual = work.lossy.values_at[d], work.lossy.duals[d]
@@ -227,8 +264,8 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
             if ideal and coupling.certainty > 0.0:
                 learn_from_surer_in(
                     coupling.certainty,
-                    line(own.answer_variances, back * size, size),
-                    table(own.variances, place * size, 1, size),
+                    line(own.answer_variances, back, size),
+                    table(own.variances, place * room, 1, size),
                     mine,
                     cube(received.values, place * answer, 1, size, outputs),
                     cube(work.gradients, at * outputs, 1, size, outputs),
@@ -237,11 +274,12 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                     (1.0, weight),
                     table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1),
                 )
-            row_sums = line(received.row_sums, place * size, size)
+            row_sums = line(received.row_sums, place * room, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
             strength, limited = clip_pulls(pushed, bounds, both, samples)
             if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+                work.rates[0] = rate
                 return UNSTABLE, strength
             for k in range(size):
                 work.stiffness[at + k] = 0.0 if kinds.linear[kind] else limited * weight
@@ -253,14 +291,74 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
     return pull_at_neighbors
 
 
+def constraints_of(ideal: bool) -> Compiled:
+    """Return what compares a node's values with its neighbours' answers, on ideal links or others."""
+
+    @force_inline
+    def compare(
+        i: int,
+        sent: int,
+        targets: Array,
+        loss: float,
+        gathered: Gathered,
+        network: Network,
+        own: Own,
+        received: Received,
+    ) -> None:
+        """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
+        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+        size, room, outputs = targets.shape[0], own.values.shape[1], own.values.shape[2]
+        begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
+        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+        wanted_size = size * targets.shape[1]
+        loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
+        new = network.sums.samples[i] <= network.sums.distinct[i]
+        losses, at, whole = line(work.losses, 0, size), gathered.prompt, room * outputs
+        for d in range(degree):
+            values, wanted, before = table(own.values, i * whole, sent, outputs), targets, loss
+            place, at_answer = begin + d, (begin * room + d * sent) * outputs
+            if not ideal:
+                place = work.lossy.answer_at[d]
+                at_answer = place * whole
+                work.constraint_values[d] = work.excess_loss[d] = np.nan
+                if place == ABSENT:
+                    continue
+                earlier = work.lossy.earlier_at[d]
+                if earlier != ABSENT:
+                    values = table(work.values, at * outputs, sent, outputs)
+                    wanted = table(own.earlier_targets, earlier * wanted_size, size, targets.shape[1])
+                    predicted = table(values, 0, size, outputs)
+                    if work.lossy.predicted_at[d] != ABSENT:
+                        predicted = table(own.earlier_values, earlier * whole, size, outputs)
+                    if coupling.compares_losses and new:
+                        loss_values(loss_numbers, predicted, wanted, losses)
+                        before = total(losses)
+                    at += sent
+            answer = cube(received.answers, at_answer, 1, sent, outputs)
+            if coupling.functions[CONSTRAINT_VALUES] == NONE:
+                mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
+            else:
+                constraints_at(coupling.functions[CONSTRAINT_VALUES])(
+                    values, answer, line(work.constraint_values, d, 1)
+                )
+            if coupling.compares_losses:
+                work.excess_loss[d] = np.nan
+                if new:
+                    loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, losses)
+                    work.excess_loss[d] = (total(losses) - before) / size
+
+    return compare
+
+
 @force_inline
-def tell_variances(i: int, at: int, gram: Array, network: Network, own: Own) -> None:
-    """Fill in node i's variances, at the first ``at`` points, its own, and at its neighbours'."""
-    links, reach, size = network.links, network.kinds.reach[network.kinds.of[i]], own.variances.shape[1]
+def tell_variances(i: int, t: int, gram: Array, network: Network, own: Own) -> None:
+    """Fill in node i's variances at its points of a round, and at its neighbours'."""
+    links, reach, at = network.links, network.kinds.reach[network.kinds.of[i]], own.sent[t, i]
     for k in range(at):
         own.variances[i, k] = gram[k, k] / reach
     for e in range(links.start[i], links.start[i + 1]):
-        if own.live[links.other[e]]:
-            for k in range(size):
-                own.answer_variances[links.reverse[e], k] = gram[at + k, at + k] / reach
-            at += size
+        count = own.sent[t, links.other[e]]
+        answered = line(own.answer_variances, answer_over(e, t, links, own), count)
+        for k in range(count):
+            answered[k] = gram[at + k, at + k] / reach
+        at += count

@@ -7,6 +7,8 @@ A round is each node's step on what it gathers (:mod:`~kernelswarm.agents.compil
 publishes: its values at the samples that follow, and its answers at its neighbours'.
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +29,11 @@ from kernelswarm.agents.compiled.arrays import (
     Network,
     Own,
     Received,
+    answer_over,
 )
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER as LARGE_ORDER
 from kernelswarm.agents.node.replay_buffer import draw, keep
 from kernelswarm.protocols.compiling import force_inline, njit_no_refcount, nogil
 from kernelswarm.protocols.first_class import NONE
@@ -59,13 +64,13 @@ def run_rounds(
     since: int,  # the nodes that have learned in the first of these rounds
 ) -> tuple[int, int, int, float]:
     """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
-    states, nodes, size, outputs = network.states, len(network.kinds.of), own.values.shape[1], own.values.shape[2]
-    samples, replays = own.targets.shape[2], len(own.buffers.keys) > 0
+    states, nodes, room, outputs = network.states, len(network.kinds.of), own.values.shape[1], own.values.shape[2]
+    kept, replays = predicted.shape[2] * outputs, len(own.buffers.keys) > 0
     kept_rounds, large = predicted.shape[1], states.storage.size > LARGE
     for t in range(first, first + count):
         states.turn[0] = t - first
         for i in range(0 if since == 0 or t > first else nodes, nodes):
-            if waits(i, network, own):
+            if waits(i, t, network, own):
                 return PAUSED, t - first, 0, 0.0
         for i in range(since if t == first else 0, nodes):
             states.turn[1] = i
@@ -78,14 +83,15 @@ def run_rounds(
             if counts[ROOM] < gathered.taken and not fits(spare, counts, gathered.taken, states.storage.shape[1]):
                 return FULL, t - first, i, 0.0
             if kept_rounds:
-                values = table(own.values, i * size * outputs, samples, outputs)
-                copy_matrix(values, table(predicted, (i * kept_rounds + t) * samples * outputs, samples, outputs))
+                size = own.samples[t, i]
+                values = table(own.values, i * room * outputs, size, outputs)
+                copy_matrix(values, table(predicted, (i * kept_rounds + t) * kept, size, outputs))
             reason, curvature = learn(
                 i, t, completed + t - first + 1, gathered, network, own, received, spare, diverged
             )
             if reason != DONE:
                 return reason, t - first, i, curvature
-        if lay_rows(network, own, size) > spare.capacity:
+        if lay_rows(network, own) > spare.capacity:
             return FULL, t - first, nodes, 0.0
         for i in range(nodes):
             states.turn[1] = i
@@ -99,92 +105,130 @@ def run_rounds(
 
 
 @force_inline
-def waits(i: int, network: Network, own: Own) -> bool:
+def waits(i: int, t: int, network: Network, own: Own) -> bool:
     """Tell whether node i wants something before its next step that rounds cannot give."""
     counts, kinds = network.states.counts, network.kinds
-    short = counts[i, ROOM] < own.taken[i] and kinds.functions[kinds.of[i], REPACK] == NONE
-    return bool(counts[i, WANTS] != NOTHING or short)
+    short = counts[i, ROOM] < own.most[i] and kinds.functions[kinds.of[i], REPACK] == NONE
+    return bool(counts[i, WANTS] != NOTHING or short or unforeseen(i, t, network, own))
+
+
+@force_inline
+def unforeseen(i: int, t: int, network: Network, own: Own) -> bool:
+    """Tell whether node i's step is on more points than the one for which it is known what it wants, and so many, with
+    so large a function, that some learners then want matrix products."""
+    if network.states.counts[i, ORDER] < LARGE_ORDER or own.most[i] < BLOCKED_FROM_SAMPLES:
+        return False
+    return bool(points_of(i, t, network, own) > max(own.foreseen[i], BLOCKED_FROM_SAMPLES - 1))
+
+
+@force_inline
+def points_of(i: int, t: int, network: Network, own: Own) -> int:
+    """Count the points that node i's step of a round is on."""
+    taken, links = own.sent[t, i], network.links
+    if network.coupling.symmetric:
+        for e in range(links.start[i], links.start[i + 1]):
+            taken += own.sent[t, links.other[e]]
+    return int(taken)
 
 
 @force_inline
 def gather(i: int, t: int, network: Network, own: Own) -> int:
-    """Put node i's samples and its neighbours' of a round together, where it steps on both; returns how many."""
-    rounds, size, inputs, links = own.points.shape[1], own.points.shape[2], own.points.shape[3], network.links
+    """Put node i's points and its neighbours' of a round together, where it steps on both; returns how many."""
+    rounds, room, inputs, links = own.points.shape[1], own.points.shape[2], own.points.shape[3], network.links
+    at = own.sent[t, i]
     if network.coupling.symmetric:
-        sample, at = size * inputs, 0
-        if own.live[i]:
-            copy_matrix(table(own.points, (i * rounds + t) * sample, size, inputs), network.work.points)
-            at += sample
+        whole = room * inputs
+        copy_matrix(table(own.points, (i * rounds + t) * whole, at, inputs), network.work.points)
         for e in range(links.start[i], links.start[i + 1]):
-            if own.live[links.other[e]]:
-                points = table(own.points, (links.other[e] * rounds + t) * sample, size, inputs)
-                copy_matrix(points, table(network.work.points, at, size, inputs))
-                at += sample
-    return int(own.taken[i])
+            count = own.sent[t, links.other[e]]
+            points = table(own.points, (links.other[e] * rounds + t) * whole, count, inputs)
+            copy_matrix(points, table(network.work.points, at * inputs, count, inputs))
+            at += count
+    return int(at)
 
 
 @force_inline
 def publish(i: int, t: int, network: Network, own: Own, received: Received) -> None:
-    """Evaluate node i's function at its samples of a round and at its neighbours', and what limits their steps."""
+    """Evaluate node i's function at its points of a round and at its neighbours', and what limits their steps."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-    size, inputs, outputs, rounds = own.points.shape[2], own.points.shape[3], own.values.shape[2], own.points.shape[1]
+    room, inputs, outputs, rounds = own.points.shape[2], own.points.shape[3], own.values.shape[2], own.points.shape[1]
     kind, begin, degree = kinds.of[i], links.start[i], links.start[i + 1] - links.start[i]
-    taken, place, answer = own.taken[i], own.row_begins[i], size * outputs
-    columns = (own.row_begins[i + 1] - place) // max(taken, size)
+    place, size = own.row_begins[i], own.sent[t, i]
+    columns, taken = (own.row_begins[i + 1] - place) // own.most[i], size
     evaluate = evaluate_at(kinds.functions[kind, EVALUATE])
     tools, numbers, state, counts, _ = learner_of(i, network)
-    values = table(own.values, i * answer, size, outputs)
-    points, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
+    values = table(own.values, i * room * outputs, size, outputs)
     if coupling.symmetric:
-        gather(i, t, network, own)
+        taken = gather(i, t, network, own)
         # Rows of repacked states are a kernel's, and come out the same whichever others are asked for.
         together = kinds.functions[kind, REPACK] != NONE and inputs <= NARROW and kinds.apart[kind] == 0
-        at_once = max(taken, size) if together else size
-        for after in range(0, taken, at_once):
-            rows = table(own.rows, place + after * columns, at_once, columns)
-            fresh = table(work.points, after * inputs, at_once, inputs)
-            evaluate(tools, numbers, state, counts, fresh, rows, table(work.values, after * outputs, at_once, outputs))
-        at = 0
-        if own.live[i]:
-            copy_matrix(table(found, 0, size, outputs), values)
-            at += answer
+        evaluate_gathered(i, 0, taken if together else size, columns, network, own)
+        after = size
         for e in range(begin, begin + degree):
-            if own.live[links.other[e]]:
-                evaluated = table(work.values, at, size, outputs)
-                copy_matrix(evaluated, table(received.answers, links.reverse[e] * answer, size, outputs))
-                at += answer
+            if not together:
+                evaluate_gathered(i, after, own.sent[t, links.other[e]], columns, network, own)
+            after += own.sent[t, links.other[e]]
+        copy_matrix(table(work.values, 0, size, outputs), values)
+        after = size
+        for e in range(begin, begin + degree):
+            count = own.sent[t, links.other[e]]
+            answer = table(received.answers, answer_over(e, t, links, own) * outputs, count, outputs)
+            copy_matrix(table(work.values, after * outputs, count, outputs), answer)
+            after += count
     else:
-        if own.live[i]:
-            fresh = table(own.points, (i * rounds + t) * size * inputs, size, inputs)
+        if size:
+            fresh = table(own.points, (i * rounds + t) * room * inputs, size, inputs)
             evaluate(tools, numbers, state, counts, fresh, table(own.rows, place, size, columns), values)
             if coupling.implicit:
-                copy_matrix(fresh, points)
-                copy_matrix(values, found)
+                copy_matrix(fresh, table(work.points, 0, size, inputs))
+                copy_matrix(values, table(work.values, 0, size, outputs))
         for e in range(begin, begin + degree):
-            if own.live[links.other[e]]:
-                fresh = table(own.points, (links.other[e] * rounds + t) * size * inputs, size, inputs)
-                evaluated = table(received.answers, links.reverse[e] * answer, size, outputs)
-                evaluate(tools, numbers, state, counts, fresh, table(work.rows, 0, size, columns), evaluated)
+            count = own.sent[t, links.other[e]]
+            if count:
+                fresh = table(own.points, (links.other[e] * rounds + t) * room * inputs, count, inputs)
+                answer = table(received.answers, answer_over(e, t, links, own) * outputs, count, outputs)
+                evaluate(tools, numbers, state, counts, fresh, table(work.rows, 0, count, columns), answer)
     if coupling.implicit and degree and taken:
         rows = table(own.rows, place, taken, columns)
-        sum_rows(i, points, rows, found, own.step_sizes[i, t, 0], network, own, received.answer_row_sums)
+        points, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
+        eta = own.step_sizes[i, own.steps[i], 0]
+        sum_rows(i, t, points, rows, found, eta, network, own, received.answer_row_sums)
+
+
+@force_inline
+def evaluate_gathered(i: int, after: int, count: int, columns: int, network: Network, own: Own) -> None:
+    """Evaluate node i's function at some of the points that have been gathered for it, if there are any."""
+    work, inputs, outputs = network.work, own.points.shape[3], own.values.shape[2]
+    tools, numbers, state, counts, _ = learner_of(i, network)
+    if count:
+        evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])(
+            tools,
+            numbers,
+            state,
+            counts,
+            table(work.points, after * inputs, count, inputs),
+            table(own.rows, own.row_begins[i] + after * columns, count, columns),
+            table(work.values, after * outputs, count, outputs),
+        )
 
 
 @force_inline
 def replay(i: int, t: int, links: Links, own: Own) -> None:
     """Put behind node i's samples of a round the points that it replays, once what it received is in its buffer."""
-    rounds, size, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.targets.shape[2]
-    buffers, whole = own.buffers, size * inputs
-    room = buffers.ranks.shape[1]
-    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
+    rounds, room, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.samples[t, i]
+    buffers, whole = own.buffers, room * inputs
+    size = buffers.ranks.shape[1]
+    kept, ranks = table(buffers.points, i * size * inputs, size, inputs), line(buffers.ranks, i * size, size)
     counts, (first, second) = line(buffers.counts, 3 * i, 3), buffers.key
     for e in range(links.start[i], links.start[i + 1]):
-        others = table(own.points, (links.other[e] * rounds + t - 1) * whole, size, inputs)
+        count = own.sent[t - 1, links.other[e]]
+        others = table(own.points, (links.other[e] * rounds + t - 1) * whole, count, inputs)
         keep(kept, ranks, counts, others, first, second)
     begin = (i * rounds + t) * whole
     keep(kept, ranks, counts, table(own.points, begin, samples, inputs), first, second)
-    replayed = table(own.points, begin + samples * inputs, size - samples, inputs)
-    draw(kept, counts, 1.0, replayed, buffers.keys[i, 0], buffers.keys[i, 1])
+    replayed = table(own.points, begin + samples * inputs, math.ceil(buffers.rate), inputs)
+    drawn = draw(kept, counts, buffers.rate, replayed, buffers.keys[i, 0], buffers.keys[i, 1])
+    own.sent[t, i] = samples + drawn
 
 
 @njit_no_refcount
@@ -198,7 +242,7 @@ def send_duals(links: Links, coupling: Coupling) -> None:
 
 
 @force_inline
-def lay_rows(network: Network, own: Own, size: int) -> int:
+def lay_rows(network: Network, own: Own) -> int:
     """Say where the rows of each node begin, as long as those of repacked states are now; returns the most points of
     such a state, or, where the rows are not long enough, more than there may be."""
     kinds, counts, begins = network.kinds, network.states.counts, own.row_begins
@@ -206,7 +250,7 @@ def lay_rows(network: Network, own: Own, size: int) -> int:
     for i in range(len(kinds.of)):
         length, before = begins[i + 1] - before, begins[i + 1]
         if kinds.functions[kinds.of[i], REPACK] != NONE:
-            length = max(own.taken[i], size) * counts[i, ORDER]
+            length = own.most[i] * counts[i, ORDER]
             widest = max(widest, counts[i, ORDER])
         begins[i + 1] = begins[i] + length
     return widest if begins[len(kinds.of)] <= own.rows.shape[1] else ALWAYS

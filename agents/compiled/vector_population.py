@@ -98,7 +98,7 @@ class VectorPopulation:
         size = first.learner.batch_size
         rule: CompiledParameterRule = handed_over(first.rule, "protocol")
         self.links = links_of(agents, places, None)
-        self.live = np.ones(len(places), dtype=np.bool_)
+        self._ones = np.ones(len(places), dtype=np.int64)  # vectors that each sends
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]
@@ -135,8 +135,8 @@ class VectorPopulation:
         last_sent = vectors.reshape(
             len(vectors), 1, self._width
         )  # no new axis: that would be another type to the compiler
-        none = np.zeros((0, 1, self.agents[0].outputs))
-        return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS)
+        none, ones = np.zeros((0, 1, self.agents[0].outputs)), self._ones
+        return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
 
     def run(self, rounds: int) -> int:
         """Live through ``rounds`` rounds; returns how many could be lived, fewer where single nodes must go on.

@@ -73,10 +73,13 @@ class PlainLearner:
         node.evaluated[node.kept] = evaluation
         return np.full((len(evaluation.points), 1), float(node.kept))
 
-    def follow(self, state: Any, sizes: Array) -> None:
-        """Take over the sizes of the steps to come, (steps, k), of which each is known when the one before is taken."""
+    def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
+        """Take over the sizes of the steps to come, (steps, k), of which each is known when the one before is taken;
+        ``steps`` says whether there are to be any, which evaluations are kept for."""
         node = self._of(state)
-        node.sizes, node.steps_at = sizes, 0
+        node.sizes, node.steps_at, node.steps = sizes, 0, steps
+        if not steps:
+            node.evaluated.clear()
         sizes[0, 0] = self._learner.eta(state)
 
     def numbers(self, state: Any) -> Array:
@@ -129,7 +132,7 @@ class PlainLearner:
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return that there is always room and nothing to want, the order, and where the state is found."""
         node = self._of(state)
-        node.order, node.steps = self.order(state), points > 0
+        node.order = self.order(state)
         return np.array([ALWAYS, NOTHING, node.order, node.place, max(node.evaluated, default=0)], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:

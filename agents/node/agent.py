@@ -57,7 +57,6 @@ class Agent(Node):
     """
 
     __slots__ = (
-        "_batch_sizes",
         "_bounded_curvature",
         "_certainty",
         "_constrained",
@@ -66,6 +65,7 @@ class Agent(Node):
         "_limited",
         "_loss_curvature",
         "_symmetric",
+        "batch_sizes",
         "buffer",
         "own_products",
         "row_sums",
@@ -86,7 +86,8 @@ class Agent(Node):
     ) -> None:
         super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, steps)
         self.rule = rule
-        self._batch_sizes = neighborhood.batch_sizes
+        self.batch_sizes = neighborhood.batch_sizes
+        """b of each neighbour."""
         self.links = rule.init(neighborhood)
         self._symmetric = rule.form == "symmetric"
         self._implicit = rule.step == "implicit"
@@ -234,7 +235,8 @@ class Agent(Node):
         if replayed is not None:
             self.add_replayed(terms, replayed, pulls, rate, taken)
         self._add_others(terms, incoming, eta, taken, taught)
-        self._count(own, incoming)
+        others = sum(len(evaluation.points) for evaluation in self.theirs)
+        self.tally.scalars_sent += self.scalars_sent(1, len(own.points), others)
         if terms.evaluations:
             curvatures = terms.curvatures if self._implicit else None
             given = self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken
@@ -296,7 +298,7 @@ class Agent(Node):
         assert self.own is not None
         before = len(self.own.points)
         for j, (message, slot, evaluation) in enumerate(zip(incoming, self.slots, self.theirs, strict=True)):
-            count, batch_size = len(evaluation.points), self._batch_sizes[j]
+            count, batch_size = len(evaluation.points), self.batch_sizes[j]
             if not count:
                 continue
             assert message.own is not None
@@ -325,15 +327,15 @@ class Agent(Node):
             terms.add(evaluation, pull, 0.0 if self.learner.linear else limited, count / batch_size, taken)
             before += count
 
-    def _count(self, own: Evaluated, incoming: Sequence[Outgoing]) -> None:
-        """Count what this round cost: its points to each neighbour and its answer to each; symmetric, its own values
-        too."""
-        for message, evaluation in zip(incoming, self.theirs, strict=True):
-            self.tally.scalars_sent += own.points.size + evaluation.values.size
-            if self._symmetric:
-                self.tally.scalars_sent += own.values.size + (message.duals is not None)
-                behind = columns_behind_values(self.rule)
-                self.tally.scalars_sent += behind * (len(own.points) + len(evaluation.points))
+    def scalars_sent(self, rounds: int, own: int, others: int) -> int:
+        """Count what is sent in some rounds: to each neighbour the node's ``own`` points, and answers at the ``others``
+        of all together; symmetric, also its values there, row sums and dual variables."""
+        degree = len(self.neighbors)
+        count = degree * own * self.width + others * self.outputs
+        if self._symmetric:
+            count += degree * (own * self.outputs + rounds * self.rule.sends_duals)
+            count += columns_behind_values(self.rule) * (degree * own + others)
+        return count
 
     def _advance_links(self, constraint_values: Array, excess_loss: Array | None, eta: float) -> None:
         """Take over what the samples say of the edges, (deg,); NaN of those that said nothing."""

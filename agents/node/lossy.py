@@ -264,7 +264,7 @@ class LossyAgent(Agent):
         for e, pairs in enumerate(backward):
             if pairs is None:
                 continue
-            count, batch_size = len(pairs.evaluation.points), self._batch_sizes[e]
+            count, batch_size = len(pairs.evaluation.points), self.batch_sizes[e]
             dual = self.inbox.packets[e][int(self.used[e, 1])].dual
             mine = pairs.evaluation.values
             pull, stiff = self.rule.coupling_gradient_at_neighbor(self.links, e, mine, pairs.theirs, dual)

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -328,16 +329,20 @@ class Node(ABC):
 
 
 def follow_bands(
-    nodes: Sequence[Node], places: Sequence[int], predicted: Array, targets: Array, first: int, rounds: int
+    nodes: Sequence[Node], predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
 ) -> None:
-    """Have the nodes at these places adapt their bands to some rounds from the first on.
+    """Have nodes adapt their bands to some rounds from the first on.
 
-    ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came.
+    ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came, at as many
+    samples as ``samples`` (T, V) says.
     """
-    for i in places:
-        some = slice(first, first + rounds)
-        values, wanted = (array[i, some].reshape(-1, array.shape[3]) for array in (predicted, targets))
-        nodes[i].follow_band(values, wanted, rounds)
+    for i, node in enumerate(nodes):
+        at = first
+        for count, alike in groupby(samples[first : first + rounds, i].tolist()):
+            some, known = slice(at, at + len(list(alike))), slice(count)
+            values, wanted = (array[i, some, known].reshape(-1, array.shape[3]) for array in (predicted, targets))
+            node.follow_band(values, wanted, some.stop - some.start)
+            at = some.stop
 
 
 def _or_lower(table: str, part: object) -> str:

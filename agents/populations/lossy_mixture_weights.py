@@ -62,7 +62,7 @@ def update_lossy_mixture_weights(
         ensemble.turn[1] = i
         if realized.awake[i, place]:
             degree = gather(i, now, links, work, exchange)
-            if not weigh(i, 0, degree, ensemble, kinds, predicted, targets, work, diverged):
+            if not weigh(i, 0, degree, predicted.shape[3], ensemble, kinds, predicted, targets, work, diverged):
                 return i
             counts.learned[i] += 1
             counts.cursor[i] += 1

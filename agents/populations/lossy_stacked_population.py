@@ -40,7 +40,6 @@ class LossyStackedPopulation:
     forms_again = False
     answers = symmetric = sends_duals = False
     """What nodes say of their copies holds shares alone."""
-    replayed = 0
 
     def __init__(self, agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -53,7 +52,7 @@ class LossyStackedPopulation:
         self._size = first.learner.batch_size
         self._ensemble = ensemble_of(agents, messages, self.places)
         self._work = mixture_work(self.links, members, self._size, first.outputs)
-        self._letter = Letter(1, members, 0)
+        self._letter, self._ones = Letter(1, members, 0), np.ones(len(labels), dtype=np.int64)
         shares = {label: messages[label].ensemble[-1] for label in labels}
         self._exchange = MixtureExchange(
             air=air_of(agents, self.links, self.places, self._letter, shares),
@@ -85,6 +84,9 @@ class LossyStackedPopulation:
             NO_VARIANCES,
             NO_DUALS,
             NO_DUALS,
+            self._ones,
+            self._ones,
+            self._ones,
             air.previous[slot],
             air.answered[slot],
         )

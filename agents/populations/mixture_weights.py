@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import cube, line, table
 from kernelswarm.agents.compiled.arrays import LOSS_DERIVATIVES, LOSS_VALUES, Kinds, Links
 from kernelswarm.protocols.compiling import force_inline, nogil
 from kernelswarm.protocols.coupling import total
@@ -73,6 +73,7 @@ def update_mixture_weights(
     links: Links,
     predicted: Array,  # (K, V, rounds, b, C)
     targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
+    samples: Integers,  # (rounds, V) how many there are
     work: MixtureWork,
     first: int,  # among these rounds
     count: int,
@@ -89,7 +90,7 @@ def update_mixture_weights(
             for e in range(degree):
                 for k in range(members):
                     work.received[e, k] = logs[links.other[begin + e], k]
-            if not weigh(i, t, degree, ensemble, kinds, predicted, targets, work, diverged):
+            if not weigh(i, t, degree, samples[t, i], ensemble, kinds, predicted, targets, work, diverged):
                 return t - first, i
         for i in range(nodes):  # when all have heard what was said before
             fill_logs(i, ensemble)
@@ -101,6 +102,7 @@ def weigh(
     i: int,
     t: int,  # among the rounds of what was predicted
     degree: int,  # of the neighbours that have said something
+    size: int,  # of its samples
     ensemble: Ensemble,
     kinds: Kinds,
     predicted: Array,
@@ -110,25 +112,24 @@ def weigh(
 ) -> bool:
     """Have node i weigh its copies by what was received, and by its samples of a round; False where its mixture is too
     large."""
-    members, nodes, rounds, size, outputs = predicted.shape
-    answer, width, most = size * outputs, targets.shape[3], ensemble.states.shape[1]
-    functions, numbers, mixture, mixture_weights = (
-        ensemble.functions,
-        ensemble.numbers,
-        work.mixture,
-        work.mixture_weights,
-    )
+    members, nodes, rounds, room, outputs = predicted.shape
+    width, most = targets.shape[3], ensemble.states.shape[1]
+    functions, numbers, mixture_weights = ensemble.functions, ensemble.numbers, work.mixture_weights
+    values, losses = cube(work.values, 0, members, size, outputs), line(work.losses, 0, size)
+    mixture, gradients = table(work.mixture, 0, size, outputs), table(work.gradients, 0, size, outputs)
     kind, state = kinds.of[i], line(ensemble.states, i * most, ensemble.lengths[i])
     loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    wanted = table(targets, (i * rounds + t) * size * width, size, width)
+    wanted = table(targets, (i * rounds + t) * room * width, size, width)
     receive_at(functions[RECEIVE])(numbers, state, table(work.received, 0, degree, members))
+    if not size:
+        return True
     mixture_weights_at(functions[MIXTURE_WEIGHTS])(numbers, state, mixture_weights)
     values_of = loss_values_at(kinds.functions[kind, LOSS_VALUES])
     for k in range(members):
-        own = table(predicted, ((k * nodes + i) * rounds + t) * answer, size, outputs)
-        copy_matrix(own, table(work.values, k * answer, size, outputs))
-        values_of(loss_numbers, own, wanted, work.losses)
-        work.lost[k] = total(work.losses)
+        own = table(predicted, ((k * nodes + i) * rounds + t) * room * outputs, size, outputs)
+        copy_matrix(own, table(values, k * size * outputs, size, outputs))
+        values_of(loss_numbers, own, wanted, losses)
+        work.lost[k] = total(losses)
         for n in range(size):
             for c in range(outputs):
                 part = mixture_weights[k] * own[n, c]
@@ -142,18 +143,18 @@ def weigh(
         for c in range(outputs):
             if not abs(mixture[n, c]) <= diverged * (1.0 + largest):
                 return False
-    values_of(loss_numbers, mixture, wanted, work.losses)
-    ensemble.loss[i] += total(work.losses)
+    values_of(loss_numbers, mixture, wanted, losses)
+    ensemble.loss[i] += total(losses)
     ensemble.samples[i] += size
     if ensemble.samples[i] <= ensemble.distinct[i]:
-        loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, work.gradients)
+        loss_derivatives_at(kinds.functions[kind, LOSS_DERIVATIVES])(loss_numbers, mixture, wanted, gradients)
         learn_at(functions[LEARN])(
             numbers,
             state,
-            work.values,
+            values,
             work.lost,
             mixture,
-            work.gradients,
+            gradients,
             kinds.curvature[kind],
             ensemble.regression[i],
         )

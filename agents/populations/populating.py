@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernelswarm.agents.compiled import drawing, population, vector_population
+from kernelswarm.agents.compiled import drawing, vector_population
 from kernelswarm.agents.compiled.filling import outside_of, sent_points
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation, whole
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
@@ -38,22 +38,22 @@ def obstacle(
 ) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    ``whole`` says whether every mini-batch is whole. Data that end are no obstacle; on links that are not ideal, with
-    replayed points, with copies and of vectors, nodes leave compiled rounds for good then. ``banded`` says whether they
-    keep conformal bands.
+    ``whole`` says whether every mini-batch is whole as long as there are data. Data that end are no obstacle; on links
+    that are not ideal and of vectors, nodes leave compiled rounds for good then. ``banded`` says whether they keep
+    conformal bands.
     """
     if banded and (not ideal or fulfils(rule, StackedRule) or isinstance(rule, ParameterRule)):
         what = "vectors" if isinstance(rule, ParameterRule) else "copies" if ideal else "links that are not ideal"
         return f"conformal bands beside {what}"
     if not whole:
         return "samples that are lost or late on their way to the one learner"
-    if 0.0 < replay_of(rule).points < 1.0:
-        return "points that are replayed at a rate"
-    if fulfils(rule, StackedRule):
-        return stacked_population.obstacle(learners, rule)
-    if not isinstance(rule, ParameterRule):
-        return population.obstacle(learners, rule)
-    return vector_population.obstacle(learners, rule)
+    if isinstance(rule, ParameterRule):
+        return vector_population.obstacle(learners, rule)
+    if not ideal and 0.0 < replay_of(rule).points < 1.0:
+        return "points that are replayed at a rate on links that are not ideal"
+    if not ideal and len({learner.batch_size for learner in learners}) > 1:
+        return "batch sizes that differ from node to node on links that are not ideal"
+    return stacked_population.obstacle(rule) if fulfils(rule, StackedRule) else None
 
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
@@ -91,56 +91,41 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
         late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
         return LossyStackedPopulation(late, messages) if late else StackedPopulation(stacked, messages)
     agents = [node for node in nodes if isinstance(node, Agent)]
-    lossy = _lossy(agents)
+    lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
     return LossyPopulation(lossy, messages) if lossy else Population(agents, messages)
 
 
 def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
     """Ready nodes that have only sent their first points for arrays, where they need not answer one by one."""
     agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, LossyAgent)]
-    size = nodes[0].learner.batch_size
-    if len(agents) < len(nodes) or not messages:
-        return False
-    return all(len(messages[node].points) == size for node in outside_of(agents)) and drawing.prime(agents)
+    return bool(messages) and len(agents) == len(nodes) and drawing.prime(agents, messages)
 
 
 def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every node has learned its part of priming and every batch in flight is whole.
-
-    Of agents on ideal links that replay no points, data may have ended: then there is no batch in flight. All others
-    live on one by one once a batch is not whole.
-    """
+    """Tell whether every node has learned its part of priming, and, of vectors and on links that are not ideal, every
+    batch in flight is whole."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         return vector_population.fits(vectors)
-    stacked = [node for node in nodes if isinstance(node, StackedAgent)]
-    if stacked:
-        kinds = range(len(stacked[0].ensemble))
-        each = [(members_of(stacked, k), members_sent(messages, k)) for k in kinds]
-        return all(_fit(*copies, may_end=False) and whole(_lossy(copies[0])) for copies in each)
-    agents = [node for node in nodes if isinstance(node, Agent)]
-    lossy = _lossy(agents)
-    return _fit(agents, messages, may_end=not lossy) and whole(lossy)
+    late = [node for node in nodes if isinstance(node, LossyStackedAgent)]
+    if late:
+        return all(_all_there(members_of(late, k), members_sent(messages, k)) for k in range(len(late[0].ensemble)))
+    if any(node.own is None or node.following is None or node.targets is None for node in nodes):
+        return False
+    lossy = [node for node in nodes if isinstance(node, LossyAgent)]
+    return not lossy or _all_there(lossy, messages)
 
 
-def _lossy(agents: Sequence[Node]) -> list[LossyAgent]:
-    return [agent for agent in agents if isinstance(agent, LossyAgent)]
-
-
-def _fit(agents: Sequence[Agent], messages: Mapping[int, Outgoing], may_end: bool) -> bool:
+def _all_there(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
+    """Tell whether every batch of agents on links that are not ideal is whole, in flight and in what they keep."""
     samples, size = agents[0].learner.batch_size, sent_points(agents)
-    batches = [(size, samples), (0, 0)] if may_end and size == samples else [(size, samples)]
-    sent: dict[int, int] = {}
+    sent = [messages[node].points for node in outside_of(agents)]
     for agent in agents:
         if agent.own is None or agent.following is None or agent.targets is None:
             return False
-        learned, following = (len(agent.own.points), len(agent.targets)), tuple(map(len, agent.following))
-        if learned not in batches or following != learned:
+        following, targets = agent.following
+        if len(agent.targets) != samples or len(targets) != samples:
             return False
-        sent[agent.node] = learned[0]
-    sent |= {node: len(messages[node].points) for node in outside_of(agents)}
-    return all((count, count and samples) in batches for count in sent.values()) and all(
-        len(evaluation.points) == sent[other]
-        for agent in agents
-        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False)
-    )
+        sent += [agent.own.points, following, *(evaluation.points for evaluation in agent.theirs)]
+    late = [agent for agent in agents if isinstance(agent, LossyAgent)]
+    return all(len(points) == size for points in sent) and whole(late)

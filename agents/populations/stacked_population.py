@@ -5,12 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled import population
 from kernelswarm.agents.compiled.arrays import Kinds
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.drawing import ahead, draw_rounds, put_back
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
@@ -27,13 +25,13 @@ from kernelswarm.protocols.parameters.compiled import packed, unpacked
 Array = npt.NDArray[np.float64]
 
 
-def obstacle(learners: Sequence[Learner], rule: StackedRule) -> str | None:
+def obstacle(rule: StackedRule) -> str | None:
     """Say what keeps nodes out of compiled rounds; None where nothing does."""
     try:
         handed_over(rule, "protocol")
     except NotCompiledError as cause:
         return str(cause)
-    return next(filter(None, (population.obstacle(learners, member) for member in rule.members)), None)
+    return None
 
 
 class StackedPopulation:
@@ -45,7 +43,7 @@ class StackedPopulation:
     Parameters
     ----------
     agents : sequence of StackedAgent
-        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+        In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
         What these nodes and the outside ones that they hear from sent last, by label.
     """
@@ -65,17 +63,18 @@ class StackedPopulation:
         self.places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self._links = self._widest.links
         self._kinds = kinds_of_nodes(agents)
-        self._size, self._outputs = first.learner.batch_size, first.outputs
-        assert first.targets is not None
-        self._points = np.zeros((len(agents), 2, self._size, first.width))
-        self._targets = np.zeros((len(agents), 2, *first.targets.shape))
-        self._predicted = np.zeros((len(self.populations), len(agents), 2, self._size, self._outputs))
-        self._work = mixture_work(self._links, len(self.populations), self._size, self._outputs)
+        self._outputs = first.outputs
+        self._batches = self._widest.batches
+        self._predicted = np.zeros((0, 0, 0, 0, 0))
+        room = self._batches.targets.shape[2]
+        self._work = mixture_work(self._links, len(self.populations), room, self._outputs)
         self._ensemble = ensemble_of(agents, messages, self.places)
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
         self._at = 0  # of the samples that are learned from next
         self._completed = first.round
+        self._counted = 0  # of those whose samples are at hand, those that have been counted
+        self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points since then
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._single: set[int] = set()  # the copies that live on one by one
         for agent in agents:
@@ -96,10 +95,9 @@ class StackedPopulation:
         """
         left, self.completed = rounds, 0
         while left and not self._single:
-            known = self._points.shape[1] - 2 - self._at
+            known = self._batches.points.shape[1] - 2 - self._at
             if not known:
-                if not self._draw(left):
-                    break
+                self._draw(left)
                 continue
             # Where other blocks are heard, a round at a time is run, and no copy may fall behind the others.
             if self._outside and not all(each.ready() for each in self.populations):
@@ -118,9 +116,10 @@ class StackedPopulation:
         for k, each in enumerate(self.populations):
             if k not in self._single:
                 each.sync()
+        self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
-        known, samples, points = self._ensemble, rounds * self._size, rounds * self._widest.sent
-        for i, agent in enumerate(self.agents):
+        known, since = self._ensemble, self._since_sync.T.tolist()
+        for i, (agent, (samples, points)) in enumerate(zip(self.agents, since, strict=True)):
             agent.links = unpacked(agent.links, known.states[i])
             agent.round += rounds
             agent.samples += samples
@@ -129,6 +128,13 @@ class StackedPopulation:
             agent.largest_target = float(known.largest_target[i])
             agent.add_up(rounds, agent.sent() - self._sent[i] + agent.besides(rounds, points * agent.width))
             self._sent[i] = agent.sent()
+        self._since_sync[:] = 0
+
+    def _count(self) -> None:
+        """Count the samples that nodes have learned from, and the points of a copy that talks."""
+        lived, self._counted = slice(self._counted, self._at), self._at
+        counted = self._batches.samples, self._batches.sent[:, : len(self.agents)]
+        self._since_sync += np.stack([counts[lived].sum(axis=0) for counts in counted])
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -150,26 +156,21 @@ class StackedPopulation:
                 each.scatter()
         for agent in self.agents:
             agent.gather()
-        left = self._points[:, self._at + 2 :, : self._size], self._targets[:, self._at + 2 :]
-        return [
-            (points.reshape(-1, points.shape[-1]), targets.reshape(-1, targets.shape[-1]))
-            for points, targets in zip(left[0][: len(self.agents)], left[1], strict=True)
-        ]
+        return self._batches.since(self._at).behind()
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        ensemble, nodes = len(self.populations), len(self.agents)
-        columns = self._points.shape[3] + self._targets.shape[3] + ensemble * self._outputs
-        drawn = draw_ahead(self.agents, ahead(rounds, self._completed), columns)
-        if not drawn:
-            return False
-        self._points, self._targets = self._widest.followed_by(drawn)
-        self._predicted = np.zeros((ensemble, nodes, self._points.shape[1], self._size, self._outputs))
+    def _draw(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
+        self._count()
+        ensemble, nodes, widest = len(self.populations), len(self.agents), self._widest
+        columns = self._batches.points.shape[3] + self._batches.targets.shape[3] + ensemble * self._outputs
+        drawn = draw_rounds(self.agents, ahead(rounds, self._completed), widest.room, columns)
+        self._batches = widest.batches.since(self._at).followed_by(*drawn, widest.batch_sizes)
+        self._predicted = np.zeros((ensemble, nodes, *self._batches.targets.shape[1:3], self._outputs))
         for each, predicted in zip(self.populations, self._predicted, strict=True):
-            own = self._points[: len(each.places), :, : each.sent]  # of copies that talk the same array
-            each.load(np.ascontiguousarray(own), self._targets, predicted)
-        self._at = 0
-        return True
+            alike = each.room == widest.room and len(each.places) == len(widest.places)
+            own = self._batches if alike else each.batches.since(self._at).followed_by(*drawn, each.batch_sizes)
+            each.load(own, predicted)
+        self._at = self._counted = 0
 
     def _run_rounds(self, count: int) -> None:
         """Live through some rounds whose samples are there."""
@@ -193,7 +194,8 @@ class StackedPopulation:
                 self._kinds,
                 self._links,
                 self._predicted,
-                self._targets,
+                self._batches.targets,
+                self._batches.samples,
                 self._work,
                 self._at,
                 count,
@@ -205,13 +207,13 @@ class StackedPopulation:
             agent.round = self._completed + completed
             if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
                 agent.largest_target = float(self._ensemble.largest_target[place])
-                agent.check_values(self._work.mixture)
+                agent.check_values(self._work.mixture[: self._batches.samples[self._at + completed, place]])
         if first is not None:
             raise first
 
     def _go_on(self, k: int, completed: int, count: int) -> None:
         """Take the copies of a protocol one by one through the rest of some rounds, where no other block is heard."""
-        each = self.populations[k]
+        each, batches = self.populations[k], self._batches
         each.sync()
         each.scatter()
         self._single.add(k)
@@ -219,9 +221,12 @@ class StackedPopulation:
             messages = {copy.node: copy.outgoing() for copy in each.agents}
             for i, (agent, copy) in enumerate(zip(self.agents, each.agents, strict=True)):
                 assert copy.own is not None
-                self._predicted[k, i, t] = copy.own.values[: self._size]
-                agent.hand(self._points[i, t + 2, : self._size], self._targets[i, t + 2])
-                copy.advance([messages[other] for other in copy.neighbors])
+                learned, drawn = batches.samples[[t, t + 2], i].tolist()
+                self._predicted[k, i, t, :learned] = copy.own.values[:learned]
+                agent.hand(batches.points[i, t + 2, :drawn], batches.targets[i, t + 2, :drawn])
+                following = copy.advance([messages[other] for other in copy.neighbors])
+                if each is self._widest:
+                    batches.sent[t + 2, i] = len(following.points)
 
 
 def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:

@@ -226,7 +226,7 @@ class Block:
     def _crossing_of(self, population: AnyPopulation) -> Crossing | StackedCrossing:
         if isinstance(population, StackedPopulation | LossyStackedPopulation):
             return StackedCrossing(population, self._boundary, self._readers, self._wanted)
-        return Crossing(population, self._boundary, self._reader, self._wanted)
+        return Crossing(population, self._boundary, self._wanted)
 
     def _read(self, incoming: Sequence[bytes]) -> None:
         for packed in incoming:

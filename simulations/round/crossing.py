@@ -1,8 +1,6 @@
 """Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
 
 The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may be a block of single agents.
-Where every batch is whole, or empty of nodes whose data have ended, the headers of the messages are the same in every
-round, and with them the place of each number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,34 +9,52 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.compiled.arrays import Flight, Links
+from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import columns_behind_values
-from kernelswarm.agents.node.node import Outgoing
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
-from kernelswarm.protocols.compiling import njit_no_refcount
-from kernelswarm.simulations.round.wire import Reader, pack, split
+from kernelswarm.protocols.compiling import force_inline, njit_no_refcount
+from kernelswarm.simulations.round.wire import ABSENT
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-POINTS, OWN, DUALS, ANSWERS, STAMPS = 1.0, 2.0, 3.0, 4.0, 5.0
+SENDER, DEGREE, POINTS, OWN, DUALS, STAMPS, REPLAYED, ADDRESSEES, ENTRIES = range(9)
+"""What a header says of a message, and how many entries that takes; behind them come the place of each addressee and
+the length of the answer to it."""
 
 
-class _Places(NamedTuple):
-    """Where the numbers of messages stand, one message behind the other, and where in the arrays they go."""
+class _Boundary(NamedTuple):
+    """Which nodes are heard elsewhere, and over which edges."""
 
-    heads: Integers
-    expected: Array  # what stands at the heads
-    points: Integers
-    nodes: Integers
-    answers: Integers
+    nodes: Integers  # (B,) their places
+    labels: Integers  # (B,)
+    degrees: Integers  # (B,)
+    begins: Integers  # (B + 1,) where the edges of each begin
+    slots: Integers  # the places of these neighbours among all
     edges: Integers
-    own: Integers
-    duals: Integers
-    reverse: Integers
-    previous: Integers
-    answered: Integers
+
+
+class _Heard(NamedTuple):
+    """Which nodes elsewhere are heard, and over which edges."""
+
+    labels: Integers  # (outside,) sorted
+    begins: Integers  # (outside + 1,) where the edges of each begin
+    edges: Integers  # by the place among the sender's neighbours, ABSENT where that is no node here
+    owners: Integers  # the places of these nodes
+
+
+class _Form(NamedTuple):
+    """What messages hold besides points."""
+
+    columns: int  # C, one more where row sums are sent, and one more where variances are
+    answers: bool
+    own: bool
+    duals: bool
+    stamps: bool
 
 
 class Crossing:
@@ -50,280 +66,238 @@ class Crossing:
         The block's nodes; of the last, what they say of their copies' shares.
     boundary : sequence of (int, sequence of int)
         The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
-    reader : Reader
-        Reads the messages of the nodes in other blocks that the agents hear.
     wanted : mapping of int to mapping of int to int
-        For each of these nodes, by a place among its neighbours, the directed edge on which the agent there hears it.
+        For each node in another block that is heard, by a place among its neighbours, the directed edge on which the
+        agent there hears it.
     """
 
     def __init__(
         self,
         population: Population | VectorPopulation | LossyStackedPopulation,
         boundary: Sequence[tuple[int, Sequence[int]]],
-        reader: Reader,
         wanted: Mapping[int, Mapping[int, int]],
     ) -> None:
         self._population = population
-        self._reader = reader
-        self._wanted = wanted
-        self._places: _Places | None = None
-        flight, links, live = population.flight(), population.links, population.live
-        self._nodes = np.array([place for place, _ in boundary if live[place]], dtype=np.int64)
-        edges = [int(links.start[place]) + slot for place, slots in boundary for slot in slots]
-        self._edges = np.array(edges, dtype=np.int64)
-        self._reverse = links.reverse[self._edges[live[links.other[self._edges]]]]
-        # A specimen whose numbers say what they stand for shows where each kind goes; the order within is that of
-        # the boundary.
-        size, outputs = flight.values.shape[1:]
-        self._columns = outputs + columns_behind_values(population.agents[0].rule)
-        replayed = population.replayed
-        points, values = np.full(flight.points.shape[1:], POINTS), (size, self._columns)
-        own, answer = np.full(values, OWN), np.full(values, ANSWERS)
-        messages = []
-        for place, slots in boundary:
-            others = links.other[links.start[place] : links.start[place + 1]]
-            duals = np.full(len(others), DUALS) if population.sends_duals else None
-            answers = [_of(answer, live[other]) if population.answers else None for other in others]
-            stamps = np.full(1 + len(others), STAMPS) if len(flight.previous) else None
-            sent = _of(points, live[place]), _of(own, live[place]) if population.symmetric else None
-            messages.append(
-                (population.agents[place].node, Outgoing(*sent, answers, duals, stamps, replayed=replayed), slots)
-            )
-        specimen = pack(messages)
-        header, numbers = split(specimen)
-        self._packed = np.frombuffer(specimen).copy()
-        begin = len(header) // numbers.itemsize
-        kinds = numbers[begin:]
-        self._points, self._own, self._duals, self._answers, self._stamps = (
-            begin + np.flatnonzero(kinds == kind) for kind in (POINTS, OWN, DUALS, ANSWERS, STAMPS)
+        links, flight, agents = population.links, population.flight(), population.agents
+        places = [place for place, _ in boundary]
+        begins = np.cumsum([0, *[len(slots) for _, slots in boundary]])
+        self._boundary = _Boundary(
+            _integers(places),
+            _integers([agents[place].node for place in places]),
+            _integers([links.start[place + 1] - links.start[place] for place in places]),
+            _integers(begins),
+            _integers([slot for _, slots in boundary for slot in slots]),
+            _integers([links.start[place] + slot for place, slots in boundary for slot in slots]),
         )
-        self._slots = np.array([len(slots) for _, slots in boundary], dtype=np.int64)
+        labels = sorted(wanted)
+        edges = [[wanted[label].get(slot, ABSENT) for slot in range(1 + max(wanted[label]))] for label in labels]
+        every = _integers([edge for each in edges for edge in each])
+        self._heard = _Heard(
+            _integers(labels),
+            _integers(np.cumsum([0, *map(len, edges)])),
+            every,
+            np.searchsorted(links.start, every, side="right") - 1,
+        )
+        outputs, stamps = flight.values.shape[2], len(flight.previous) > 0
+        columns = outputs + columns_behind_values(agents[0].rule)
+        self._form = _Form(columns, population.answers, population.symmetric, population.sends_duals, stamps)
+        self._whole = not isinstance(population, Population) or isinstance(population, LossyPopulation)
+        points = len(places) * flight.points.shape[1] * flight.points.shape[2]
+        values = (len(places) + int(begins[-1])) * flight.values.shape[1] * columns
+        self._packed = np.zeros(1 + (ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
 
     def gather(self) -> bytes:
         """Return what the agents sent last, as ``pack`` writes it; nothing where no neighbour is in another block."""
-        packed, flight = self._packed, self._population.flight()
-        if not len(packed):
+        if not len(self._boundary.nodes):
             return b""
-        _gather(
-            packed,
-            self._points,
-            self._nodes,
-            self._answers,
-            self._reverse,
-            self._own,
-            self._duals,
-            self._edges,
-            self._stamps,
-            self._slots,
-            self._columns,
-            flight.points,
-            flight.values,
-            flight.answers,
-            flight.row_sums,
-            flight.answer_row_sums,
-            flight.duals,
-            flight.previous,
-            flight.answered,
-            flight.variances,
-            flight.answer_variances,
-        )
-        return packed.tobytes()
+        population = self._population
+        length = _gather(self._packed, self._boundary, self._form, population.links, population.flight())
+        return self._packed[:length].tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> bool:
-        """Hand the agents what the other blocks sent; False, and nothing, where some batch is not as it was: whole, or
-        empty of a node whose data have ended."""
+        """Hand the agents what the other blocks sent; False, and nothing, where a batch must be whole and is not."""
         if not messages:
             return True
-        numbers = np.frombuffer(b"".join(messages))
-        if self._places is not None and self._scatter(numbers, self._places):
-            return True
-        self._places = self._find(messages)
-        return self._places is not None and self._scatter(numbers, self._places)
-
-    def _scatter(self, numbers: Array, places: _Places) -> bool:
-        flight = self._population.flight()
-        whole: bool = _scatter(
-            numbers,
-            *places,
-            self._columns,
-            flight.points,
-            flight.values,
-            flight.answers,
-            flight.row_sums,
-            flight.answer_row_sums,
-            flight.sent,
-            flight.previous,
-            flight.answered,
-            flight.variances,
-            flight.answer_variances,
-        )
-        return whole
-
-    def _find(self, messages: Sequence[bytes]) -> _Places | None:
-        population = self._population
-        sizes = population.flight().points.shape[1] * population.live
-        edges_of = np.diff(population.links.start)
-        asked = np.repeat(sizes[: len(edges_of)], edges_of)  # the points at which each edge's own node is answered
-        heads: list[int] = []
-        expected: list[float] = []
-        found: dict[str, list[int]] = {name: [] for name in _Places._fields[2:]}
-        begin = 0
-
-        def moved(where: slice) -> range:
-            return range(begin + where.start, begin + where.stop)
-
-        for message in messages:
-            header, numbers = split(message)
-            length = len(header) // numbers.itemsize
-            heads += moved(slice(0, length))
-            expected += numbers[:length].tolist()
-            for layout in self._reader.layouts(header):
-                wanted, place = self._wanted[layout.sender], population.places[layout.sender]
-                size = sizes[place]
-                given = {slot: where for slot, where, (rows, _) in layout.answers if rows == asked[wanted[slot]]}
-                if layout.points[1][0] != size or (population.answers and given.keys() != wanted.keys()):
-                    return None
-                if size:
-                    found["nodes"].append(place)
-                found["points"] += moved(layout.points[0])
-                if layout.own is not None:
-                    if layout.own[1][0] != size:
-                        return None
-                    found["own"] += moved(layout.own[0])
-                if layout.stamps is not None:
-                    found["previous"].append(begin + layout.stamps[0].start)
-                for slot, edge in wanted.items():
-                    if layout.stamps is not None:
-                        found["answered"].append(begin + layout.stamps[0].start + layout.stamps[1].index(1 + slot))
-                    if population.answers:
-                        found["answers"] += moved(given[slot])
-                    if asked[edge]:
-                        found["edges"].append(edge)
-                    if layout.duals is not None:
-                        found["duals"].append(begin + layout.duals[0].start + layout.duals[1].index(slot))
-                        found["reverse"].append(int(population.links.reverse[edge]))
-            begin += len(numbers)
-        numbered = {name: np.array(places, dtype=np.int64) for name, places in found.items()}
-        return _Places(np.array(heads, dtype=np.int64), np.array(expected, dtype=np.float64), **numbered)
+        numbers, population = np.frombuffer(b"".join(messages)), self._population
+        flight = population.flight()
+        if self._whole and not _all_there(numbers, self._heard, self._form, flight):
+            return False
+        _scatter(numbers, self._heard, self._form, population.links, flight)
+        return True
 
 
-def _of(batch: Array, live: bool) -> Array:
-    return batch if live else batch[:0]
+def _integers(numbers: Sequence[int] | Integers) -> Integers:
+    return np.array(numbers, dtype=np.int64)
 
 
 # A block of one node spends a few microseconds on its round: calls of numpy for each kind of number would double that.
 
 
-@njit_no_refcount
-def _gather(
-    packed: Array,
-    points_at: Integers,
-    nodes: Integers,
-    answers_at: Integers,
-    reverse: Integers,
-    own_at: Integers,
-    duals_at: Integers,
-    edges: Integers,
-    stamps_at: Integers,
-    slots: Integers,  # how many of a node's neighbours are elsewhere
-    columns: int,  # C, one more where row sums are sent, and one more where variances are
-    points: Array,
-    values: Array,
-    answers: Array,
-    row_sums: Array,
-    answer_row_sums: Array,
-    duals: Array,
-    previous: Integers,
-    answered: Integers,
-    variances: Array,
-    answer_variances: Array,
-) -> None:
-    _, size, width = points.shape
-    outputs = values.shape[2]
-    for i in range(len(nodes)):
-        for k in range(size):
-            for d in range(width):
-                packed[points_at[(i * size + k) * width + d]] = points[nodes[i], k, d]
-            if len(own_at):
-                for c in range(outputs):
-                    packed[own_at[(i * size + k) * columns + c]] = values[nodes[i], k, c]
-                if columns > outputs:
-                    packed[own_at[(i * size + k) * columns + outputs]] = row_sums[nodes[i], k]
-                if columns > outputs + 1:
-                    packed[own_at[(i * size + k) * columns + outputs + 1]] = variances[nodes[i], k]
-    for e in range(len(reverse) if len(answers_at) else 0):
-        for k in range(size):
-            for c in range(outputs):
-                packed[answers_at[(e * size + k) * columns + c]] = answers[reverse[e], k, c]
-            if columns > outputs:
-                packed[answers_at[(e * size + k) * columns + outputs]] = answer_row_sums[reverse[e], k]
-            if columns > outputs + 1:
-                packed[answers_at[(e * size + k) * columns + outputs + 1]] = answer_variances[reverse[e], k]
-    for e in range(len(duals_at)):
-        packed[duals_at[e]] = duals[edges[e]]
-    if len(stamps_at):
-        at, e = 0, 0
-        for i in range(len(nodes)):
-            packed[stamps_at[at]] = previous[nodes[i]]
-            for k in range(slots[i]):
-                packed[stamps_at[at + 1 + k]] = answered[reverse[e + k]]
-            at, e = at + 1 + slots[i], e + slots[i]
+@force_inline
+def _put(packed: Array, at: int, form: _Form, values: Array, row_sums: Array, variances: Array) -> int:
+    """Write values at points with what is sent beside them; returns where the next numbers go."""
+    outputs = values.shape[1]
+    for k in range(values.shape[0]):
+        for c in range(outputs):
+            packed[at + c] = values[k, c]
+        if form.columns > outputs:
+            packed[at + outputs] = row_sums[k]
+        if form.columns > outputs + 1:
+            packed[at + outputs + 1] = variances[k]
+        at += form.columns
+    return at
+
+
+@force_inline
+def _take(numbers: Array, at: int, form: _Form, values: Array, row_sums: Array, variances: Array) -> int:
+    """Undo :func:`_put`."""
+    outputs = values.shape[1]
+    for k in range(values.shape[0]):
+        for c in range(outputs):
+            values[k, c] = numbers[at + c]
+        if form.columns > outputs:
+            row_sums[k] = numbers[at + outputs]
+        if form.columns > outputs + 1:
+            variances[k] = numbers[at + outputs + 1]
+        at += form.columns
+    return at
 
 
 @njit_no_refcount
-def _scatter(
-    numbers: Array,
-    heads: Integers,
-    expected: Array,
-    points_at: Integers,
-    nodes: Integers,
-    answers_at: Integers,
-    edges: Integers,
-    own_at: Integers,
-    duals_at: Integers,
-    reverse: Integers,
-    previous_at: Integers,
-    answered_at: Integers,
-    columns: int,
-    points: Array,
-    values: Array,
-    answers: Array,
-    row_sums: Array,
-    answer_row_sums: Array,
-    sent: Array,
-    previous: Integers,
-    answered: Integers,
-    variances: Array,
-    answer_variances: Array,
-) -> bool:
-    for k in range(len(heads)):
-        if heads[k] >= len(numbers) or numbers[heads[k]] != expected[k]:
-            return False
-    _, size, width = points.shape
-    outputs = values.shape[2]
-    for i in range(len(nodes)):
-        for k in range(size):
+def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, flight: Flight) -> int:
+    width, size, outputs = flight.points.shape[2], flight.values.shape[1], flight.values.shape[2]
+    at = 1
+    for b in range(len(boundary.nodes)):
+        node, begin, end = boundary.nodes[b], boundary.begins[b], boundary.begins[b + 1]
+        packed[at + SENDER], packed[at + DEGREE] = boundary.labels[b], boundary.degrees[b]
+        packed[at + POINTS] = flight.following[node]
+        packed[at + OWN] = flight.evaluated[node] if form.own else ABSENT
+        packed[at + DUALS], packed[at + STAMPS] = form.duals, form.stamps
+        packed[at + REPLAYED] = flight.following[node] - flight.samples[node]
+        packed[at + ADDRESSEES] = end - begin
+        at += ENTRIES
+        for k in range(begin, end):
+            packed[at] = boundary.slots[k]
+            packed[at + 1] = flight.evaluated[links.other[boundary.edges[k]]] if form.answers else ABSENT
+            at += 2
+    packed[0] = at
+    for b in range(len(boundary.nodes)):
+        node, begin, end = boundary.nodes[b], boundary.begins[b], boundary.begins[b + 1]
+        for k in range(flight.following[node]):
             for d in range(width):
-                points[nodes[i], k, d] = numbers[points_at[(i * size + k) * width + d]]
-            if len(own_at):
-                for c in range(outputs):
-                    values[nodes[i], k, c] = numbers[own_at[(i * size + k) * columns + c]]
-                if columns > outputs:
-                    row_sums[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs]]
-                if columns > outputs + 1:
-                    variances[nodes[i], k] = numbers[own_at[(i * size + k) * columns + outputs + 1]]
-    for e in range(len(edges) if len(answers_at) else 0):
-        for k in range(size):
-            for c in range(outputs):
-                answers[edges[e], k, c] = numbers[answers_at[(e * size + k) * columns + c]]
-            if columns > outputs:
-                answer_row_sums[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs]]
-            if columns > outputs + 1:
-                answer_variances[edges[e], k] = numbers[answers_at[(e * size + k) * columns + outputs + 1]]
-    for e in range(len(duals_at)):
-        sent[reverse[e]] = numbers[duals_at[e]]
-    for i in range(len(previous_at)):
-        previous[nodes[i]] = int(numbers[previous_at[i]])
-    for e in range(len(answered_at)):
-        answered[edges[e]] = int(numbers[answered_at[e]])
+                packed[at + d] = flight.points[node, k, d]
+            at += width
+        if form.own:
+            count, place = flight.evaluated[node], node * size
+            row_sums, variances = line(flight.row_sums, place, count), line(flight.variances, place, count)
+            at = _put(packed, at, form, table(flight.values, place * outputs, count, outputs), row_sums, variances)
+        if form.duals:
+            for k in range(begin, end):
+                packed[at] = flight.duals[boundary.edges[k]]
+                at += 1
+        if form.stamps:
+            packed[at] = flight.previous[node]
+            at += 1
+            for k in range(begin, end):
+                packed[at] = flight.answered[links.reverse[boundary.edges[k]]]
+                at += 1
+        if form.answers:
+            for k in range(begin, end):
+                edge = boundary.edges[k]
+                count, place = flight.evaluated[links.other[edge]], links.reverse[edge] * size
+                row_sums = line(flight.answer_row_sums, place, count)
+                variances = line(flight.answer_variances, place, count)
+                at = _put(packed, at, form, table(flight.answers, place * outputs, count, outputs), row_sums, variances)
+    return at
+
+
+@force_inline
+def _place_of(label: float, heard: _Heard) -> int:
+    """Return the place of a node among those elsewhere that are heard, or ABSENT."""
+    first, last = 0, len(heard.labels)
+    while first < last:
+        middle = (first + last) // 2
+        if heard.labels[middle] < label:
+            first = middle + 1
+        else:
+            last = middle
+    return first if first < len(heard.labels) and heard.labels[first] == label else ABSENT
+
+
+@force_inline
+def _edge_of(place: int, slot: int, heard: _Heard) -> int:
+    """Return where among the edges that is on which its neighbour in a place hears a node elsewhere, or ABSENT."""
+    at = heard.begins[place] + slot
+    return at if place != ABSENT and at < heard.begins[place + 1] and heard.edges[at] != ABSENT else ABSENT
+
+
+@njit_no_refcount
+def _all_there(numbers: Array, heard: _Heard, form: _Form, flight: Flight) -> bool:
+    """Tell whether every batch and every answer is as large as there is room for."""
+    width, size, at = flight.points.shape[2], flight.values.shape[1], 0
+    while at < len(numbers):
+        head, end = at + 1, at + int(numbers[at])
+        at = end
+        while head < end:
+            place, points, own = _place_of(numbers[head], heard), int(numbers[head + POINTS]), int(numbers[head + OWN])
+            if place != ABSENT and (points != flight.points.shape[1] or (own != ABSENT and own != size)):
+                return False
+            addressees = int(numbers[head + ADDRESSEES])
+            at += points * width + max(own, 0) * form.columns
+            at += addressees * int(numbers[head + DUALS]) + (1 + addressees) * int(numbers[head + STAMPS])
+            head += ENTRIES
+            for _ in range(addressees):
+                length = int(numbers[head + 1])
+                if form.answers and length != size and _edge_of(place, int(numbers[head]), heard) != ABSENT:
+                    return False
+                at += max(length, 0) * form.columns
+                head += 2
     return True
+
+
+@njit_no_refcount
+def _scatter(numbers: Array, heard: _Heard, form: _Form, links: Links, flight: Flight) -> None:
+    width, size, outputs = flight.points.shape[2], flight.values.shape[1], flight.values.shape[2]
+    at = 0
+    while at < len(numbers):
+        head, end = at + 1, at + int(numbers[at])
+        at = end
+        while head < end:
+            place, points, own = _place_of(numbers[head], heard), int(numbers[head + POINTS]), int(numbers[head + OWN])
+            duals, stamps = numbers[head + DUALS] > 0.0, numbers[head + STAMPS] > 0.0
+            addressees, node = int(numbers[head + ADDRESSEES]), len(links.start) - 1 + place
+            head += ENTRIES
+            if place != ABSENT:
+                flight.following[node] = points
+                for k in range(points):
+                    for d in range(width):
+                        flight.points[node, k, d] = numbers[at + k * width + d]
+            at += points * width
+            if own != ABSENT:
+                if place != ABSENT:
+                    there = node * size
+                    row_sums, variances = line(flight.row_sums, there, own), line(flight.variances, there, own)
+                    _take(numbers, at, form, table(flight.values, there * outputs, own, outputs), row_sums, variances)
+                at += own * form.columns
+            at_stamps = at + addressees * duals
+            at_answers = at_stamps + (1 + addressees) * stamps
+            if stamps and place != ABSENT:
+                flight.previous[node] = int(numbers[at_stamps])
+            for k in range(addressees):
+                found, length = _edge_of(place, int(numbers[head + 2 * k]), heard), int(numbers[head + 2 * k + 1])
+                if found != ABSENT:
+                    edge, owner = heard.edges[found], heard.owners[found]
+                    if duals:
+                        flight.sent[links.reverse[edge]] = numbers[at + k]
+                    if stamps:
+                        flight.answered[edge] = int(numbers[at_stamps + 1 + k])
+                    if length > 0:
+                        begin = links.start[owner]
+                        there = begin * size + (edge - begin) * flight.evaluated[owner]
+                        row_sums = line(flight.answer_row_sums, there, length)
+                        variances = line(flight.answer_variances, there, length)
+                        answers = table(flight.answers, there * outputs, length, outputs)
+                        _take(numbers, at_answers, form, answers, row_sums, variances)
+                at_answers += max(length, 0) * form.columns
+            at = at_answers
+            head += 2 * addressees

@@ -40,14 +40,14 @@ class StackedCrossing:
         self._nodes = [place for place, _ in boundary]
         self._ensemble: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
         agents = population.agents
-        for k, each in enumerate(population.populations):
+        for each in population.populations:
             if each.agents[0].rule.communicates:
-                self._ensemble.append(Crossing(each, boundary, readers[k], wanted))
+                self._ensemble.append(Crossing(each, boundary, wanted))
                 continue
             silent = Outgoing(np.zeros((0, agents[0].width)), None, (), None)
             self._ensemble.append(pack([(agents[place].node, silent, slots) for place, slots in boundary]))
         self._mixture = (
-            Crossing(population, boundary, readers[-1], wanted)
+            Crossing(population, boundary, wanted)
             if isinstance(population, LossyStackedPopulation)
             else _Shares(population, boundary, readers[-1])
         )

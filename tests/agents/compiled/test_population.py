@@ -9,12 +9,13 @@ import pytest
 
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM
 from kernelswarm.agents.arithmetic.scratch import SPARE
-from kernelswarm.agents.compiled.population import FIRST_POINTS, Population, obstacle
+from kernelswarm.agents.compiled.population import FIRST_POINTS, Population
 from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
@@ -322,7 +323,9 @@ def test_kernels_and_protocols_of_ones_own_are_called_by_compiled_rounds():
         assert obstacle([learner, learner], rule) is None
     assert obstacle([learner], OwnConsensus()) is None
     assert obstacle([learner, own], Isolated()) is None
-    assert obstacle([learner, larger], Isolated()) == "batch sizes that differ from node to node"
+    assert obstacle([learner, larger], Isolated()) is None
+    unreliable = "batch sizes that differ from node to node on links that are not ideal"
+    assert obstacle([learner, larger], Isolated(), ideal=False) == unreliable
     engine = next(iter(engines(experiment(PROTOCOLS["consensus"], kernel=Own(0.4)))))
     engine.run(5)
     assert in_arrays(engine) == [True]

@@ -101,7 +101,7 @@ def formed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 
     def noted(self: Population, agents: Any, messages: Any) -> None:
         begin(self, agents, messages)
-        found.append(np.flatnonzero(~self.live).tolist())
+        found.append(np.flatnonzero(self.batches.samples[0] == 0).tolist())
 
     monkeypatch.setattr(Population, "__init__", noted)
     return found
@@ -155,14 +155,14 @@ def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: 
     assert same(known(arrays), known(single))
 
 
-def test_arrays_are_there_again_after_each_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     found, lived = formed(monkeypatch), []
     experiment = described("symmetric")
     engine, single = engine_of(experiment), Block._run_agents
     monkeypatch.setattr(Block, "_run_agents", lambda block: (lived.append(block.done), single(block)))
     engine.run(rounds_of(experiment))
-    assert found == [[], [5], [1, 3, 5], [1, 2, 3, 5], [1, 2, 3, 4, 5]]
-    assert 2 * len(found) >= len(lived) > 0
+    assert found == [[]]
+    assert lived == [0]
     assert engine.blocks[0]._compiled
 
 
@@ -198,12 +198,9 @@ def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> Non
     assert all(block._compiled for engine in engines for block in engine.blocks)
 
 
-@pytest.mark.parametrize(
-    "tables", [{"links": {"loss": 0.2}}, {"protocol": {"name": "consensus", "replay": 2}}], ids=str
-)
-def test_other_networks_go_on_agent_by_agent(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_unreliable_links_nodes_go_on_agent_by_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     found = formed(monkeypatch)
-    experiment = described("symmetric", **tables)
+    experiment = described("symmetric", links={"loss": 0.2})
     arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
     for _ in stages(experiment, arrays, single):
         pass

@@ -142,7 +142,7 @@ def test_blocks_give_the_same_bits(rule):
     assert same(whole, learned(lived(described(rule), BLOCKS, compiled=False)))
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "rate"])
+@EVERY_RULE
 def test_rounds_are_compiled(rule):
     engine = lived(described(rule))
     kind = StackedPopulation if rule == "stacking" else Population

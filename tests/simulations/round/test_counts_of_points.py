@@ -1,0 +1,219 @@
+"""Nodes with batches of different sizes, of different numbers of rows, and with a rate of replay are in arrays from the
+first round to the last, with the bits of agent by agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import SIZES
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending, described, engine_of, known
+
+LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
+ROWS = (61, 40, 33, 20, 48, 8)
+"""The second node has as many batches of three as the third has samples by two, and the last ends first."""
+RATE = {"replay": 0.4, "replay_buffer": 7}
+RULES: dict[str, dict[str, Any]] = {
+    "one-sided": {"name": "consensus", "penalty": 2.0, "form": "one_sided"},
+    "symmetric": {"name": "consensus", "penalty": 2.0},
+    "one-sided, explicit": {"name": "consensus", "penalty": 0.2, "form": "one_sided", "step": "explicit"},
+    "symmetric, explicit": {"name": "consensus", "penalty": 0.2, "step": "explicit"},
+    "proximity": {"name": "proximity", "gamma": {"name": "adaptive", "scale": 1.5}},
+    "proximity, one-sided": {"name": "proximity", "gamma": {"name": "adaptive"}, "form": "one_sided"},
+    "proximity, explicit": {"name": "proximity", "gamma": 0.05, "dual_max": 0.3, "step": "explicit"},
+    "robust": {"name": "consensus", "penalty": 2.0, "robust": "trust"},
+    "trimmed": {"name": "proximity", "robust": "trimmed"},
+    "stacking": {"name": "stacking"},
+}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES)
+CASES: dict[str, dict[str, Any]] = {
+    "sizes": {"node": LARGER, "rows": (400,) * 6},
+    "ends": {"batch": 3},
+    "rate": {"rule": RATE, "batch": 2, "rows": (400,) * 6},
+    "all": {"node": LARGER, "rule": RATE},
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Experiment:
+    chosen = {**CASES[case], **tables}
+    stream = Ending(chosen.pop("rows", ROWS), "sine_regression")
+    protocol = {**RULES[rule], **chosen.pop("rule", {})}
+    batch = chosen.pop("batch", 1)
+    return described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
+
+
+def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, compiled: bool = True) -> list[Any]:
+    """Return all that rounds have changed after each of some numbers of rounds."""
+    engine, found = engine_of(experiment, blocks, compiled), []
+    for count in rounds:
+        engine.run(count)
+        found.append(known(engine))
+    return found
+
+
+def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that will hold the rounds that blocks live through agent by agent."""
+    found: list[int] = []
+    single = Block._run_agents
+    monkeypatch.setattr(Block, "_run_agents", lambda block: (found.append(block.done), single(block)))
+    return found
+
+
+@EVERY_CASE
+@EVERY_RULE
+@pytest.mark.parametrize("blocks", [None, BLOCKS, EACH], ids=["one block", "blocks of 3", "blocks of 1"])
+def test_the_same_bits_as_agent_by_agent(rule: str, case: str, blocks: Any) -> None:
+    experiment, rounds = network(rule, case), (1, 1, 2, 5, 8, 13, 40)
+    for one, other in zip(lived(experiment, rounds, blocks), lived(experiment, rounds, compiled=False), strict=True):
+        assert same(one, other)
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "stacking"])
+def test_only_the_first_points_are_sent_one_by_one(rule: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        engine = engine_of(network(rule, case), blocks)
+        engine.run(70)
+        assert all(block._population is not None for block in engine.blocks)
+    assert set(found) == {0}
+
+
+@pytest.mark.parametrize("case", ["ends", "all"])
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided"])
+@pytest.mark.parametrize(
+    ("learner", "keys"),
+    [
+        *((name, {}) for name in SIZES if name != "policy_evaluation"),
+        ("colk", {"pairs": "sliding"}),
+        ("colk", {"tracking": "average"}),
+    ],
+    ids=str,
+)
+def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str, case: str) -> None:
+    even = {"batch": 4} if case == "ends" else {"batch": 2, "node": [{"nodes": [1, 4], "learner": {"batch_size": 4}}]}
+    experiment = network(rule, case, learner, keys=keys, **even)
+    assert same(lived(experiment, (35,)), lived(experiment, (35,), compiled=False))
+
+
+def test_pairs_of_transitions_keep_their_bits_where_data_end() -> None:
+    for rule in ("symmetric", "one-sided"):
+        experiment = described(rule, 4, "policy_evaluation", rows=ROWS)
+        assert same(lived(experiment, (35,)), lived(experiment, (35,), compiled=False))
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("learner", ["krls", "newton", "rls"])
+def test_certainty_keeps_its_bits(learner: str, case: str) -> None:
+    for blocks in (None, BLOCKS):
+        experiment = network("symmetric", case, learner)
+        certain = replace(experiment, protocol=replace(experiment.protocol, certainty=2.0))
+        assert same(lived(certain, (1, 30), blocks), lived(certain, (1, 30), compiled=False))
+
+
+@EVERY_CASE
+def test_plain_python_keeps_its_bits(case: str) -> None:
+    own = {"kernel": PlainGaussian(0.3), "loss": PlainSquared()}
+    for rule in (RULES["one-sided"], RULES["symmetric"], PlainConsensus(0.3)):
+        experiment = network("symmetric", case, keys=own)
+        if isinstance(rule, PlainConsensus):
+            if case in ("rate", "all"):
+                continue  # it knows of no replay
+            experiment = replace(experiment, protocol=rule)
+        assert same(lived(experiment, (3, 20)), lived(experiment, (3, 20), compiled=False))
+
+
+@pytest.mark.parametrize("case", ["ends", "all"])
+@pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric", "isolated"])
+def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
+    if rule == "isolated":
+        experiment = described("isolated", 3, "multi_kernel", rows=ROWS)
+    else:
+        experiment = network(rule, case, "multi_kernel")
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays.run(45)
+    single.run(45)
+    assert same(known(arrays), known(single))
+    if rule == "one-sided, explicit":  # nothing is kept for steps that nodes without data will not take
+        asked = [
+            node
+            for form in {id(form): form for form in arrays.blocks[0]._population._forms}.values()
+            for node in form._nodes
+        ]
+        assert max(len(node.evaluated) for node in asked) < 50
+
+
+@EVERY_CASE
+@EVERY_RULE
+def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
+    experiment = network(rule, case)
+    for at in (3, 11, 22):
+        engine = engine_of(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(20)
+        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
+            other = engine_of(experiment, blocks, compiled)
+            other.restore(snapshots, at)
+            other.run(20)
+            assert same(known(other), known(engine))
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
+def test_the_same_digests_and_tables(rule: str, case: str) -> None:
+    experiment = replace(network(rule, case), rounds=45)
+    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and one
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
+
+
+@EVERY_CASE
+def test_conformal_bands_keep_their_bits(case: str) -> None:
+    experiment = network(
+        "symmetric", case, evaluation={"bands": "conformal", "local_samples": 20, "global_samples": 20}
+    )
+    assert same(lived(experiment, (1, 30)), lived(experiment, (1, 30), compiled=False))
+
+
+def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:
+    """Steps on eight points and more, with dictionaries of 128 and more, are other arithmetic to newton."""
+    sizes = [{"nodes": [0, 2, 4], "learner": {"batch_size": 2}}]
+    rule = {"name": "consensus", "penalty": 0.5, "replay": 0.5}
+    experiment = described(
+        "symmetric",
+        3,
+        "newton",
+        protocol=rule,
+        node=sizes,
+        stream={"name": "sine_regression", "noise": 0.3},
+        keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
+    )
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    for _ in range(6):
+        arrays.run(5)
+        single.run(5)
+        assert same(known(arrays), known(single))
+    assert max(agent.function.order for agent in arrays.blocks[0].agents) > 150
+
+
+def test_the_graph_has_nodes_of_several_degrees() -> None:
+    assert {degree for _, degree in GRAPH.degree} == {1, 2, 3}
+    assert isinstance(engine_of(network("symmetric", "all")), SerialEngine)
