@@ -12,13 +12,12 @@ from numba import njit
 from kernelswarm import testing
 from kernelswarm.agents.arithmetic.abi import BOUND, CompiledBudget, CompiledKernel, CompiledLoss
 from kernelswarm.agents.compiled import passes
-from kernelswarm.agents.compiled.population import obstacle
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts import budgets
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.schedules import Constant, step_sizes
-from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Pull

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled.population import obstacle
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
