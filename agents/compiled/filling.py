@@ -291,8 +291,7 @@ def workspace(
     """Return what rounds work with whose steps are on up to so many points and have so many step sizes; there are
     ``rows`` of up to so many columns."""
     first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
-    inputs, outputs = first.width, first.outputs
-    late = 0 if ideal else widest
+    inputs, outputs, late = first.width, first.outputs, 0 if ideal else widest
     taught = points if certainty_of(first.rule) else 0
     return Workspace(
         points=np.zeros((points, inputs)),

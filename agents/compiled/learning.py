@@ -43,8 +43,8 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.pulling import (
     constraints_of,
-    pulls_at_replayed_of,
     pulls_at_neighbors_of,
+    pulls_at_replayed_of,
     pulls_of,
     tell_variances,
 )

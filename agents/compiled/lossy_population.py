@@ -96,7 +96,7 @@ class LossyPopulation(Population):
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
-        self.batch_sizes = np.full(len(labels), size)
+        self.batch_sizes = np.full(len(labels), self._size)
         self._now = first.now
         self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])

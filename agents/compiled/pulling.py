@@ -107,7 +107,7 @@ def pulls_of(ideal: bool) -> Compiled:
             return DONE, 0.0, 1.0
         strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)
         if not ideal:
-            reason, strength = pull_late(i, rate, strength, gathered, network, received)
+            reason, strength = pull_late(i, samples, rate, strength, gathered, network, received)
             if reason != DONE:
                 return reason, strength, 1.0
         curvature, part = kinds.curvature[kind], 1.0
@@ -155,10 +155,10 @@ def pulls_at_replayed_of(ideal: bool) -> Compiled:
 
 @force_inline
 def pull_late(
-    i: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
+    i: int, samples: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
 ) -> tuple[int, float]:
-    """Fill in the pulls of late answers at the points that they are about; returns why the node cannot, and the
-    strength of all pulls."""
+    """Fill in the pulls of late answers at the points that they are about, as many of them samples as in every set;
+    returns why the node cannot, and the strength of all pulls."""
     kinds, links, coupling, work, lossy = (
         network.kinds,
         network.links,
@@ -172,8 +172,7 @@ def pull_late(
     # The prompt answers are free again; their pulls are not, where points are replayed.
     answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
     bounds, both = table(lossy.bounds, 0, degree, size), line(lossy.pair_row_sums, 0, size)
-    at, samples = gathered.prompt, work.losses.shape[0]
-    weight = size / samples
+    at, weight = gathered.prompt, size / samples
     for d in range(degree):
         if lossy.earlier_at[d] == ABSENT:
             continue

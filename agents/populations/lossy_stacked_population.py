@@ -46,7 +46,7 @@ class LossyStackedPopulation:
         first = agents[0]
         self.populations = [_copies(agents, messages, k) for k in range(len(first.ensemble))]
         talking = max(self.populations, key=lambda each: len(each.links.other))
-        self.places, self.links, self.live = talking.places, talking.links, talking.live
+        self.places, self.links = talking.places, talking.links
         labels, members = list(self.places), len(self.populations)
         self._kinds = kinds_of_nodes(agents)
         self._size = first.learner.batch_size

@@ -10,13 +10,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
