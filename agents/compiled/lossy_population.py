@@ -216,6 +216,9 @@ class LossyPopulation(Population):
         """What nodes predict at the samples that they learn from next, (V, b, C), and the targets there, (V, b, q)."""
         return self._kept.values[:, : self._size], self._kept.own_targets
 
+    def _foresee(self) -> None:
+        """Nothing: what states want is known for as many points as there is room for."""
+
     def sync(self) -> None:
         """Bring the agents up to date."""
         self._sync_states()
