@@ -1,8 +1,8 @@
 """What replayed points gain, and what they cost: errors and bytes of r = 0, 1 and 4 on networks of all kinds.
 
-Errors are the medians of the last three of ten evaluations, means over seeds: pooled, on the data of all nodes, and on
-a node's own; of classes, the share that is wrong. With targets that differ, the second is what counts. MB is what the
-network sent. "one place" is the same learner with the data of all nodes.
+Errors are the medians of the last three of ten evaluations, means and standard deviations over seeds: pooled, on the
+data of all nodes, and on a node's own; of classes, the share that is wrong. With targets that differ, the second is
+what counts. MB is what the network sent. "one place" is the same learner with the data of all nodes.
 
     python benchmarks/replay.py [--tasks patches ...] [--learners polk newton rls] [--replay 0 1 4] [--certainty 0 4]
         [--seeds 2] [--data FOLDER with cal_housing.data.gz]
@@ -47,8 +47,13 @@ TASKS: dict[str, tuple[dict[str, Any], dict[str, Any], int, list[dict[str, Any]]
         150,
         [USUAL],
     ),
+    "pairs that meet: patches, ring of 8": ({**RING, "schedule": "gossip"}, PATCHES, 500, [CONSENSUS]),
+    "half lost: patches, ring of 8": (RING, PATCHES, 500, [CONSENSUS]),
     "housing, grid 5 x 4": ({"name": "grid", "rows": 5, "columns": 4}, {}, 400, [CONSENSUS, USUAL, PROXIMITY]),
 }
+
+CONDITIONS: dict[str, dict[str, Any]] = {"half lost: patches, ring of 8": {"links": {"loss": 0.5}}}
+"""Tables of the experiment beside those, by task."""
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "polk": {"name": "polk"},
@@ -67,7 +72,7 @@ def with_certainty(ratio: float) -> dict[str, float]:
 def measured(task: str, learner: str, protocol: dict[str, Any], seed: int, data: Path | None) -> list[float]:
     """Return the pooled error, that on a node's own data, and the MB sent."""
     topology, stream, rounds, _ = TASKS[task]
-    keys: dict[str, Any] = {}
+    keys = CONDITIONS.get(task, {})
     table = {**LEARNERS[learner], "kernel": {"name": "gaussian", "bandwidth": 0.1}}
     if task.startswith("label skew"):
         kernel = {"name": "gaussian", "bandwidth": 0.7746}
@@ -105,7 +110,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--data", type=Path, default=None)
     asked = parser.parse_args()
-    print(f"{'task':24}{'learner':14}{'protocol':26}{'r':>6}{'pooled':>10}{'own':>10}{'MB':>8}", flush=True)
+    print(f"{'task':36}{'learner':14}{'protocol':26}{'r':>6}{'pooled':>18}{'own':>18}{'MB':>8}", flush=True)
     for task, (_, _, _, protocols) in TASKS.items():
         if not task.startswith(tuple(asked.tasks)) or (task.startswith("housing") and asked.data is None):
             continue
@@ -125,8 +130,10 @@ def main() -> None:
             rows.append(("one place", "", {"name": "centralized"}))
             for words, r, protocol in rows:
                 runs = [measured(task, learner, protocol, seed, asked.data) for seed in range(asked.seeds)]
-                pooled, own, sent = np.mean(runs, axis=0)
-                print(f"{task:24}{learner:14}{words:26}{r:>6}{pooled:10.4f}{own:10.4f}{sent:8.2f}", flush=True)
+                *errors, sent = np.mean(runs, axis=0)
+                spreads = np.std(runs, axis=0, ddof=min(1, asked.seeds - 1))
+                said = "".join(f"{error:10.4f} ± {off:.4f}" for error, off in zip(errors, spreads, strict=False))
+                print(f"{task:36}{learner:14}{words:26}{r:>6}{said}{sent:8.2f}", flush=True)
 
 
 if __name__ == "__main__":

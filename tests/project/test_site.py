@@ -144,6 +144,7 @@ def test_stories_end_as_they_say(script: Path, tmp_path: Path, monkeypatch: pyte
         assert radio < alone / 3
     elif script.stem == "robots":
         assert runs["weights are sent"].final["error"] < runs["alone"].final["error"] / 4
+        assert runs["values are replayed"].final["error"] < runs["values are sent"].final["error"] / 2
     elif script.stem == "broken_stations":
         sound = scope["sound"]
         misses = [sum(scope["error"](run, name) for name in sound) for run in runs.values()]

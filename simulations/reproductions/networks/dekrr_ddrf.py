@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Features = Callable[[Array], Array]
+"""From points (n, p) to features (D, n)."""
 
 CANDIDATES = 20
 """Random features that each chosen one is chosen from."""
@@ -18,31 +20,33 @@ PROXIMAL = 5.0
 
 
 class Fit(NamedTuple):
-    """What the nodes learned.
+    """What the nodes have learned after a round.
 
     Attributes
     ----------
-    functions : sequence of callable
-        Each node's function, from points (n, p) to values (n,).
+    features : sequence of callable
+        Each node's, which stay as they are chosen.
+    weights : sequence of Array
+        Each node's, (D,): its function is ``weights @ features(points)``.
     scalars : int
-        What all nodes sent: their points and features once, their weights in every round.
+        What all nodes have sent: their points and features once, their weights in every round.
     """
 
-    functions: Sequence[Callable[[Array], Array]]
+    features: Sequence[Features]
+    weights: Sequence[Array]
     scalars: int
 
 
-def fit(
+def fits(
     data: Mapping[int, tuple[Array, Array]],
     neighbors: Mapping[int, Sequence[int]],
     bandwidth: float,
     features: int,
     ridge: float,
     coupling: float,
-    rounds: int,
     generator: np.random.Generator,
-) -> Fit:
-    """Fit functions that agree where the data are, each on features of its node's own.
+) -> Iterator[Fit]:
+    """Fit functions that agree where the data are, each on features of its node's own, a round at a time without end.
 
     With Z_j(X) the features of node j at points X, d_j its degree, N_j its rows and c the coupling, every round solves
 
@@ -64,10 +68,13 @@ def fit(
         D.
     ridge, coupling : float
         lambda and c.
-    rounds : int
-        How often weights are exchanged.
     generator : numpy.random.Generator
         Draws the candidates of each node.
+
+    Yields
+    ------
+    Fit
+        After the first exchange of weights, the second, and so on.
 
     References
     ----------
@@ -88,21 +95,21 @@ def fit(
         }
         inverse = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
         systems[j] = inverse, own @ targets, crossed, PROXIMAL * coupling * gram
-    weights = {j: np.zeros(features) for j in data}
-    for _ in range(rounds):
+    weights = {j: np.zeros(features) for j in sorted(data)}
+    directed = sum(map(len, neighbors.values()))
+    scalars = sum(len(neighbors[j]) * (len(data[j][0]) * inputs + features * (inputs + 1)) for j in data)
+    while True:
         weights = {
             j: inverse @ (known + held @ weights[j] + sum(cross @ weights[i] for i, cross in crossed.items()))
             for j, (inverse, known, crossed, held) in systems.items()
         }
-    directed = sum(map(len, neighbors.values()))
-    once = sum(len(neighbors[j]) * (len(data[j][0]) * inputs + features * (inputs + 1)) for j in data)
-    functions = [_function(maps[j], weights[j]) for j in sorted(data)]
-    return Fit(functions, once + rounds * directed * features)
+        scalars += directed * features
+        yield Fit([maps[j] for j in maps], [weights[j] for j in maps], scalars)
 
 
 def chosen_features(
     points: Array, targets: Array, bandwidth: float, features: int, generator: np.random.Generator
-) -> Callable[[Array], Array]:
+) -> Features:
     """Choose the random cosines of the Gaussian kernel that align best with the data.
 
     Returns
@@ -121,11 +128,3 @@ def chosen_features(
         return found
 
     return features_at
-
-
-def _function(features_at: Callable[[Array], Array], weights: Array) -> Callable[[Array], Array]:
-    def function(points: Array) -> Array:
-        found: Array = weights @ features_at(points)
-        return found
-
-    return function

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
@@ -112,17 +114,18 @@ def error_of_dekrr(points: Array, targets: Array, features: int, seed: int) -> f
     learned, tested, x, y = dealt_out(points, targets, seed, SORTED)
     graph = nx.random_regular_graph(NEIGHBORS, NODES, seed=seed)
     data = {j: (x[learned[j]], y[learned[j]].ravel()) for j in range(NODES)}
-    found = dekrr_ddrf.fit(
+    rounds = dekrr_ddrf.fits(
         data,
         {j: sorted(graph[j]) for j in graph},
         BANDWIDTH,
         features,
         LAMBDA,
         COUPLING,
-        ROUNDS,
         np.random.default_rng([seed, 1]),
     )
-    apart = [function(x[rows]) - y[rows].ravel() for function, rows in zip(found.functions, tested, strict=True)]
+    found = next(islice(rounds, ROUNDS - 1, None))
+    values = [weights @ at(x[rows]) for at, weights, rows in zip(found.features, found.weights, tested, strict=True)]
+    apart = [value - y[rows].ravel() for value, rows in zip(values, tested, strict=True)]
     return float(np.mean(np.square(apart)) / np.var(y[tested.ravel()]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.reproductions.networks import dekrr_record
 from kernelswarm.simulations.running.simulation import simulate
 
 Array = npt.NDArray[np.float64]
@@ -54,6 +56,11 @@ class Task(NamedTuple):
     validation: Task | None = None
     rounds: int | None = None
 
+    @property
+    def drifts(self) -> bool:
+        """Whether its target moves."""
+        return self.stream.get("name") == "drifting"
+
 
 def _regression(**keys: Any) -> Task:
     stream = {"name": "sine_regression", "noise": 0.5, **keys}
@@ -77,6 +84,10 @@ STREAMS: dict[str, Task] = {
 }
 
 
+NUMBERS = re.compile(r"([a-z]+) (\.?\d[\d.e-]*)")
+"""Keys and their values in the words of a setting: "penalty 0.1, step 3 x auto"."""
+
+
 @dataclass(frozen=True)
 class Method:
     """A learner and a protocol, with the settings that are tried.
@@ -91,16 +102,42 @@ class Method:
         Words and tables, laid over the experiment.
     squared_only : bool
         Whether it learns by the squared loss alone.
+    batch : bool
+        Whether it is DeKRR-DDRF, which has all samples before its first round, and whose keys stand in the place of a
+        protocol's.
     """
 
     words: str
     learner: str
     settings: tuple[tuple[str, Table], ...]
     squared_only: bool = False
+    batch: bool = False
 
     def suits(self, task: Task) -> bool:
-        """Tell whether it can learn a task."""
-        return not (self.squared_only and task.classes)
+        """Tell whether it can learn a task: a target that moves is beyond a batch."""
+        return not ((self.squared_only and task.classes) or (self.batch and task.drifts))
+
+    def said(self, place: int) -> str:
+        """Return the words of the setting at a place, and which of its numbers is the least or largest that is tried.
+
+        Examples
+        --------
+        >>> METHODS["consensus, POLK"].said(4), METHODS["consensus, POLK"].said(5)
+        ('penalty 1, step 1 x auto', 'penalty 1, step 3 x auto (largest tried)')
+        """
+        tried: dict[str, set[float]] = {}
+        for words, _ in self.settings:
+            for name, number in NUMBERS.findall(words):
+                tried.setdefault(name, set()).add(float(number))
+
+        def marked(part: str) -> str:
+            for name, number in NUMBERS.findall(part):
+                others = tried[name] - {float(number)}
+                if others and not min(others) < float(number) < max(others):
+                    part += f" ({'least' if float(number) < min(others) else 'largest'} tried)"
+            return part
+
+        return ", ".join(marked(part) for part in self.settings[place][0].split(", ") if part)
 
 
 class LearningCurve(NamedTuple):
@@ -240,6 +277,20 @@ METHODS: dict[str, Method] = {
             _over({"name": "domkl"}, "penalty", (0.01, 0.1, 1.0), learner=EACH),
             squared_only=True,
         ),
+        Method(
+            "DeKRR-DDRF",
+            "random_features",
+            tuple(
+                (
+                    f"coupling {coupling:g}, ridge {ridge:g}",
+                    {"protocol": {"coupling": coupling, "ridge": ridge}, "learner": {}},
+                )
+                for coupling in (0.01, 0.3, 3.0)
+                for ridge in (1e-7, 1e-5, 1e-4)
+            ),
+            squared_only=True,
+            batch=True,
+        ),
     )
 }
 
@@ -247,20 +298,21 @@ METHODS: dict[str, Method] = {
 def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, LearningCurve]:
     """Run a method on a task once; what was measured has the keys of the task's ``errors``."""
     rounds = min(rounds, task.rounds or rounds)
+    experiment = build_experiment(
+        data=task.data,
+        seed=seed,
+        rounds=rounds,
+        evaluate_every=max(1, rounds // EVALUATIONS),
+        topology=dict(GRAPH),
+        stream=dict(task.stream),
+        learner={"name": method.learner, **task.learner, **settings["learner"]},
+        protocol={"name": "isolated"} if method.batch else dict(settings["protocol"]),
+        evaluation={"rkhs_distance": False},
+    )
     try:
-        table = simulate(
-            build_experiment(
-                data=task.data,
-                seed=seed,
-                rounds=rounds,
-                evaluate_every=max(1, rounds // EVALUATIONS),
-                topology=dict(GRAPH),
-                stream=dict(task.stream),
-                learner={"name": method.learner, **task.learner, **settings["learner"]},
-                protocol=dict(settings["protocol"]),
-                evaluation={"rkhs_distance": False},
-            )
-        ).network
+        table = (
+            dekrr_record.record(experiment, **settings["protocol"]) if method.batch else simulate(experiment).network
+        )
     except SimulationError:
         nothing = np.full(1, np.nan)
         return dict.fromkeys(task.errors, LearningCurve(nothing, nothing, np.zeros(1), np.nan, np.nan))

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
+from kernelswarm.agents.learners.filters.rls import Rls
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
@@ -44,6 +46,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import Simulation, simulate
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
@@ -169,6 +172,23 @@ def test_replayed_points_and_ensembles_have_the_serial_backends_bits(rule, links
     backend = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED)
     make = lambda: plans_of(rule, links=links)  # noqa: E731
     assert_same(on_ray(backend, make), serially(make))
+
+
+@pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
+@pytest.mark.parametrize("learner", [Newton, Rls], ids=["newton", "rls"])
+def test_values_that_come_with_variances_have_the_serial_backends_bits(backend, learner):
+    stream = SineRegression(noise=0.3, split="patches")
+
+    def make(certainty: float = 4.0) -> list[AgentPlan]:
+        rule = Consensus(5.0, form="symmetric", step="implicit", replay=1, certainty=certainty)
+        tried = replace(experiment(rule, stream=stream), learner=learner(kernel=Gaussian(0.3), batch_size=2))
+        return open_network(tried).plans
+
+    expected = serially(make)
+    assert_same(on_ray(replace(backend, rounds_per_execution=UNROLLED), make), expected)
+    pulled, _ = serially(lambda: make(certainty=0.0))  # nobody is surer than its neighbour, or all are
+    for node, (arrays, *_) in expected[0].items():
+        assert not all(np.array_equal(array, arrays[name]) for name, array in pulled[node].arrays.items())
 
 
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])

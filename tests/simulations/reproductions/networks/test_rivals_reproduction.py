@@ -35,9 +35,22 @@ def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatc
 
 def test_classes_are_learned_by_those_that_take_any_loss():
     left_out = [name for name, method in METHODS.items() if not method.suits(STREAMS["label skew"])]
-    assert sorted(left_out) == ["DKLA", "DOMKL", "DRFGP", "diffusion RLS"]
-    others = [task for stream, task in STREAMS.items() if stream != "label skew"]
+    assert sorted(left_out) == ["DKLA", "DOMKL", "DRFGP", "DeKRR-DDRF", "diffusion RLS"]
+    others = [task for stream, task in STREAMS.items() if stream not in ("label skew", "drift")]
     assert all(method.suits(task) for method in METHODS.values() for task in others)
+    assert [name for name, method in METHODS.items() if not method.suits(STREAMS["drift"])] == ["DeKRR-DDRF"]
+
+
+def test_a_setting_says_what_lies_at_the_edge_of_what_is_tried():
+    words = ("ridge 0.1, step 3 x auto", "ridge 1, step 3 x auto", "ridge 1e-07, step 3 x auto", "forgetting .98")
+    method = Method("it", "polk", tuple((each, {}) for each in words))
+    assert [method.said(place) for place in range(4)] == [
+        "ridge 0.1, step 3 x auto",
+        "ridge 1 (largest tried), step 3 x auto",
+        "ridge 1e-07 (least tried), step 3 x auto",
+        "forgetting .98",
+    ]
+    assert METHODS["stacking, POLK"].said(1) == "step 1 x auto"
 
 
 def test_methods_are_ranked_by_error_where_they_end_and_send():
