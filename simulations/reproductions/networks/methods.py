@@ -46,6 +46,8 @@ class Task(NamedTuple):
         What methods are tuned on; left out, the same stream with another seed.
     rounds : int, optional
         For how many the data last.
+    large : bool
+        Whether the kernel spans so much that what keeps every point, or forgets, takes minutes: it is left out.
     """
 
     stream: Table
@@ -55,6 +57,7 @@ class Task(NamedTuple):
     data: tuple[Array, Array] | None = None
     validation: Task | None = None
     rounds: int | None = None
+    large: bool = False
 
     @property
     def drifts(self) -> bool:
@@ -115,7 +118,12 @@ class Method:
 
     def suits(self, task: Task) -> bool:
         """Tell whether it can learn a task: a target that moves is beyond a batch."""
-        return not ((self.squared_only and task.classes) or (self.batch and task.drifts))
+        beyond = (self.squared_only and task.classes, self.batch and task.drifts, self.learner == "krls" and task.large)
+        return not any(beyond)
+
+    def tried(self, task: Task) -> list[int]:
+        """Return the places of the settings that are tried on a task."""
+        return [place for place, (words, _) in enumerate(self.settings) if not (task.large and "forgetting" in words)]
 
     def said(self, place: int) -> str:
         """Return the words of the setting at a place, and which of its numbers is the least or largest that is tried.

@@ -30,7 +30,7 @@ class Measured(Protocol):
 
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c564b", "#7f7f7f", "#bcbd22")
-DASHES = ("-", "--", ":")
+DASHES = ("-", "--", ":", (0, (5, 1, 1, 1, 1, 1)))
 """Of what sends; what sends nothing is a level line of dashes and dots."""
 
 

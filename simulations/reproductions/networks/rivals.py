@@ -120,7 +120,7 @@ def _tuned(
     tried = {
         (stream, method.words): [
             Run(stream, method.words, place, seed, rounds, True, request.data)
-            for place in range(1 if request.quick else len(method.settings))
+            for place in method.tried(tasks[stream])[: 1 if request.quick else None]
         ]
         for stream, method in cells
     }
@@ -128,7 +128,7 @@ def _tuned(
 
     def best(runs: Sequence[Run], error: str) -> int:
         found = [ends[run][error].last_error for run in runs]
-        return int(np.argmin([np.inf if np.isnan(end) else end for end in found]))
+        return runs[int(np.argmin([np.inf if np.isnan(end) else end for end in found]))].setting
 
     return {cell: {error: best(runs, error) for error in tasks[cell[0]].errors} for cell, runs in tried.items()}
 

@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.simulations.reproductions import report
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.networks import methods, rivals
+from kernelswarm.simulations.reproductions.networks import methods, rival_figures, rivals
 from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, LearningCurve, Method, Task, run
 from kernelswarm.simulations.reproductions.networks.rivals import Run, Tuned, ranked
 from kernelswarm.simulations.reproductions.running import reproduce
@@ -65,6 +65,10 @@ def test_methods_are_ranked_by_error_where_they_end_and_send():
     best, other = rivals._best(found)
     assert best.measured == "good, 0.2 for 1e-05 MB; cheap, 0.21 for 1e-06 MB"
     assert other.measured == "other, 0 for 1e-06 MB"
+
+
+def test_there_are_looks_for_all_methods_in_the_figure():
+    assert len(METHODS) <= len(rival_figures.COLORS) * len(set(rival_figures.DASHES))
 
 
 def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch):
