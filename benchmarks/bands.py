@@ -1,18 +1,36 @@
 """What bands of the level 0.9 cover: learners and protocols on inputs that all see, on patches, and on a moving target.
 
-    python benchmarks/bands.py [--seeds 5] [--rounds 1500]
+    python benchmarks/bands.py [--seeds 5] [--rounds 1500] [--only pooled]
 
 A ring of 8 nodes. Prints Markdown: the coverage of fresh targets at a node's own inputs, mean over the second half of
 the run; of targets at all inputs, at the end; of the node's own samples before each step, over the whole run; the mean
-width and log density. Then the same for the budgets of compression.
+width and log density. Then the same for the budgets of compression, and what pooling conformal bands gains.
 """
 
 import argparse
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kernelswarm import simulate
+from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.generated.curves import NoisyCurve, open_curves
+from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.simulations.streams.splits import ShiftDifferences
+
+
+@dataclass(frozen=True)
+class OwnNoise(SineRegression):
+    """The sine regression where nodes in turn have these deviations of the noise."""
+
+    deviations: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8)
+
+    def open(self, nodes: int, seed: int, held_out: int, locations: Any) -> Source:
+        levels = [self.deviations[node % len(self.deviations)] for node in range(nodes)]
+        laws = [NoisyCurve(self, self.low, self.high, level, 0.0, 0.0, 0.0) for level in levels]
+        return open_curves(laws, seed, held_out, locations, ShiftDifferences(np.zeros(nodes)))
+
 
 PROBLEMS: dict[str, Any] = {
     "iid": {"name": "sine_regression", "noise": 0.3},
@@ -53,16 +71,68 @@ def measured(stream: Any, learner: Any, protocol: str, bands: str, seeds: int, r
     return np.mean(found, axis=0), np.std(found, axis=0)
 
 
+ALIKE_OR_NOT: dict[str, Any] = {
+    "iid": PROBLEMS["iid"],
+    "own noise": OwnNoise(),
+    "patches": PROBLEMS["patches"],
+    "drift": PROBLEMS["drift"],
+}
+AFTER = (10, 30, 100, 300, 1500)
+"""The rounds after which a node's coverage is compared with the level."""
+
+
+def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int) -> tuple[float, float, float]:
+    """Return by how much a node's coverage differs from .9, on average, the width, and the numbers sent a round."""
+    found = []
+    for seed in range(seeds):
+        result = simulate(
+            topology={"name": topology, "nodes": 8},
+            stream=stream,
+            learner="polk",
+            protocol="consensus",
+            rounds=rounds,
+            seed=seed,
+            evaluate_every=rounds,
+            evaluation={"level": 0.9, "bands": bands, "global_samples": 10, "local_samples": 4000},
+        )
+        table = result.nodes
+        last = table["round"] == rounds
+        sent = result.network["scalars_sent"][-1] / rounds
+        found.append((np.mean(np.abs(table["coverage"][last] - 0.9)), np.mean(table["width"][last]), sent))
+    errors, widths, sent = np.mean(found, axis=0).tolist()
+    return errors, widths, sent
+
+
+def pooled(seeds: int) -> None:
+    """Print what pooling gains and costs."""
+    line("data", "graph", "bands", *[f"{rounds}" for rounds in AFTER], "width", "numbers a round")
+    line(*["---"] * 3, *["---:"] * (len(AFTER) + 2))
+    for problem, stream in ALIKE_OR_NOT.items():
+        for bands, topology in (
+            ("conformal", "ring"),
+            ("pooled", "ring"),
+            ("conformal", "complete"),
+            ("pooled", "complete"),
+        ):
+            each = [off(stream, topology, bands, rounds, seeds) for rounds in AFTER]
+            errors = [f"{errors:.3f}".removeprefix("0") for errors, _, _ in each]
+            line(problem, topology, bands, *errors, f"{each[-1][1]:.2f}", f"{each[-1][2]:.0f}")
+
+
 def line(*cells: str) -> None:
     print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1500)
+    parser.add_argument("--only", choices=["pooled"])
     asked = parser.parse_args()
+    if asked.only:
+        pooled(asked.seeds)
+        return
     line("data", "learner", "protocol", "bands", "own inputs", "all inputs", "before each step", "width", "log density")
     line(*["---"] * 4, *["---:"] * 5)
     for problem, stream in PROBLEMS.items():
@@ -80,6 +150,8 @@ def main() -> None:
         learner = {"name": "newton", "budget": {"per_sample": share}}
         mean, _ = measured(PROBLEMS["iid"], learner, "isolated", "auto", asked.seeds, asked.rounds)
         line(f"{share:g}", f"{mean[0]:.3f}", f"{mean[3]:.2f}", f"{mean[4]:.2f}", f"{mean[5]:.4f}")
+    print()
+    pooled(asked.seeds)
 
 
 if __name__ == "__main__":

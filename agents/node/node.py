@@ -10,9 +10,11 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands import conformal
+from kernelswarm.agents.bands.constant_band import ConstantBand
+from kernelswarm.agents.bands.pooled import PooledBands
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.contract import Evaluated, Learner, LearnerWithVariance, PredictiveVariance
-from kernelswarm.agents.node import conformal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -143,7 +145,6 @@ class Node(ABC):
 
     __slots__ = (
         "_described",
-        "_first_logarithm",
         "_steps",
         "band",
         "distinct",
@@ -156,6 +157,7 @@ class Node(ABC):
         "node",
         "outputs",
         "own",
+        "pool",
         "round",
         "samples",
         "slots",
@@ -205,7 +207,9 @@ class Node(ABC):
         self.level: float | None = None
         """What share of targets is to lie within its band; None where none is asked for."""
         self.band: Array | None = None
-        """The conformal band, (C, 5), where it has one."""
+        """The conformal band, (C, 5), or (C, 11) of one that is pooled, where it has one."""
+        self.pool: PooledBands | None = None
+        """The bands of all nodes of this process, where they are pooled."""
         self.bound_noise()
 
     def bound_noise(self) -> None:
@@ -214,16 +218,16 @@ class Node(ABC):
         if fulfils(learner, LearnerWithVariance):
             learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
 
-    def keep_band(self, level: float, conformally: bool) -> None:
+    def keep_band(self, level: float, conformally: bool, pooled: bool = False) -> None:
         """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
-        self.level, self._first_logarithm = level, conformal.first_logarithm(level)
-        self.band = conformal.nothing_said(self.outputs) if conformally else None
+        self.level = level
+        self.band = conformal.nothing_said(self.outputs, level, pooled) if conformally else None
 
     def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
         """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
         if self.band is not None and len(targets):
             assert self.level is not None
-            conformal.follow(self.band, values, targets, self.level, self._first_logarithm, self.distinct, rounds)
+            conformal.follow(self.band, values, targets, self.level, self.distinct, rounds)
 
     @abstractmethod
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
@@ -327,6 +331,13 @@ class Node(ABC):
         found = learner.posterior(self.state) if fulfils(learner, LearnerWithVariance) else None
         return None if found is None else found.thinned(self.times)
 
+    def constant_band(self) -> ConstantBand | None:
+        """Return the conformal band as it is now; None where there is none, or nothing was learned from."""
+        if self.band is None or self.level is None:
+            return None
+        radii = conformal.radii(self.band)
+        return ConstantBand(self.level, radii) if np.isfinite(radii).all() else None
+
 
 def follow_bands(
     nodes: Sequence[Node], predicted: Array, targets: Array, samples: Integers, first: int, rounds: int
@@ -336,6 +347,10 @@ def follow_bands(
     ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came, at as many
     samples as ``samples`` (T, V) says.
     """
+    pool = nodes[0].pool
+    if pool is not None:
+        pool.follow(predicted, targets, samples, first, rounds)
+        return
     for i, node in enumerate(nodes):
         at = first
         for count, alike in groupby(samples[first : first + rounds, i].tolist()):

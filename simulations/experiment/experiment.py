@@ -50,8 +50,9 @@ class Evaluation:
         Whether the network's table has the regret against a batch solution, and against the truth, which may move.
     level : float
         The share of targets, below 1, that is to lie within the nodes' bands; 0 for no bands.
-    bands : {"auto", "conformal"}
-        Whether bands are made of the functions' variance where nodes know it, or of own errors.
+    bands : {"auto", "conformal", "pooled"}
+        Whether bands are made of the functions' variance where nodes know it, of own errors, or of own errors and what
+        neighbours say of theirs.
     """
 
     local_samples: int = 200
@@ -60,7 +61,7 @@ class Evaluation:
     regret: bool = False
     dynamic_regret: bool = False
     level: float = 0.0
-    bands: Literal["auto", "conformal"] = "auto"
+    bands: Literal["auto", "conformal", "pooled"] = "auto"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.level < 1.0:

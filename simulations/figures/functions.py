@@ -93,7 +93,7 @@ def all_nodes(
             grid[:, 0], truth[:, output], color=style.BLACK, linestyle="--", linewidth=1.6, zorder=3, label="truth"
         )
     values = [*curves, *([] if truth is None else [truth[:, output]])]
-    if learned.posteriors:
+    if learned.has_bands:
         close(axes, values)
     else:
         axes.set_ylim(*limits(values))

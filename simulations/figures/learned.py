@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.constant_band import ConstantBand
 from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.round.model_arrays import function_arrays, posterior_arrays
+from kernelswarm.simulations.models.model import LEVEL
+from kernelswarm.simulations.round.model_arrays import band_arrays, function_arrays, posterior_arrays
 from kernelswarm.simulations.streams.contract import HeldOut
 
 if TYPE_CHECKING:
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.streams.contract import Source
 
 Array = npt.NDArray[np.float64]
-
-LEVEL = 0.9
-"""The level of bands in figures of runs that were asked for none."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,17 @@ class Learned:
         """How certain the functions are, of the nodes that know it."""
         found = posterior_arrays(self.result.models)
         return {node: Posterior.from_arrays(self.functions[node], found[node]) for node in found}
+
+    @cached_property
+    def radii(self) -> dict[int, Array]:
+        """Half the width of the conformal bands, (C,) in the learner's units, of the nodes that kept one."""
+        found = band_arrays(self.result.models)
+        return {node: ConstantBand.from_arrays(self.functions[node].outputs, found[node]).radii for node in found}
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether any node has a band."""
+        return bool(self.posteriors or self.radii)
 
     @property
     def level(self) -> float:
@@ -116,6 +126,9 @@ class Learned:
 
         Points and widths are in the units of the data.
         """
+        radii = self.radii.get(self.owner(node))
+        if radii is not None:
+            return np.repeat((radii * self.result.data.targets.scale)[np.newaxis], len(points), axis=0)
         posterior = self.posteriors.get(self.owner(node))
         if posterior is None or not np.isfinite(posterior.noise).all():
             return None

@@ -52,7 +52,7 @@ def all_functions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
             ax.set_title(f"node {style.short(names[node])}")
             ax.set_xlabel(style.short(data.inputs.name(0, "input x")))
             ax.set_ylabel(style.short(data.targets.name(0, "target y")))
-        if learned.posteriors:
+        if learned.has_bands:
             functions.close(axes[0], drawn)
         keep_outer_labels(axes, columns)
         note = f"\nthe first {len(shown)} of {len(order)} nodes" if len(shown) < len(order) else ""

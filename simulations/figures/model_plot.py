@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +9,11 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import regions, style
-from kernelswarm.simulations.figures.learned import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.models.model import Model, Points
+    from kernelswarm.simulations.models.model import LEVEL, Model, Points
 
 Array = npt.NDArray[np.float64]
 
@@ -100,14 +98,14 @@ def _curves(model: Model, axes: Axes, grid: Array, samples: Array | None, target
         )
     for c in range(curves.shape[1]):
         color = style.CLASS_COLORS[c % len(style.CLASS_COLORS)]
-        if model.posterior is not None:
-            spread = NormalDist().inv_cdf(0.5 + 0.5 * LEVEL) * model.predict(column, return_std=True)[1]
-            spread = spread.reshape(len(column), -1)[:, c]
-            label_of_band = None if c else f"{100.0 * LEVEL:g}% band"
+        if model.has_band:
+            low, high = (ends.reshape(len(column), -1)[:, c] for ends in model.interval(column))
+            level = LEVEL if model.band is None else model.band.level
+            label_of_band = None if c else f"{100.0 * level:g}% band"
             axes.fill_between(
                 grid,
-                curves[:, c] - spread,
-                curves[:, c] + spread,
+                low,
+                high,
                 color=color,
                 alpha=0.2,
                 linewidth=0.0,

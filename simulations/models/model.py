@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.constant_band import ConstantBand
 from kernelswarm.agents.functions.contract import Function, dictionary
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.functions.mirrored import Mirrored
@@ -26,6 +28,9 @@ Array = npt.NDArray[np.float64]
 
 Points = Any
 """An array (n, p), a frame of pandas, polars or pyarrow, a dict of columns, or a list of dicts, one for each row."""
+
+#: What share of targets a band from the variance holds where nothing else is said.
+LEVEL = 0.9
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.
 ROWS = 4096
@@ -62,6 +67,8 @@ class Model:
         T of the probabilities softmax(f / T), for a loss that gives none; estimators find it.
     posterior : Posterior, optional
         How certain the function is; learners with second-order knowledge say it.
+    band : ConstantBand, optional
+        The conformal band that the node kept, where it was asked for one.
 
     Examples
     --------
@@ -84,6 +91,7 @@ class Model:
     node: Name | None = None
     temperature: float | None = None
     posterior: Posterior | None = None
+    band: ConstantBand | None = None
 
     def __repr__(self) -> str:
         """Name the model in one line; the arrays would fill pages."""
@@ -190,6 +198,57 @@ class Model:
         decided = self.target_variables.raw(decided)
         return decided[:, 0] if self.flat and decided.shape[1] == 1 else decided
 
+    def interval(self, points: Points, level: float | None = None) -> tuple[Any, Any]:
+        """Return the ends of the band that holds a share of the targets, at ``points`` (n, p) of the data.
+
+        Parameters
+        ----------
+        points : array of shape (n, p) or frame
+            Where to predict.
+        level : float, optional
+            The share, between 0 and 1. A conformal band has the level of the run alone. From the variance it may be
+            any, and is 0.9 when left out.
+
+        Returns
+        -------
+        tuple of two arrays
+            Lower and upper ends, in the shape and unit of `predict`.
+
+        Raises
+        ------
+        ValueError
+            When the points do not have the model's columns, or there is no band of this level.
+        """
+        middle = self.predict(points)
+        half = self.half_widths(self.input_variables.scaled(self.as_array(points)), level)
+        half = (half * self.target_variables.scale).reshape(np.shape(middle))
+        return middle - half, middle + half
+
+    def half_widths(self, own: Array, level: float | None = None) -> Array:
+        """Return half the band's width at points (n, p) in the learner's units, (n, C), in these units too.
+
+        Raises
+        ------
+        ValueError
+            As of `interval`.
+        """
+        if level is not None and not 0.0 < level < 1.0:
+            raise ValueError(f"level = {shown(level)} must be between 0 and 1: 0.9 is usual")
+        if self.band is None:
+            spread = np.sqrt(self._variances(own, with_noise=True))
+            return NormalDist().inv_cdf(0.5 + 0.5 * (LEVEL if level is None else level)) * spread
+        if level not in (None, self.band.level):
+            raise ValueError(
+                f"level = {shown(level)}: the band of this model was kept at the level {self.band.level:g}: leave "
+                f"level out, or run again with evaluation.level = {shown(level)}"
+            )
+        return np.repeat(self.band.radii[np.newaxis], len(own), axis=0)
+
+    @property
+    def has_band(self) -> bool:
+        """Whether there is an `interval`: from the variance, or a conformal band that was kept."""
+        return self.band is not None or self.posterior is not None
+
     def variance(self, points: Points) -> Array:
         """Return v(x), the variance of f in units of the noise's variance, at ``points`` (n, p) of the data: (n,).
 
@@ -224,7 +283,8 @@ class Model:
             raise ValueError(
                 f'this model has no variance (loss {self.loss}): train with loss = "squared" and the learner newton, '
                 "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls; models written before "
-                "variances were kept are to be trained again. Other learners have bands by [evaluation] level"
+                "variances were kept are to be trained again. Other learners have an interval, where [evaluation] "
+                "level has asked for a band"
             )
         return self.posterior
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.constant_band import NAME, ConstantBand
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.dual_sum import DualSum
@@ -112,6 +113,8 @@ def save(model: Model, path: str | Path) -> None:
     arrays: dict[str, npt.NDArray[Any]] = {"description": np.array(json.dumps(description)), **model.function.arrays()}
     if model.posterior is not None:
         arrays |= model.posterior.arrays()
+    if model.band is not None:
+        arrays |= model.band.arrays()
     if model.classes is not None:
         arrays["classes"] = _labels(model.classes, path)
     if not path.parent.is_dir():
@@ -182,7 +185,8 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
     kept = {name: finite(path, name, arrays[name]) for name in NAMES if name in arrays}
     posterior = posterior_in(str(path), function, kept) if kept else None
-    return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior)
+    band = band_in(str(path), function, arrays) if NAME in arrays else None
+    return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior, band)
 
 
 def _temperature(path: Path, description: Mapping[str, Any], classifies: bool) -> float | None:
@@ -284,6 +288,14 @@ def posterior_in(place: str, function: Function, arrays: Mapping[str, Array]) ->
     """Return how certain a function is, from arrays; raises InputError where they do not fit it."""
     try:
         return Posterior.from_arrays(function, arrays)
+    except ValueError as error:
+        raise InputError(f"{place}: {error}: write it again") from error
+
+
+def band_in(place: str, function: Function, arrays: Mapping[str, Array]) -> ConstantBand:
+    """Return a function's conformal band, from its array; raises InputError where that does not fit it."""
+    try:
+        return ConstantBand.from_arrays(function.outputs, arrays)
     except ValueError as error:
         raise InputError(f"{place}: {error}: write it again") from error
 

@@ -16,7 +16,7 @@ from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import Name, find_node, node_names
 from kernelswarm.simulations.models import model_files
 from kernelswarm.simulations.models.model import Model
-from kernelswarm.simulations.round.model_arrays import function_arrays, posterior_arrays
+from kernelswarm.simulations.round.model_arrays import band_arrays, function_arrays, posterior_arrays
 
 
 class Kept(NamedTuple):
@@ -75,10 +75,18 @@ def of_node(
     if arrays:
         arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in arrays.items()}
         posterior = model_files.posterior_in(place, function, arrays)
+    arrays = band_arrays(kept.models).get(label, {})
+    band = model_files.band_in(place, function, arrays) if arrays else None
     named = None if shared or data.nodes is None else names[label]
     if loss.task == "regression":
         return Model(
-            function, loss, input_variables=data.inputs, target_variables=data.targets, node=named, posterior=posterior
+            function,
+            loss,
+            input_variables=data.inputs,
+            target_variables=data.targets,
+            node=named,
+            posterior=posterior,
+            band=band,
         )
     classes = np.arange(max(function.outputs, 2)) if data.classes is None else data.classes
     return Model(function, loss, classes, input_variables=data.inputs, node=named)

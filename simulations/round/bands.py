@@ -6,8 +6,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands import conformal
 from kernelswarm.agents.learners.contract import PredictiveVariance
-from kernelswarm.agents.node import conformal
 from kernelswarm.agents.node.node import Node
 from kernelswarm.simulations.streams.contract import HeldOut
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.pooled import Listener, PooledBands
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.lossy import LossyAgent
@@ -22,12 +23,13 @@ from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.parameters.mixing import combination
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import Report, reports
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
-from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble
+from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble, with_bands, without_bands
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -57,6 +59,8 @@ class AgentPlan:
     """What share of targets is to lie within the agent's band; None where no band is asked for."""
     banded: bool = False
     """Whether that is a conformal band, which its samples adapt."""
+    pooled: bool = False
+    """Whether neighbours pool these bands."""
 
     def begin(self) -> Any:
         """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
@@ -72,7 +76,7 @@ class AgentPlan:
         """Make the agent."""
         agent = self._build()
         if self.level is not None:
-            agent.keep_band(self.level, self.banded)
+            agent.keep_band(self.level, self.banded, self.pooled)
         return agent
 
     def _build(self) -> Node:
@@ -97,6 +101,19 @@ def obstacle_of(plans: Sequence[AgentPlan]) -> str | None:
     return obstacle([plan.learner for plan in plans], first.rule, first.conditions is None, first.whole, banded)
 
 
+def _pooled(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
+    """Have agents that pool their bands keep them in one array, and return it; None where there are none."""
+    level = plans[0].level
+    if level is None or not plans[0].pooled or not any(agent.neighbors for agent in agents):
+        return None
+    known = [(agent, combination("metropolis", plan.neighborhood)) for plan, agent in zip(plans, agents, strict=True)]
+    listeners = [Listener(agent.node, agent.neighbors, weights, agent.distinct) for agent, weights in known]
+    pool = PooledBands(listeners, plans[0].outputs, level)
+    for agent, band in zip(agents, pool.bands, strict=True):
+        agent.band, agent.pool = band, pool
+    return pool
+
+
 class Block:
     """Some nodes of the network, living through rounds together.
 
@@ -114,6 +131,7 @@ class Block:
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
+        self._pool = _pooled(plans, self._agents)
         self._steps = plans[0].steps
         self._compiled = compiled and obstacle_of(plans) is None
         self._population: AnyPopulation | None = None
@@ -151,6 +169,14 @@ class Block:
 
     def send(self) -> bytes:
         """Pack what this block's nodes last sent to other blocks; before the first round there is nothing in it."""
+        sent = self._packed()
+        if self._pool is None or not sent:
+            return sent
+        places = [place for place, _ in self._boundary]
+        said = self._pool.said(places)
+        return with_bands(sent, {self.nodes[place]: said[k] for k, place in enumerate(places)})
+
+    def _packed(self) -> bytes:
         if self._crossing is not None:
             return self._crossing.gather()
         if not self._messages:
@@ -177,6 +203,11 @@ class Block:
     def _run(self, rounds: int, incoming: Sequence[bytes] = ()) -> int:
         """Run up to so many rounds, and return how many."""
         self._begin_sums()
+        if self._pool is not None:
+            heard = [without_bands(message) for message in incoming]
+            incoming = [message for message, _ in heard]
+            for _, said in heard:
+                self._pool.hear(said)
         if self._steps == 1:
             done = self._run_steps(rounds, incoming)
         else:
@@ -218,6 +249,8 @@ class Block:
     def _run_agents(self) -> None:
         """Run a round agent by agent."""
         messages = self._messages
+        if self._pool is not None:
+            self._pool.average()
         sent = [
             agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
         ]
@@ -237,6 +270,9 @@ class Block:
         """The block's agents, as they are now."""
         if self._population is not None:
             self._population.sync()
+        if self._pool is not None:
+            for agent, numbers in zip(self._agents, self._pool.counted(), strict=True):
+                agent.tally.scalars_sent += numbers
         return self._agents
 
     def report(self, pooled: HeldOut) -> list[Report]:
@@ -260,14 +296,17 @@ class Block:
     def snapshot(self) -> dict[int, Snapshot]:
         """Copy what the agents are, by their labels, ready for the next round."""
         self._begin_sums()
+        agents = self.agents
         if self._population is None:
-            return {agent.node: take(agent) for agent in self._agents}
-        agents, drawn = self.agents, self._population.scatter()
+            return {agent.node: take(agent) for agent in agents}
+        drawn = self._population.scatter()
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
         self._population, self._crossing, self._reported = None, None, False
+        if self._pool is not None:
+            self._pool.counted()  # of rounds that are lived again
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
         self._messages = {agent.node: agent.outgoing() for agent in self._agents}
@@ -276,7 +315,7 @@ class Block:
         """Return the arrays of each learner's function, its dual variables (deg,), and how certain it is."""
         found: LearnedFunctions = {}
         for agent in self.agents:
-            posterior = agent.posterior()
-            arrays = {} if posterior is None else posterior.arrays()
+            known = [part.arrays() for part in (agent.posterior(), agent.constant_band()) if part is not None]
+            arrays = {name: array for part in known for name, array in part.items()}
             found[agent.node] = LearnedFunction(agent.function.arrays(), agent.duals(), arrays)
         return found

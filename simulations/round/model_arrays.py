@@ -1,7 +1,8 @@
 """The names of the arrays in ``models.npz``: every function's own, with its node's label, and the dual variables.
 
 Where a node knows how certain its function is, the arrays of that stand beside, with names that begin with
-``posterior_``. They are no part of the functions, nor of their digest.
+``posterior_``, and where it keeps a conformal band, ``conformal_band_<node>``. They are no part of the functions, nor
+of their digest.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.constant_band import NAME
 from kernelswarm.agents.learners.second_order.posterior import PREFIX
 
 Array = npt.NDArray[np.float64]
@@ -22,7 +24,8 @@ _NAME = re.compile(r"(?!dual_)(\w+)_(-?\d+)")
 class LearnedFunction(NamedTuple):
     """What is left of a node after the last round.
 
-    Its function's arrays, its dual variables (deg,) if any, and what tells how certain the function is.
+    Its function's arrays, its dual variables (deg,) if any, and what tells how certain the function is: arrays of its
+    variance and of its conformal band.
     """
 
     arrays: dict[str, Array]
@@ -56,7 +59,7 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
     """
     found: dict[int, dict[str, Array]] = {}
     for node, name, array in _named(models):
-        if not name.startswith(PREFIX):
+        if not _of_certainty(name):
             found.setdefault(node, {})[name] = array
     return dict(sorted(found.items()))
 
@@ -76,6 +79,16 @@ def posterior_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int,
     return found
 
 
+def band_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict[str, Array]]:
+    """Return the array of the conformal band by node and its own name, for nodes that have one."""
+    return {node: {name: array} for node, name, array in _named(models) if name == NAME}
+
+
+def _of_certainty(name: str) -> bool:
+    """Tell whether an array, whose name may end with a node's label, is part of no function."""
+    return name == NAME or name.startswith((PREFIX, f"{NAME}_"))
+
+
 def _named(models: Mapping[str, npt.NDArray[np.generic]]) -> Iterator[tuple[int, str, Array]]:
     """Yield the label of the node, the name and the array, of all arrays but dual variables."""
     for key, array in models.items():
@@ -88,7 +101,7 @@ def digest(models: Mapping[str, Array]) -> str:
     """Compute the SHA-256 of the functions and dual variables: names, types, shapes and bytes, sorted by the names."""
     total = hashlib.sha256()
     for name in sorted(models):
-        if name.startswith(PREFIX):
+        if _of_certainty(name):
             continue
         array = np.ascontiguousarray(models[name])
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

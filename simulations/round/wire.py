@@ -92,6 +92,24 @@ def parted(message: bytes, count: int) -> list[bytes]:
     return found
 
 
+def with_bands(message: bytes, said: Mapping[int, Array]) -> bytes:
+    """Write behind a message what nodes say of their bands, (C, 2) by their labels, and last how many numbers that
+    is."""
+    rows = np.array([[node, *numbers.flat] for node, numbers in said.items()], dtype=np.float64)
+    return b"".join([message, rows.tobytes(), np.array([rows.size, len(rows)], dtype=np.float64).tobytes()])
+
+
+def without_bands(message: bytes) -> tuple[bytes, dict[int, Array]]:
+    """Undo :func:`with_bands`; nothing was written behind an empty message."""
+    if not message:
+        return b"", {}
+    numbers = np.frombuffer(message)
+    size, nodes = int(numbers[-2]), int(numbers[-1])
+    rows = numbers[len(numbers) - 2 - size : -2].reshape(nodes, -1)
+    rest = message[: len(message) - _FLOAT.itemsize * (2 + size)]
+    return rest, {int(row[0]): row[1:].reshape(-1, 2) for row in rows}
+
+
 @lru_cache(maxsize=1024)
 def _header(numbers: tuple[int, ...]) -> bytes:
     # Nearly every round's header is that of the round before.

@@ -43,6 +43,7 @@ LAYERS = (  # each imports only from itself and from those before it
     "agents/learners/filters",
     "agents/learners/subspaces",
     "agents/learners/risk",
+    "agents/bands",
     "agents/node",
     "agents/compiled",
     "agents/populations",

@@ -148,8 +148,9 @@ BACKENDS = {
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_models_and_measurements_have_the_serial_backends_bits(protocol, backend):
-    """Conformal bands too, which no function depends on."""
-    backend, bands = replace(backend, rounds_per_execution=UNROLLED), Evaluation(level=0.9)
+    """Conformal bands too, which no function depends on, and those that neighbours pool."""
+    backend = replace(backend, rounds_per_execution=UNROLLED)
+    bands = Evaluation(level=0.9, bands="pooled" if isinstance(protocol, Consensus) else "auto")
     make = lambda: plans_of(protocol, evaluation=bands)  # noqa: E731
     assert_same(on_ray(backend, make), serially(make))
 

@@ -59,6 +59,52 @@ def test_deviations_are_in_the_unit_of_y_and_the_same_from_everywhere(tmp_path: 
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
 
+def test_intervals_are_the_nodes_bands_from_everywhere(tmp_path: Path) -> None:
+    """A conformal band is as wide as the node's last one, in the unit of y; from the variance any level will do."""
+    found = []
+    for unit in (1.0, 1000.0):
+        keys = {
+            **KEYS,
+            "learner": "polk",
+            "stream": data(tmp_path, unit),
+            "evaluation": {"level": 0.8, "bands": "pooled"},
+        }
+        finished = run(Experiment.from_dict(keys), tmp_path / f"banded{unit:g}")
+        model = load_model(finished.folder, node=1)
+        save_model(model, tmp_path / "model.npz")
+        low, high = model.interval(AT)
+        for other in (finished.result.model(1), load_model(tmp_path / "model.npz")):
+            np.testing.assert_array_equal(other.interval(AT, 0.8), (low, high))
+        np.testing.assert_allclose((low + high) / 2.0, model.predict(AT), rtol=1e-9)
+        table = finished.result.nodes
+        width = table["width"][(table["node"] == 1) & (table["round"] == KEYS["rounds"])]
+        np.testing.assert_allclose(high - low, np.full(len(AT), width * model.target_variables.scale), rtol=1e-9)
+        without = run(Experiment.from_dict({**keys, "evaluation": {}}), tmp_path / f"without{unit:g}").result
+        assert without.summary["digest"] == finished.result.summary["digest"]
+        assert finished.result.models.keys() - without.models.keys() == {f"conformal_band_{i}" for i in range(3)}
+        with pytest.raises(ValueError, match=r"level = 0\.9.*at the level 0\.8"):
+            model.interval(AT, 0.9)
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            model.interval(AT, 90.0)
+        found.append((high - low) / unit)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    gaussian = simulate(**{**KEYS, "stream": "sine_regression"}).model(0)
+    (low, high), (mean, spread) = gaussian.interval(AT, 0.95), gaussian.predict(AT, return_std=True)
+    np.testing.assert_allclose([low, high], [mean - 1.959964 * spread, mean + 1.959964 * spread], rtol=1e-6)
+    np.testing.assert_allclose(gaussian.interval(AT)[1] - mean, 1.644854 * spread, rtol=1e-6)
+
+
+def test_a_band_that_does_not_fit_its_function_is_refused(tmp_path: Path) -> None:
+    keys = {**KEYS, "learner": "polk", "stream": "sine_regression", "evaluation": {"level": 0.9}}
+    model = simulate(**keys).model(0)
+    save_model(model, tmp_path / "model.npz")
+    arrays = read_arrays(tmp_path / "model.npz")
+    for wrong in ([0.9], [0.9, 1.0, 1.0], [0.9, -1.0], [90.0, 1.0], [0.9, np.nan]):
+        np.savez(tmp_path / "wrong.npz", **{**arrays, "conformal_band": np.array(wrong)})
+        with pytest.raises(InputError, match="conformal_band"):
+            load_model(tmp_path / "wrong.npz")
+
+
 @pytest.mark.parametrize(
     "keys",
     [
@@ -75,7 +121,7 @@ def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, A
     model = result.model(result.model_nodes[0] if hasattr(result, "model_nodes") else 0)
     at = np.zeros((1, model.inputs))
     assert not [name for name in result.models if name.startswith("posterior")]
-    for ask in (lambda: model.predict(at, return_std=True), lambda: model.variance(at)):
+    for ask in (lambda: model.predict(at, return_std=True), lambda: model.variance(at), lambda: model.interval(at)):
         with pytest.raises(ValueError, match="newton, rls or krls"):
             ask()
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from kernelswarm import InputError, read_run, resume, run, simulate
-from kernelswarm.agents.node import conformal
+from kernelswarm.agents.bands import conformal
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.round.measure import reports
 from kernelswarm.simulations.running.network import open_network
 
 EVALUATION = {"local_samples": 40, "global_samples": 40, "level": 0.9}
+POOLED = {**EVALUATION, "bands": "pooled"}
 KEYS: dict[str, Any] = {
     "topology": {"name": "ring", "nodes": 4},
     "stream": {"name": "sine_regression", "noise": 0.3},
@@ -32,19 +33,19 @@ def test_the_long_run_coverage_follows_from_the_recursion_whatever_comes() -> No
     sizes = np.exp(2.0 * np.sin(np.arange(count) / 500.0)) * np.where(np.arange(count) < 3000, 1.0, 1000.0)
     targets = (sizes * random.standard_t(3, size=count))[:, np.newaxis]
     for level in (0.5, 0.9, 0.98):
-        band, first = conformal.nothing_said(1), conformal.first_logarithm(level)
-        conformal.follow(band, np.zeros((count, 1)), targets, level, first, math.inf, count)
+        band = conformal.nothing_said(1, level)
+        conformal.follow(band, np.zeros((count, 1)), targets, level, math.inf, count)
         assert abs(conformal.coverage(band) - level) < 0.01
-        one_by_one = conformal.nothing_said(1)
+        one_by_one = conformal.nothing_said(1, level)
         for t in range(count):
-            conformal.follow(one_by_one, np.zeros((1, 1)), targets[t : t + 1], level, first, math.inf, 1)
+            conformal.follow(one_by_one, np.zeros((1, 1)), targets[t : t + 1], level, math.inf, 1)
         np.testing.assert_array_equal(one_by_one, band)
 
 
 def test_the_recursion_is_adaptive_conformal_inference() -> None:
     random = np.random.default_rng(1)
     scores, level, batch = np.abs(random.normal(size=(40, 5))), 0.8, 5
-    band = conformal.nothing_said(1)
+    band = conformal.nothing_said(1, level)
     first = math.log(NormalDist().inv_cdf(0.9) / math.sqrt(2.0 / math.pi))
     scale, logarithm, inside = scores[0].mean(), first, 0
     for t in range(1, 40):
@@ -52,10 +53,10 @@ def test_the_recursion_is_adaptive_conformal_inference() -> None:
         inside += round(batch * (1.0 - outside))
         logarithm += min(max(3.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
         scale += max(2.0 / (t + 2.0), 0.02) * (scores[t].mean() - scale)
-    conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, first, math.inf, 40)
+    conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, math.inf, 40)
     np.testing.assert_allclose(conformal.radii(band), scale * math.exp(logarithm), rtol=1e-12)
     assert conformal.coverage(band) == inside / (39 * batch)
-    assert np.isnan(conformal.radii(conformal.nothing_said(2))).all()
+    assert np.isnan(conformal.radii(conformal.nothing_said(2, 0.9))).all()
 
 
 CASES = {
@@ -71,6 +72,9 @@ CASES = {
     "copies": {"protocol": "stacking"},
     "lossy": {"links": {"loss": 0.3}},
     "replayed": {"protocol": {"name": "consensus", "replay": 2}},
+    "pooled": {"evaluation": POOLED, "learner": {"name": "polk", "batch_size": 3}},
+    "pooled vectors": {"evaluation": POOLED, "learner": "random_features", "protocol": "diffusion_rls"},
+    "pooled copies": {"evaluation": POOLED, "protocol": "stacking"},
 }
 
 
@@ -103,15 +107,28 @@ def test_functions_do_not_notice_bands_and_blocks_have_the_same(case: str) -> No
         np.testing.assert_equal(one.figures, other.figures)
 
 
-def test_a_run_that_goes_on_has_the_same_bands(tmp_path: Any) -> None:
-    keys = {**KEYS, "evaluation": EVALUATION}
+@pytest.mark.parametrize("evaluation", [EVALUATION, POOLED], ids=["own", "pooled"])
+def test_a_run_that_goes_on_has_the_same_bands(evaluation: Any, tmp_path: Any) -> None:
+    keys = {**KEYS, "evaluation": evaluation}
     whole = run(Experiment.from_dict(keys), tmp_path / "whole").result
     begun = {**keys, "rounds": 20, "checkpoint_every": 10}
     run(Experiment.from_dict(begun), tmp_path / "part")
     again = resume(tmp_path / "part", ["rounds=30"]).result
-    for name in ("coverage", "width", "progressive_coverage"):
+    for name in ("coverage", "width", "progressive_coverage", "scalars_sent"):
         np.testing.assert_array_equal(again.nodes[name], whole.nodes[name])
     assert "coverage" in read_run(tmp_path / "part").network
+
+
+def test_pooled_bands_are_own_ones_without_neighbours_and_count_what_they_send() -> None:
+    alone = {**KEYS, "protocol": "isolated"}
+    own, pooled = (simulate(**alone, evaluation=evaluation) for evaluation in (EVALUATION, POOLED))
+    for name in ("coverage", "width", "scalars_sent"):
+        np.testing.assert_array_equal(own.nodes[name], pooled.nodes[name])
+    own, pooled = (simulate(**KEYS, evaluation=evaluation) for evaluation in (EVALUATION, POOLED))
+    more = pooled.network["scalars_sent"] - own.network["scalars_sent"]
+    np.testing.assert_array_equal(more, [4 * 2 * 2 * (rounds - 1) for rounds in (10, 20, 30)])  # after the first round
+    np.testing.assert_array_equal(pooled.network["bytes_sent"], 8.0 * pooled.network["scalars_sent"])
+    assert not np.array_equal(own.nodes["width"], pooled.nodes["width"])
 
 
 def test_gaussian_bands_measure_the_predictive_distribution() -> None:
@@ -138,5 +155,7 @@ def test_what_has_no_band_is_refused() -> None:
     for level in (-0.1, 1.0, 90.0):
         with pytest.raises(InputError, match="between 0 and 1"):
             simulate(**KEYS, evaluation={"level": level})
+    with pytest.raises(InputError, match=r"pooled.*ideal"):
+        simulate(**KEYS, evaluation=POOLED, links={"loss": 0.3})
     with pytest.raises(InputError, match="bands"):
         simulate(**KEYS, evaluation={"level": 0.9, "bands": "bootstrap"})

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm.agents.node import conformal
+from kernelswarm.agents.bands import conformal
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.solving import noise_variance
 from kernelswarm.simulations.experiment.experiment import Experiment

@@ -1,0 +1,151 @@
+"""A conformal band around a node's predictions, which its own stream keeps at the level that is asked for.
+
+Scores are ``|y - f(x)|`` before the step. The band at round t is ``f(x) +- s_t exp(u_t)``, with s_t a running mean of
+the scores, that follows the function as it gets better and the target as it moves, and u_t adapted as in adaptive
+conformal inference (Gibbs and Candes 2021), by what share e_t of the round's samples lay outside:
+
+    u_{t+1} = u_t + g_t (e_t - (1 - level))
+
+Summed up, the share outside differs from 1 - level by ``(u_T - u_1) / (g T)`` once g_t is constant. That vanishes
+whatever the targets do, as long as scores stay within bounds of their mean.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+
+Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
+
+SCALE, LOGARITHM, INSIDE, SAID, SEEN = range(5)
+"""The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
+was said before they came, and all that came."""
+
+RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM = range(5, 11)
+"""Six more columns of a band that is pooled, see :mod:`kernelswarm.agents.bands.pooled`: the means of own scores
+over s_t and of their squares, the sum of the squared weights of these means, d_t, and s_t and u_t as averaged last."""
+
+LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 3.0
+"""g_t is GAIN / t within these: the slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
+so that this is the fastest way to a constant, and the least of them follows what moves within some hundred rounds."""
+
+LEAST_SHARE = 0.02
+"""What a round counts in s_t at least; at first 2 / (t + 1)."""
+
+LEAST_OWN_SHARE, LEAST_ROUNDS, ERRORS = 0.005, 5.0, 2.0
+"""What a round counts at least in the means of own scores over s_t, at first 3 / (t + 2), and from how many rounds of
+equal weight on they count where they differ from 1 by more than so many standard errors. With 1 / t nodes whose noise
+differs would hold on to early errors, in which all are alike: off by .065 in place of .035 after 100 rounds."""
+
+OWN_GAIN = 0.1
+"""The gain of d_t over that of u_t."""
+
+
+def nothing_said(outputs: int, level: float, pooled: bool = False) -> Array:
+    """Return the band before the first round, (C, 5), or (C, 11) of one that is pooled."""
+    band = np.zeros((outputs, 11 if pooled else 5))
+    band[:, LOGARITHM] = first_logarithm(level)
+    return band
+
+
+def first_logarithm(level: float) -> float:
+    """Return u_1, for which the band is right where scores are Gaussian: half width over mean score."""
+    return math.log(NormalDist().inv_cdf(0.5 + 0.5 * level) / math.sqrt(2.0 / math.pi))
+
+
+def radii(band: Array) -> Array:
+    """Return half the width of the band of each output, (C,), in the learner's units; NaN before the first round."""
+    known = band[:, SAID] + band[:, SCALE] > 0.0
+    band = band.copy()
+    if band.shape[1] > SEEN + 1:  # the node's last step on its own is in what it says next, and not in its band yet
+        agreed = band[:, AGREED_SCALE] > 0.0
+        band[agreed, SCALE], band[agreed, LOGARITHM] = band[agreed, AGREED_SCALE], band[agreed, AGREED_LOGARITHM]
+    return np.where(known, [radius(row) for row in band], np.nan)
+
+
+def coverage(band: Array) -> float:
+    """Return what share of all samples so far lay within the band that was said before they came; NaN without any."""
+    said = float(band[:, SAID].sum())
+    return float(band[:, INSIDE].sum()) / said if said else math.nan
+
+
+@cached_njit
+def radius(row: ReadOnly) -> float:
+    """Compute half the width of the band of one output: ``s exp(u)``, and ``s r exp(u + d)`` of one that is pooled."""
+    if len(row) == SEEN + 1:
+        return float(row[SCALE]) * math.exp(row[LOGARITHM])
+    return float(row[SCALE]) * own_ratio(row) * math.exp(row[LOGARITHM] + row[OFFSET])
+
+
+@cached_njit
+def own_ratio(row: ReadOnly) -> float:
+    """Compute r, how large own scores are over the network's; 1 where they do not differ as far as can be told."""
+    weights = row[WEIGHTS] if len(row) > SEEN + 1 else 0.0
+    if weights == 0.0 or weights * LEAST_ROUNDS > 1.0:
+        return 1.0
+    variance = max(0.0, row[SQUARE] - row[RATIO] * row[RATIO])
+    error = math.sqrt(variance * weights / (1.0 - weights))
+    return row[RATIO] if abs(row[RATIO] - 1.0) > ERRORS * error else 1.0
+
+
+@cached_njit
+def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: float, rounds: int) -> None:
+    """Take the samples of one round, or of several, into the band.
+
+    Parameters
+    ----------
+    band : Array
+        (C, 5) or (C, 11), changed.
+    values, targets : Array
+        (n, C) predictions before the step, and what came; of several rounds those of as many samples each, one behind
+        the other.
+    level : float
+        The share of samples that should lie inside.
+    new : float
+        The samples of the node that differ. Rows that come again say nothing: a function that knows them errs less
+        there than elsewhere, and the band stays as the first time left it.
+    rounds : int
+        How many rounds these are.
+    """
+    size = len(values) // rounds
+    for t in range(rounds):
+        for c in range(band.shape[0]):
+            row = band[c]
+            half = radius(row)
+            outside, total = 0, 0.0
+            for n in range(t * size, (t + 1) * size):
+                score = abs(targets[n, c] - values[n, c])
+                total += score
+                outside += score > half
+            begun = row[SAID] > 0.0 or row[SCALE] > 0.0
+            row[SEEN] += size
+            if row[SEEN] > new:
+                continue
+            step = row[SAID] / size + 1.0  # the rounds of which something was said, and this one
+            if begun:
+                change = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN) * (outside / size - (1.0 - level))
+                ratio = own_ratio(row)
+                row[LOGARITHM] += change
+                if len(row) > SEEN + 1:
+                    row[OFFSET] += OWN_GAIN * change
+                    _follow_ratio(row, total / size, step)
+                row[INSIDE] += size - outside
+                row[SAID] += size
+                row[SCALE] += max(2.0 / (step + 2.0), LEAST_SHARE) * (total / size / ratio - row[SCALE])
+            else:
+                row[SCALE] = total / size
+
+
+@cached_njit
+def _follow_ratio(row: Array, score: float, step: float) -> None:
+    """Take the mean score of a round into the means of own scores over s_t."""
+    if row[SCALE] <= 0.0:
+        return
+    share, ratio = max(3.0 / (step + 2.0), LEAST_OWN_SHARE), score / row[SCALE]
+    row[RATIO] += share * (ratio - row[RATIO])
+    row[SQUARE] += share * (ratio * ratio - row[SQUARE])
+    row[WEIGHTS] = (1.0 - share) ** 2 * row[WEIGHTS] + share * share

@@ -1,0 +1,161 @@
+"""Conformal bands that neighbours keep together, by messages of two numbers for each output and round.
+
+Each node sends its s_i and u_i of :mod:`kernelswarm.agents.bands.conformal`. With Metropolis weights w_ij, all nodes at
+once, a round begins with
+
+    s_i <- s_i + sum_j w_ij (s_j - s_i)        u_i <- u_i + sum_j w_ij (u_j - u_i)
+
+and goes on with own scores as alone. The weights are the same in both directions, so that the mean of all u_i moves by
+the nodes' errors only: as alone, and with as many samples as the network has. What nodes do not share stays their own:
+the band is ``f(x) +- s_i r_i exp(u_i + d_i)``. r_i is the mean of own scores over s_i, and 1 while it differs from that
+by less than two standard errors. Own scores count in s_i as ``score / r_i``. d_i takes a tenth of each step of u_i and
+is never averaged, so that a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.bands import conformal
+from kernelswarm.agents.bands.conformal import AGREED_LOGARITHM, AGREED_SCALE, LOGARITHM, SCALE, follow
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+LONG_LOOPS = True
+
+NUMBERS = 2
+"""What a node says of each output: s_i and u_i, or a 0 for s_i while it knows nothing."""
+
+
+class Listener(NamedTuple):
+    """A node that pools its band: its label, its neighbours', how much each counts, and its samples that differ."""
+
+    node: int
+    neighbors: tuple[int, ...]
+    weights: Array
+    distinct: float
+
+
+class PooledBands:
+    """The bands of the nodes of one process, in one array.
+
+    Parameters
+    ----------
+    listeners : sequence of Listener
+        The nodes.
+    outputs : int
+        C.
+    level : float
+        The share of targets that is to lie inside.
+    """
+
+    def __init__(self, listeners: Sequence[Listener], outputs: int, level: float) -> None:
+        inside = [listener.node for listener in listeners]
+        outside = sorted({other for listener in listeners for other in listener.neighbors} - set(inside))
+        places = {node: place for place, node in enumerate([*inside, *outside])}
+        self.bands = np.stack([conformal.nothing_said(outputs, level, pooled=True) for _ in listeners])
+        """(V, C, 11), of which each node has its own."""
+        self._sent = np.zeros(len(listeners), dtype=np.int64)
+        self._places, self._level = places, level
+        self._said = np.zeros((len(places), outputs, NUMBERS))
+        heard = [places[other] for listener in listeners for other in listener.neighbors]
+        self._start = np.cumsum([0, *(len(listener.neighbors) for listener in listeners)])
+        self._other = np.array(heard, dtype=np.int64)
+        self._weights = np.concatenate([listener.weights for listener in listeners])
+        self._new = np.array([listener.distinct for listener in listeners], dtype=np.float64)
+
+    def said(self, places: Sequence[int]) -> Array:
+        """Return what the nodes at some places say, (n, C, 2)."""
+        return np.ascontiguousarray(self.bands[list(places), :, : LOGARITHM + 1])
+
+    def hear(self, messages: Mapping[int, Array]) -> None:
+        """Take what nodes in other processes said last, (C, 2) by their labels."""
+        for node, message in messages.items():
+            if node in self._places:
+                self._said[self._places[node]] = message
+
+    def counted(self) -> list[int]:
+        """Return how many numbers each node has sent since this was last asked."""
+        found: list[int] = self._sent.tolist()
+        self._sent[:] = 0
+        return found
+
+    def average(self) -> None:
+        """Begin a round: average what all have said."""
+        average(self.bands, self._said, self._start, self._other, self._weights, self._sent)
+
+    def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
+        """Live through some rounds.
+
+        ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came, at as many
+        samples as ``samples`` (T, V) says. Of more than one round no node hears another process.
+        """
+        network = self.bands, self._said, self._start, self._other, self._weights, self._sent
+        _follow(*network, predicted, targets, samples, self._level, self._new, first, rounds)
+
+
+@cached_njit
+def average(
+    bands: Array, said: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
+) -> None:
+    """Average s and u with the neighbours', all nodes at once.
+
+    Parameters
+    ----------
+    bands : Array
+        (V, C, 11), changed.
+    said : Array
+        (V + outside, C, 2), of which the first V are filled here.
+    start, other : Array
+        (V + 1,) and (E,), the places of each node's neighbours in a row.
+    weights : Array
+        (E,).
+    sent : Array
+        (V,), to which the numbers are added that each node has sent to its neighbours.
+    """
+    nodes, outputs, _ = bands.shape
+    for i in range(nodes):
+        for c in range(outputs):
+            said[i, c, 0], said[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+            if said[i, c, 0] > 0.0:
+                sent[i] += NUMBERS * (start[i + 1] - start[i])
+    for i in range(nodes):
+        for c in range(outputs):
+            silent, counted, scale, logarithm = said[i, c, 0] == 0.0, 0.0, 0.0, 0.0
+            for e in range(start[i], start[i + 1]):
+                if said[other[e], c, 0] > 0.0:
+                    counted += weights[e]
+                    scale += weights[e] * (said[other[e], c, 0] - said[i, c, 0])
+                    logarithm += weights[e] * (said[other[e], c, 1] - said[i, c, 1])
+            if counted > 0.0:
+                share = counted if silent else 1.0  # who knows nothing takes the mean of who does
+                bands[i, c, SCALE] += scale / share
+                bands[i, c, LOGARITHM] += logarithm / share
+            bands[i, c, AGREED_SCALE], bands[i, c, AGREED_LOGARITHM] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+
+
+@cached_njit
+def _follow(
+    bands: Array,
+    said: Array,
+    start: ReadOnlyIntegers,
+    other: ReadOnlyIntegers,
+    weights: ReadOnly,
+    sent: Integers,
+    predicted: ReadOnly,
+    targets: ReadOnly,
+    samples: ReadOnlyIntegers,
+    level: float,
+    new: ReadOnly,
+    first: int,
+    rounds: int,
+) -> None:
+    for t in range(first, first + rounds):
+        average(bands, said, start, other, weights, sent)
+        for i in range(len(bands)):
+            count = samples[t, i]
+            if count:
+                follow(bands[i], predicted[i, t, :count], targets[i, t, :count], level, new[i], 1)
