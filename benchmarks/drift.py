@@ -1,6 +1,6 @@
 """What forgetting errs on targets that move, and costs on those that stay: constants, "auto", and POLK.
 
-    python benchmarks/drift.py [--seeds 3] [--first 10]
+    python benchmarks/drift.py [--seeds 3] [--first 10] [--learner newton]
 
 A ring of 8 nodes that draw one sample a round. Prints Markdown: the mean squared error beside the noise at the nodes'
 own inputs, with the largest and the least of the seeds where it is "auto". Where targets move it is the mean over the
@@ -55,6 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=10)
+    parser.add_argument("--learner", choices=["newton", "rls"], default="newton")
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + asked.seeds)
     print("| target | protocol | polk |", " | ".join(str(share) for share in FORGETTING), "|")
@@ -63,7 +64,7 @@ def main() -> None:
         for protocol in ("isolated", "consensus"):
             cells = [number(float(np.mean(errors(stream, rounds, "polk", protocol, seeds))))]
             for share in FORGETTING:
-                each = errors(stream, rounds, {"name": "newton", "forgetting": share}, protocol, seeds)
+                each = errors(stream, rounds, {"name": asked.learner, "forgetting": share}, protocol, seeds)
                 range_of = f" ({number(min(each))} to {number(max(each))})" if share == "auto" else ""
                 cells.append(number(float(np.mean(each))) + range_of)
             print(f"| {name} | {protocol} |", " | ".join(cells), "|", flush=True)

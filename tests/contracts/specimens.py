@@ -133,6 +133,7 @@ LEARNERS = [
     ),
     *(learner("newton", batch_size=batch, forgetting="auto") for batch in (1, 5)),
     learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
+    learner("rls", batch_size=2, forgetting="auto"),
 ]
 
 # --- what learners are made of

@@ -13,7 +13,13 @@ from kernelswarm.agents.learners.features.linear import Linear as Affine
 from kernelswarm.agents.learners.features.linear_in_features import FeatureFunction
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.filters import rls_steps
-from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain, check_forgetting
+from kernelswarm.agents.learners.second_order.adaptive_memory import WINDOW
+from kernelswarm.agents.learners.second_order.certainty import (
+    CertainDescent,
+    check_adaptive,
+    check_certain,
+    check_forgetting,
+)
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
@@ -27,45 +33,78 @@ Array = npt.NDArray[np.float64]
 class RlsState:
     """Everything the learner changes, in one vector: coefficients, R, Q, the noise and the cursor; and the steps.
 
+    Where the learner finds what to forget, R, Q and the noise of recent samples are there too, and their window.
+
     Parameters
     ----------
     function : FeatureFunction
         The function f = 0.
     ridges : Array
         The ridge of each feature, (L,).
+    adaptive : bool
+        Whether the learner finds what to forget.
     """
 
-    __slots__ = ("function", "moments", "noise", "root", "steps", "storage")
+    __slots__ = (
+        "adaptive",
+        "cursor",
+        "function",
+        "moments",
+        "noise",
+        "recent_moments",
+        "recent_noise",
+        "recent_root",
+        "root",
+        "steps",
+        "storage",
+        "window",
+    )
 
-    def __init__(self, function: FeatureFunction, ridges: Array) -> None:
+    def __init__(self, function: FeatureFunction, ridges: Array, adaptive: bool = False) -> None:
         self.function = function
+        self.adaptive = adaptive
         self.steps = 0
         self.root: Array
         self.moments: Array
         self.noise: Array
+        self.cursor: Array
+        self.recent_root: Array
+        self.recent_moments: Array
+        self.recent_noise: Array
+        self.window: Array
         self.storage: Array
         features, outputs = function.coefficients.shape
-        self.live_in(np.zeros(features * (features + 2 * outputs) + ROWS * outputs + 1))
-        np.fill_diagonal(self.root, np.sqrt(ridges))
+        known = features * (features + outputs) + ROWS * outputs
+        self.live_in(np.zeros(features * outputs + known + 1 + (known + WINDOW if adaptive else 0)))
+        for root in (self.root, self.recent_root) if adaptive else (self.root,):
+            np.fill_diagonal(root, np.sqrt(ridges))
 
-    def __getstate__(self) -> tuple[FeatureFunction, Array, int]:
+    def __getstate__(self) -> tuple[FeatureFunction, Array, int, bool]:
         """Return what a copy is made of: its parts must lie in its own vector."""
-        return self.function, self.storage, self.steps
+        return self.function, self.storage, self.steps, self.adaptive
 
-    def __setstate__(self, state: tuple[FeatureFunction, Array, int]) -> None:
+    def __setstate__(self, state: tuple[FeatureFunction, Array, int, bool]) -> None:
         """Become the copy."""
-        self.function, storage, self.steps = state
+        self.function, storage, self.steps, self.adaptive = state
         self.live_in(storage)
 
     def live_in(self, storage: Array) -> None:
-        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (3, C), and the cursor."""
+        """Lie in a vector that holds coefficients, R, Q, what is known of the noise (3, C), the cursor, and the same of
+        recent samples, where there are any, with their window."""
         features, outputs = shape = self.function.coefficients.shape
         first, second = features * outputs, features * (features + outputs)
         self.storage = storage
         self.function.coefficients = storage[:first].reshape(shape)
         self.root = storage[first:second].reshape(features, features)
         self.moments = storage[second : second + first].reshape(shape)
-        self.noise = storage[second + first : second + first + ROWS * outputs].reshape(ROWS, outputs)
+        last = second + first + ROWS * outputs
+        self.noise = storage[second + first : last].reshape(ROWS, outputs)
+        self.cursor = storage[last : last + 1]
+        if self.adaptive:
+            cuts = np.cumsum([last + 1, features * features, first, ROWS * outputs, WINDOW])
+            root, moments, noise, self.window = np.split(storage, cuts)[1:5]
+            self.recent_root = root.reshape(features, features)
+            self.recent_moments, self.recent_noise = moments.reshape(shape), noise.reshape(ROWS, outputs)
 
 
 @dataclass(frozen=True)
@@ -97,8 +136,9 @@ class Rls(CertainDescent):
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive. "auto" is the noise's variance over that of the
         function beneath it, from a sample of the data, at least 0.1; for classes 0.005.
-    forgetting : float
-        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing.
+    forgetting : float or "auto"
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
+        `newton` does.
     batch_size : int
         b, the samples that a node draws in a round.
     features : int
@@ -111,15 +151,28 @@ class Rls(CertainDescent):
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
     step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     ridge: float | Literal["auto"] = "auto"
-    forgetting: float = 1.0
+    forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
     features: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss)
-        check_forgetting(self.forgetting)
+        if self.adaptive:
+            check_adaptive(self.loss)
+        else:
+            check_forgetting(self.forgetting)
         self._mapping()
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is forgotten is found as samples come."""
+        return self.forgetting == "auto"
+
+    @property
+    def share(self) -> float:
+        """beta, and 0 where what is forgotten is found as samples come."""
+        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     def _mapping(self) -> Affine | RandomFeatures:
         """Return the learner whose features these are; its steps are never taken."""
@@ -141,7 +194,7 @@ class Rls(CertainDescent):
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         function = self._mapping().init(inputs, outputs).function
         ridges = _with_offset(np.full(len(function.coefficients), self.penalty), self.kernel)
-        return RlsState(function, ridges)
+        return RlsState(function, ridges, self.adaptive)
 
     def evaluate(self, state: RlsState, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
@@ -173,23 +226,19 @@ class Rls(CertainDescent):
         at = together(evaluations)
         coupled, _, pulls, bends, aims = self.terms(at, gradients, targets, eta)
         features, outputs = state.function.coefficients.shape
-        state.storage[-1] = rls_steps.learn(
-            np.empty(rls_steps.room(features, len(pulls), outputs)),
-            state.function.coefficients,
-            state.root,
-            state.moments,
-            state.noise,
-            float(state.storage[-1]),
-            np.require(at.rows, requirements=["C", "W"]),
-            coupled,
-            pulls,
-            0.0 if curvatures is None else self.reach,
-            bends,
-            aims,
-            self.ridges(state),
-            float(self.forgetting),
-            taught,
-        )
+        work = np.empty(rls_steps.room(features, len(pulls), outputs))
+        rows, unit = np.require(at.rows, requirements=["C", "W"]), 0.0 if curvatures is None else self.reach
+        known = work, state.function.coefficients, state.root, state.moments, state.noise
+        cursor, ridges = float(state.cursor[0]), self.ridges(state)
+        if self.adaptive:
+            recent = state.recent_root, state.recent_moments, state.recent_noise, state.window
+            state.cursor[0] = rls_steps.learn_adaptively(
+                *known, *recent, cursor, rows, coupled, pulls, unit, bends, aims, ridges, taught
+            )
+        else:
+            state.cursor[0] = rls_steps.learn(
+                *known, cursor, rows, coupled, pulls, unit, bends, aims, ridges, self.share, taught
+            )
         state.steps += 1
         return Info(0.0, eta)
 
@@ -213,14 +262,23 @@ class Rls(CertainDescent):
         return Posterior(state.function, state.root.copy(), None, self.penalty, self.loss.curvature, noise)
 
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (3, C), ``progress``."""
-        return {
+        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (3, C), ``progress``, and where
+        the learner finds what to forget, the same of recent samples and their ``window``."""
+        found = {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),
             "moments": state.moments.copy(),
             "noise": state.noise.copy(),
-            "progress": np.array([float(state.steps), state.storage[-1]]),
+            "progress": np.array([float(state.steps), state.cursor[0]]),
         }
+        if self.adaptive:
+            found |= {
+                "recent_root": state.recent_root.copy(),
+                "recent_moments": state.recent_moments.copy(),
+                "recent_noise": state.recent_noise.copy(),
+                "window": state.window.copy(),
+            }
+        return found
 
     def restore(self, state: RlsState, arrays: Mapping[str, Array]) -> None:
         """Put the state where :meth:`snapshot` was taken."""
@@ -229,7 +287,12 @@ class Rls(CertainDescent):
         state.moments[:] = arrays["moments"]
         state.noise[:] = arrays["noise"]
         steps, cursor = arrays["progress"].tolist()
-        state.steps, state.storage[-1] = int(steps), cursor
+        state.steps, state.cursor[0] = int(steps), cursor
+        if self.adaptive:
+            state.recent_root[:] = arrays["recent_root"]
+            state.recent_moments[:] = arrays["recent_moments"]
+            state.recent_noise[:] = arrays["recent_noise"]
+            state.window[:] = arrays["window"]
 
     @property
     def compiled(self) -> rls_steps.CompiledRls:

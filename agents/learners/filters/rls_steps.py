@@ -17,6 +17,14 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
+from kernelswarm.agents.learners.second_order.adaptive_memory import (
+    MEMORY,
+    WINDOW,
+    forget_old,
+    kept,
+    log_diagonal,
+    weigh,
+)
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
@@ -58,6 +66,66 @@ def learn(
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its features where unit is 0.
     """
+    order, count = len(root), len(aims)
+    share = forgetting**count
+    _take_in(work, root, moments, features, coupled, pulls, unit, bends, aims, share)
+    if count:
+        learn_noise(noise, aims, bends, 1.0 - share)
+    cursor = _settle(work, root, moments, features, ridges, 1.0 - share, cursor, pulls, taught)
+    information.solve(root, moments, order, coefficients)
+    return cursor
+
+
+@cached_njit
+def learn_adaptively(
+    work: Array,  # as `room` says
+    coefficients: Array,  # (L, C)
+    root: Array,  # (L, L), R of the memory
+    moments: Array,  # (L, C)
+    noise: Array,  # (3, C)
+    recent_root: Array,  # (L, L), R of recent samples
+    recent_moments: Array,  # (L, C)
+    recent_noise: Array,  # (3, C)
+    window: Array,  # (4,)
+    cursor: float,
+    features: Array,  # (N, L or more)
+    coupled: bool,
+    pulls: Array,  # (N, C)
+    unit: float,
+    bends: Array,  # (n,)
+    aims: Array,  # (n, C), used up
+    ridges: Array,  # (L,)
+    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
+) -> float:
+    """Do as :func:`learn` with a memory that is cut when recent samples predict better; returns the cursor."""
+    order, count = len(root), len(aims)
+    share, recent_aims = kept(window[MEMORY]) ** count, aims.copy()
+    wide, recent_wide = log_diagonal(root, order), log_diagonal(recent_root, order)
+    _take_in(work, root, moments, features, coupled, pulls, unit, bends, aims, 1.0)
+    _take_in(work, recent_root, recent_moments, features, coupled, pulls, unit, bends, recent_aims, share)
+    wide, recent_wide = log_diagonal(root, order) - wide, log_diagonal(recent_root, order) - recent_wide
+    weigh(window, noise, recent_noise, wide, recent_wide, order, share, bends, aims, recent_aims)
+    _settle(work, root, moments, features, ridges, 0.0, cursor, pulls, taught)
+    cursor = _settle(work, recent_root, recent_moments, features, ridges, 1.0 - share, cursor, pulls, taught)
+    forget_old(root, moments, noise, recent_root, recent_moments, recent_noise, window, order)
+    information.solve(root, moments, order, coefficients)
+    return cursor
+
+
+@cached_njit
+def _take_in(
+    work: Array,
+    root: Array,
+    moments: Array,
+    features: Array,
+    coupled: bool,
+    pulls: Array,
+    unit: float,
+    bends: Array,
+    aims: Array,  # what remains of them is left in their place
+    share: float,
+) -> None:
+    """Add pulls and samples to what is known, of which ``share`` is left where there are samples."""
     size, outputs = pulls.shape
     order, count = len(root), len(aims)
     rows, product = table(work, 0, size, order), line(work, size * order, order)
@@ -73,13 +141,9 @@ def learn(
         else:
             information.shift(root, moments, order, sums)
     if not count:
-        if len(taught):
-            absorb_taught(root, moments, order, features, taught)
-        information.solve(root, moments, order, coefficients)
-        return cursor
-    lost = 1.0 - forgetting**count
-    if lost > 0.0:
-        information.forget(root, moments, order, 1.0 - lost)
+        return
+    if share < 1.0:
+        information.forget(root, moments, order, share)
     for n in range(count):
         scale = math.sqrt(bends[n])
         for i in range(order):
@@ -87,14 +151,29 @@ def learn(
         for c in range(outputs):
             aims[n, c] *= scale
     information.absorb(root, moments, order, table(rows, 0, count, order), aims, product)
-    learn_noise(noise, aims, bends, lost)
+
+
+@cached_njit
+def _settle(
+    work: Array,
+    root: Array,
+    moments: Array,
+    features: Array,
+    ridges: Array,
+    lost: float,
+    cursor: float,
+    pulls: ReadOnly,
+    taught: ReadOnly,
+) -> float:
+    """Renew the ridge where a share was lost, and add what was taught; returns the cursor."""
+    size, outputs = pulls.shape
+    order = len(root)
     if lost > 0.0:
         first = (size + 1 + outputs) * order
         row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
-        cursor = _renew(root, moments, ridges, lost, cursor, row, aim, product)
+        cursor = _renew(root, moments, ridges, lost, cursor, row, aim, line(work, size * order, order))
     if len(taught):
         absorb_taught(root, moments, order, features, taught)
-    information.solve(root, moments, order, coefficients)
     return cursor
 
 
@@ -192,6 +271,29 @@ def taught_step(
     width = order * outputs
     seen = 2 * width + order * order
     last = seen + ROWS * outputs  # other learners' vectors may be longer
+    if own[FORGETTING] == 0.0:
+        recent = last + 1
+        storage[last] = learn_adaptively(
+            line(scratch, taken, len(scratch) - taken),
+            table(storage, 0, order, outputs),
+            table(storage, width, order, order),
+            table(storage, width + order * order, order, outputs),
+            table(storage, seen, ROWS, outputs),
+            table(storage, recent, order, order),
+            table(storage, recent + order * order, order, outputs),
+            table(storage, recent + order * order + width, ROWS, outputs),
+            line(storage, recent + order * order + width + ROWS * outputs, WINDOW),
+            storage[last],
+            rows,
+            coupled,
+            pulls,
+            own[REACH] if implicit else 0.0,
+            bends,
+            aims,
+            _ridges(numbers),
+            taught,
+        )
+        return 0.0
     storage[last] = learn(
         line(scratch, taken, len(scratch) - taken),
         table(storage, 0, order, outputs),
@@ -260,7 +362,7 @@ class CompiledRls(CompiledVector):
     def numbers(self, state: Any) -> Array:
         """Return the numbers of the learner, the ridge of each feature, and the numbers of the features."""
         ridges = self._learner.ridges(state)
-        own = sample_terms.numbers_of(self._learner, float(len(ridges)))
+        own = sample_terms.numbers_of(self._learner, float(len(ridges)), self._learner.share)
         return np.concatenate([[float(len(own))], own, ridges, self._features(state)])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:

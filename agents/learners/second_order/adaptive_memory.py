@@ -23,6 +23,9 @@ MEMORY, RECENT, EVIDENCE, ALL = range(4)
 """What a window holds: the samples that the memory counts, those that recent ones count as, the evidence, and the
 number of all samples so far."""
 
+WINDOW = 4
+"""How many numbers that is."""
+
 STEEPNESS = 3.0
 """p: with n samples in the memory, recent ones keep ``1 - p / n`` as one more comes.
 
@@ -92,9 +95,36 @@ def learn(
         recent_aims,
         share,
     )
+    wide, recent_wide = log_diagonal(root, order) - wide, log_diagonal(recent_root, order) - recent_wide
+    weigh(window, noise, recent_noise, wide, recent_wide, order, share, curvatures, aims, recent_aims)
+    settle(work, factor, root, moments, before, order, cross, gram, ridge, 0.0, cursor, taught)
+    cursor = settle(
+        work, factor, recent_root, recent_moments, before, order, cross, gram, ridge, 1.0 - share, cursor, taught
+    )
+    forget_old(root, moments, noise, recent_root, recent_moments, recent_noise, window, order)
+    return cursor
+
+
+@cached_njit
+def weigh(
+    window: Array,  # (4,)
+    noise: Array,  # (3, C)
+    recent_noise: Array,  # (3, C)
+    wide: float,
+    recent_wide: float,
+    order: int,
+    share: float,
+    curvatures: ReadOnly,  # (n,)
+    aims: ReadOnly,  # (n, C)
+    recent_aims: ReadOnly,  # (n, C)
+) -> None:
+    """Add to the evidence what a step's samples say of both, and learn the noise from what remains of them.
+
+    ``wide`` is by how much half the logarithm of ``det(R'R)`` has grown, ``share`` what recent samples kept.
+    """
+    count = len(aims)
     if count:
-        wide = log_diagonal(root, order) - wide
-        recent_wide = log_diagonal(recent_root, order) - recent_wide - 0.5 * order * math.log(share)
+        recent_wide -= 0.5 * order * math.log(share)
         found = log_likelihood(recent_aims, curvatures, noise, recent_wide) - log_likelihood(
             aims, curvatures, noise, wide
         )
@@ -104,13 +134,6 @@ def learn(
         window[ALL] += count
     learn_noise(noise, aims, curvatures, 0.0)
     learn_noise(recent_noise, recent_aims, curvatures, 1.0 - share)
-    settle(work, factor, root, moments, before, order, cross, gram, ridge, 0.0, cursor, taught)
-    cursor = settle(
-        work, factor, recent_root, recent_moments, before, order, cross, gram, ridge, 1.0 - share, cursor, taught
-    )
-    if window[EVIDENCE] > 0.0 and window[EVIDENCE] > bound(window[MEMORY], window[ALL]):
-        forget_old(root, moments, noise, recent_root, recent_moments, recent_noise, window, order)
-    return cursor
 
 
 @cached_njit
@@ -179,7 +202,9 @@ def forget_old(
     window: Array,
     order: int,
 ) -> None:
-    """Have the memory be that of recent samples."""
+    """Have the memory be that of recent samples, where the evidence asks for it."""
+    if window[EVIDENCE] <= 0.0 or window[EVIDENCE] <= bound(window[MEMORY], window[ALL]):
+        return
     outputs = moments.shape[1]
     for i in range(order):
         for k in range(i, order):

@@ -26,10 +26,10 @@ RIDGE, FORGETTING, BATCH_SIZE, CURVATURE, REACH, OWN, LOSS_NUMBERS, FIRST = rang
 reach of a pull, a number of the learner's own, how many numbers the loss has, and from the last on these."""
 
 
-def numbers_of(learner: Any, own: float) -> Array:
-    """Return the learner's numbers; ``own`` is its own one."""
+def numbers_of(learner: Any, own: float, forgetting: float = 1.0) -> Array:
+    """Return the learner's numbers; ``own`` is its own one, and ``forgetting`` 0 where that is found from samples."""
     loss = loss_form(learner.loss)
-    head = [learner.penalty, learner.forgetting, learner.batch_size, learner.loss.curvature, learner.reach, own]
+    head = [learner.penalty, forgetting, learner.batch_size, learner.loss.curvature, learner.reach, own]
     return np.concatenate([np.array([*head, len(loss.numbers)], dtype=np.float64), loss.numbers])
 
 

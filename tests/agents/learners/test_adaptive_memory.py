@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
+from kernelswarm.agents.learners.filters.rls import Rls
 from kernelswarm.agents.learners.second_order.adaptive_memory import DEGREES, FEWEST, LEAST, MOST, STEEPNESS
 from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon
@@ -119,6 +121,86 @@ def test_while_the_target_stays_nothing_is_forgotten():
     for name, array in fixed.snapshot(constant).items():
         if name != "progress":  # holds the place where the ridge of recent samples is renewed
             assert np.array_equal(array, ours.snapshot(adaptive)[name]), name
+
+
+def wave_of_one(count, seed):
+    points, targets = wave(count, seed)
+    return np.ascontiguousarray(points), np.ascontiguousarray(targets[:, :1])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_least_squares_on_features_keeps_two_memories_as_dense_matrices_have_it(batch_size):
+    ours = Rls(
+        kernel=Gaussian(0.6), step_size=Constant(0.2), ridge=0.4, features=12, batch_size=batch_size, forgetting="auto"
+    )
+    points, targets = wave_of_one(120, 4)
+    state, order, ridge = ours.init(2, 1), 12, ours.penalty
+    features = state.function.features(points)
+    curvature = [ridge * np.eye(order), ridge * np.eye(order)]
+    sums, means, steps = [np.zeros((order, 1)), np.zeros((order, 1))], [0.0, 0.0], [0.0, 0.0]
+    counted, evidence, place, cuts = [0.0, 0.0], 0.0, 0, []
+    for start in range(0, 120, batch_size):
+        phi, wanted = features[start : start + batch_size], targets[start : start + batch_size]
+        noise = means[0]
+        share = (1.0 - STEEPNESS / counted[0] if counted[0] >= FEWEST else 1.0) ** batch_size
+        found = [0.0, 0.0]
+        for k, left in enumerate((1.0, share)):
+            curvature[k], sums[k] = left * curvature[k], left * sums[k]
+            errors = wanted - phi @ np.linalg.solve(curvature[k], sums[k])
+            covariance = np.eye(batch_size) + 2.0 * phi @ np.linalg.solve(curvature[k], phi.T)
+            squares = float((errors * np.linalg.solve(covariance, errors)).sum())
+            if noise:
+                found[k] = -0.5 * (DEGREES + batch_size) * np.log1p(squares / (DEGREES * noise))
+            found[k] -= 0.5 * np.linalg.slogdet(covariance)[1]
+            curvature[k] = curvature[k] + 2.0 * phi.T @ phi
+            sums[k] = sums[k] + 2.0 * phi.T @ wanted
+            steps[k] += 1.0
+            means[k] += max(2.0 / (steps[k] + 1.0), 1.0 - left) * (squares / batch_size - means[k])
+            counted[k] = left * counted[k] + batch_size
+        if share < 1.0:
+            renewed = min(order, int(np.ceil(4.0 * order * (1.0 - share))))
+            for _ in range(renewed):
+                place = place if place < order else 0
+                curvature[1][place, place] += ridge * (1.0 - share) * order / renewed
+                place += 1
+        evidence = max(0.0, evidence + found[1] - found[0])
+        if evidence > max(LEAST, MOST + np.log(counted[0] / (start + batch_size))):
+            steps[1] = max(1.0, steps[1] * counted[1] / counted[0])
+            curvature[0], sums[0], means[0], steps[0] = curvature[1].copy(), sums[1].copy(), means[1], steps[1]
+            counted[0], evidence = counted[1], 0.0
+            cuts.append(start)
+        passes.learn(ours, state, points[start : start + batch_size], wanted)
+        assert np.allclose(state.window[:3], [*counted, evidence], rtol=1e-6, atol=1e-6)
+        assert np.allclose(state.noise[0], means[0], rtol=1e-6)
+        assert np.allclose(state.function.coefficients, np.linalg.solve(curvature[0], sums[0]), atol=1e-7)
+    assert cuts
+    assert all(start >= 60 for start in cuts)
+
+
+def test_on_features_nothing_is_forgotten_while_the_target_stays_and_states_go_on():
+    ours = Rls(kernel=Gaussian(0.6), step_size=Constant(0.2), features=30, forgetting="auto")
+    fixed = replace(ours, forgetting=1.0)
+    points, targets = wave_of_one(400, 2)
+    adaptive, constant = ours.init(2, 1), fixed.init(2, 1)
+    passes.learn(ours, adaptive, points[:200], targets[:200])
+    passes.learn(fixed, constant, points[:200], targets[:200])
+    assert adaptive.window[0] == 200.0
+    kept = ours.snapshot(adaptive)
+    for name, array in fixed.snapshot(constant).items():
+        assert name == "progress" or np.array_equal(array, kept[name]), name
+    again = ours.init(2, 1)
+    ours.restore(again, kept)
+    passes.learn(ours, adaptive, points[200:], targets[200:])
+    for start in range(200, 400):  # one step after the other, outside of compiled passes
+        own = ours.evaluate(again, points[start : start + 1])
+        wanted = targets[start : start + 1]
+        ours.step(again, [own], [ours.gradient(again, own, wanted)], None, wanted)
+    assert adaptive.window[0] < 200.0
+    for name, array in ours.snapshot(adaptive).items():
+        assert np.array_equal(array, ours.snapshot(again)[name]), name
+    assert np.array_equal(pickle.loads(pickle.dumps(again)).window, again.window)
+    with pytest.raises(ValueError, match="likelihoods"):
+        Rls(loss=Huber(), forgetting="auto")
 
 
 def test_a_state_that_was_put_back_goes_on_with_the_same_bits():
