@@ -17,6 +17,7 @@ from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.compiled import packed, unpacked
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.replay import BUFFER, check_replay
+from kernelswarm.protocols.robust import Defence, named
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -78,12 +79,15 @@ class Stacking:
         As of ``proximity``.
     replay, replay_buffer : float and int
         As of ``consensus``; all copies that communicate replay the same points.
+    robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
+        As of ``consensus``; each copy that communicates has the defence, by its own answers.
     """
 
     penalty: float | Literal["auto"] = "auto"
     dual_step: float | Literal["auto"] = "auto"
     replay: float = 0.0
     replay_buffer: int = BUFFER
+    robust: Defence | bool = "none"
 
     form: ClassVar[Form] = "symmetric"
     step: ClassVar[Step] = "implicit"
@@ -99,14 +103,16 @@ class Stacking:
             raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
         Proximity(dual_step=self.dual_step)  # refuses what it refuses
         check_replay(self.replay, self.replay_buffer)
+        object.__setattr__(self, "robust", named(self.robust))
 
     @cached_property
     def members(self) -> tuple[Rule, ...]:
         """The copies' protocols; the last has the tolerances and dual variables that are recorded."""
         usual = Consensus(self.penalty).strength
-        replay, kept = self.replay, self.replay_buffer
-        consensus = [Consensus(factor * usual, replay=replay, replay_buffer=kept) for factor in PENALTIES]
-        proximity = Proximity(dual_step=self.dual_step, replay=replay, replay_buffer=kept)
+        replay, kept, robust = self.replay, self.replay_buffer, self.robust
+        strengths = [factor * usual for factor in PENALTIES]
+        consensus = [Consensus(each, replay=replay, replay_buffer=kept, robust=robust) for each in strengths]
+        proximity = Proximity(dual_step=self.dual_step, replay=replay, replay_buffer=kept, robust=robust)
         return cast(tuple[Rule, ...], (Isolated(), *consensus, proximity))
 
     @property

@@ -29,7 +29,7 @@ _PLAIN_RULES: dict[Any, str] = {
 
 
 OF_OTHERS: dict[str, str] = {
-    "robust": ": the protocols consensus and proximity have it",
+    "robust": ": the protocols consensus, proximity and stacking have it",
 }
 """What is said of keys that only some parts have, in place of the nearest key."""
 

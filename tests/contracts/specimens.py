@@ -204,6 +204,7 @@ RULES = [
     Batch(),
     Stacking(),
     Stacking(penalty=0.5, dual_step=2.0),
+    Stacking(robust="trust"),
 ]
 VECTOR_RULES = [
     *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "heard", "adaptive")),

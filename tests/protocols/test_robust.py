@@ -12,6 +12,7 @@ from scipy.stats import trim_mean
 
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.robust import RADIUS, RATE, WEIGHT, Guarded, unknown
 from kernelswarm.protocols.tolerances import Constant
@@ -145,9 +146,11 @@ def test_true_is_trust_and_others_are_refused_by_name():
     assert build("protocol", {"name": "proximity", "robust": False}) == Proximity()
     with pytest.raises(InputError, match="trimmed"):
         build("protocol", {"name": "consensus", "robust": "trimed"})
-    for name in ("diffusion", "stacking"):
-        with pytest.raises(InputError, match="the protocols consensus and proximity have it"):
-            build("protocol", {"name": name, "robust": "trust"})
+    with pytest.raises(InputError, match="the protocols consensus, proximity and stacking have it"):
+        build("protocol", {"name": "diffusion", "robust": "trust"})
+    alone, *hearing = build("protocol", {"name": "stacking", "robust": True}).members
+    assert alone == Isolated()
+    assert [member.robust for member in hearing] == ["trust"] * 4
     assert (unknown("trust", 2)[WEIGHT] == 1.0).all()
     assert not Proximity(Constant(0.1)).compares_losses
     assert Proximity(Constant(0.1), robust="trust").compares_losses

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -84,8 +84,6 @@ class Krls(CertainDescent, DescentInSpace):
     ridge: float | Literal["auto"] = "auto"
     dependency: float = 1e-3
     batch_size: int = 1
-
-    forgetting: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)

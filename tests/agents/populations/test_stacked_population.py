@@ -52,6 +52,7 @@ LOSSY = {
     "directed": {"topology": nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 5), (0, 2)])},
 }
 EVERY_LINK = pytest.mark.parametrize("links", [{}, LATE], ids=["ideal", "lossy"])
+ROBUST = [{"protocol": {"name": "stacking", "robust": robust}} for robust in ("trust", "median")]
 
 
 def experiment(**tables):
@@ -99,7 +100,11 @@ def assert_the_same(description, rounds, rests=False):
     return together
 
 
-@pytest.mark.parametrize("tables", [NUMBERS, CLASSES, REPLAY], ids=["numbers", "classes", "replay"])
+@pytest.mark.parametrize(
+    "tables",
+    [NUMBERS, CLASSES, REPLAY, *ROBUST],
+    ids=["numbers", "classes", "replay", "trust", "median"],
+)
 def test_same_bits_as_single_nodes(tables):
     assert all(assert_the_same(experiment(**tables), (1, 7, 20)))
 
