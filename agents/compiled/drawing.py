@@ -9,6 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, CompiledLearner
 from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.agents.compiled.filling import find_states
+from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER as LARGE_ORDER
@@ -18,7 +19,6 @@ from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
 
 AHEAD = 2**22
 """Numbers that are drawn ahead, at most, for all nodes together."""
@@ -58,16 +58,20 @@ class Batches(NamedTuple):
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
         targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
-        for (x, y), size, x_of, y_of in zip(drawn, sizes.tolist(), points[:, 2:], targets[:, 2:], strict=False):
+        samples, sent = (
+            np.empty((rounds + 2, nodes), dtype=np.int64),
+            np.zeros((rounds + 2, len(points)), dtype=np.int64),
+        )
+        samples[:2], samples[2:] = self.samples[:2], sizes
+        for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
             whole = len(x) // size
             end = whole * size
-            x_of[:whole, :size] = x[:end].reshape(whole, size, x.shape[1])
-            y_of[:whole, :size] = y[:end].reshape(whole, size, y.shape[1])
+            points[i, 2 : 2 + whole, :size] = x[:end].reshape(whole, size, x.shape[1])
+            targets[i, 2 : 2 + whole, :size] = y[:end].reshape(whole, size, y.shape[1])
             if end < len(x):
-                x_of[whole, : len(x) - end], y_of[whole, : len(x) - end] = x[end:], y[end:]
-        lengths, before = np.array([len(x) for x, _ in drawn]), np.arange(rounds)[:, np.newaxis] * sizes
-        samples = np.concatenate([self.samples[:2], np.clip(lengths - before, 0, sizes)])
-        sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
+                points[i, 2 + whole, : len(x) - end], targets[i, 2 + whole, : len(x) - end] = x[end:], y[end:]
+            if whole < rounds:
+                samples[2 + whole, i], samples[3 + whole :, i] = len(x) - end, 0
         sent[:2], sent[2:, :nodes] = self.sent[:2], samples[2:]
         return Batches(points, targets, samples, sent)
 
@@ -163,13 +167,14 @@ def sizes_ahead(
     forms: Sequence[CompiledLearner],
     stepped: int | Integers,
     steps: int,
-    idle: Booleans | None = None,
+    samples: Integers | None = None,
 ) -> Array:
     """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
-    or of all, yet; ``idle`` (V,) says which nodes will take none."""
+    or of all, yet; ``samples`` (T, V), where given, are all points that they are on."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
     each: list[Array] = []
-    for agent, form, uncounted in zip(agents, forms, np.broadcast_to(stepped, len(agents)).tolist(), strict=True):
+    before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()
+    for agent, form, uncounted in zip(agents, forms, before, strict=True):
         first = form.steps(agent.state) + uncounted
         if (id(form), first) not in known:
             known[id(form), first] = form.step_sizes(first, steps)
@@ -178,8 +183,13 @@ def sizes_ahead(
     for i, (row, own, agent, form) in enumerate(zip(sizes, each, agents, forms, strict=True)):
         row[:, : own.shape[1]] = own
         if isinstance(form, PlainLearner):
-            form.follow(agent.state, row, idle is None or not idle[i])
+            form.follow(agent.state, row, samples is None or bool(samples[:, i].any()))
     return sizes
+
+
+def may_be_large(states: States, most: int) -> bool:
+    """Tell whether there are steps, on up to so many points, that some learners take otherwise."""
+    return most >= BLOCKED_FROM_SAMPLES and bool(states.counts[:, ORDER].max() >= LARGE_ORDER)
 
 
 def foresee(

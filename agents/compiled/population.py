@@ -25,6 +25,7 @@ from kernelswarm.agents.compiled.arrays import (
     Network,
     Own,
     at_neighbors,
+    stepped_on,
 )
 from kernelswarm.agents.compiled.drawing import Batches
 from kernelswarm.agents.compiled.filling import (
@@ -103,7 +104,7 @@ class Population:
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
         self.batch_sizes = drawing.batch_sizes_of(agents, places)
         self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
-        self._taken = self._step_on(self.batch_sizes + replay_of(rule).most)  # points of each node's step, at most
+        self._taken = stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
         self._most = int(self._taken.max())
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
@@ -115,7 +116,7 @@ class Population:
         self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
         self._completed = agents[0].round
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
-        self._since_sync = np.zeros((4, len(agents)), dtype=np.int64)  # and what has been counted in them
+        self._since_sync = np.zeros((3, len(places)), dtype=np.int64)  # and what is counted in them
         self._predicted = NOT_KEPT
         self._banded = any(agent.band is not None for agent in agents)
         self._answer()
@@ -124,10 +125,6 @@ class Population:
             receive(self._received, self.links, e, int(begins[e]), message, slot)
         for agent in agents:
             agent.clear()
-
-    def _step_on(self, sent: Integers) -> Integers:
-        """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
-        return sent[: len(self.agents)] + at_neighbors(self.links, sent) * self.symmetric
 
     def flight(self) -> Flight:
         """Return what was sent last, with room for what is heard next."""
@@ -232,8 +229,9 @@ class Population:
         return not waiting.any() or self._maintain()
 
     def _foresee(self) -> None:
-        taken = self._step_on(self.batches.sent[self._at])
-        drawing.foresee(self._states, self._laid, self.agents, self._forms, taken, self._foreseen)
+        if drawing.may_be_large(self._states, self._most):
+            taken = stepped_on(self.links, self.batches.sent[self._at], self.symmetric)
+            drawing.foresee(self._states, self._laid, self.agents, self._forms, taken, self._foreseen)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -241,8 +239,9 @@ class Population:
         self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         links, sums = self.links, self._sums
-        for i, (agent, since) in enumerate(zip(self.agents, self._since_sync.T.tolist(), strict=True)):
-            tally, (samples, learned, own, others) = agent.tally, since
+        since = [*self._since_sync, at_neighbors(self.links, self._since_sync[2])]
+        for i, (agent, *counted) in enumerate(zip(self.agents, *(each.tolist() for each in since), strict=False)):
+            tally, (samples, learned, own, others) = agent.tally, counted
             agent.round += rounds
             agent.samples += samples
             agent.largest_target = float(sums.largest_target[i])
@@ -263,11 +262,12 @@ class Population:
         self._since_sync[:] = 0
 
     def _count(self) -> None:
-        """Count what nodes have learned from, in how many rounds, and the points of theirs and of their neighbours."""
+        """Count the samples that nodes have learned from, in how many rounds, and the points that all have sent."""
         lived, self._counted = slice(self._counted, self._at), self._at
-        samples, sent = self.batches.samples[lived], self.batches.sent[lived].sum(axis=0)
-        known = samples.sum(axis=0), (samples > 0).sum(axis=0), sent[: len(self.agents)], at_neighbors(self.links, sent)
-        self._since_sync += np.stack(known)
+        samples, nodes = self.batches.samples[lived], len(self.agents)
+        self._since_sync[0, :nodes] += samples.sum(axis=0)
+        self._since_sync[1, :nodes] += (samples > 0).sum(axis=0)
+        self._since_sync[2] += self.batches.sent[lived].sum(axis=0)
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -296,8 +296,8 @@ class Population:
         self._count()
         self.batches, self._predicted, self._at, self._counted = batches, predicted, 0, 0
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
-        idle = (batches.samples.max(axis=0) == 0) & (not self.symmetric and self.room == int(self.batch_sizes.max()))
-        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, idle)
+        samples = None if self.symmetric or len(self._buffers.keys) else batches.samples  # all that steps are on
+        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
         self._steps[:], self._synced = 0, -stepped
 
     def _maintain(self) -> bool:
