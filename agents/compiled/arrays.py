@@ -390,14 +390,3 @@ def answer_over(e: int, at: int, links: Links, own: Own) -> int:
 def ends_of(links: Links) -> Integers:
     """Return the node at the begin of each edge, (E,)."""
     return np.repeat(np.arange(len(links.start) - 1), np.diff(links.start))
-
-
-def at_neighbors(links: Links, counts: Integers) -> Integers:
-    """Return the sum over each node's neighbours, (V,), of what is counted at each node, (V + outside,)."""
-    found = np.bincount(ends_of(links), counts[links.other], minlength=len(links.start) - 1)
-    return np.asarray(found, dtype=np.int64)
-
-
-def stepped_on(links: Links, sent: Integers, symmetric: bool) -> Integers:
-    """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
-    return sent[: len(links.start) - 1] + at_neighbors(links, sent) * symmetric

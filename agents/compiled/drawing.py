@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, CompiledLearner
 from kernelswarm.agents.arithmetic.scratch import States
+from kernelswarm.agents.compiled.arrays import Links, ends_of
 from kernelswarm.agents.compiled.filling import find_states
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learners.contract import Evaluated
@@ -275,3 +276,14 @@ def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batch
         agent.evaluate(points[i, 0, : sent[0, i]].copy(), [points[k, 0, : sent[0, k]].copy() for k in heard])
         agent.following = points[i, 1, : sent[1, i]].copy(), targets[i, 1, : samples[1, i]].copy()
     return batches.behind()
+
+
+def at_neighbors(links: Links, counts: Integers) -> Integers:
+    """Return the sum over each node's neighbours, (V,), of what is counted at each node, (V + outside,)."""
+    found = np.bincount(ends_of(links), counts[links.other], minlength=len(links.start) - 1)
+    return np.asarray(found, dtype=np.int64)
+
+
+def stepped_on(links: Links, sent: Integers, symmetric: bool) -> Integers:
+    """Return how many points each node's step is on, (V,), where nodes send so many, (V + outside,)."""
+    return sent[: len(links.start) - 1] + at_neighbors(links, sent) * symmetric

@@ -24,8 +24,6 @@ from kernelswarm.agents.compiled.arrays import (
     Flight,
     Network,
     Own,
-    at_neighbors,
-    stepped_on,
 )
 from kernelswarm.agents.compiled.drawing import Batches
 from kernelswarm.agents.compiled.filling import (
@@ -104,7 +102,7 @@ class Population:
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
         self.batch_sizes = drawing.batch_sizes_of(agents, places)
         self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
-        self._taken = stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
+        self._taken = drawing.stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
         self._most = int(self._taken.max())
         self._capacity = self._wanted_capacity(0)
         self._received = nothing_received(agents, self.links, len(places))
@@ -230,7 +228,7 @@ class Population:
 
     def _foresee(self) -> None:
         if drawing.may_be_large(self._states, self._most):
-            taken = stepped_on(self.links, self.batches.sent[self._at], self.symmetric)
+            taken = drawing.stepped_on(self.links, self.batches.sent[self._at], self.symmetric)
             drawing.foresee(self._states, self._laid, self.agents, self._forms, taken, self._foreseen)
 
     def sync(self) -> None:
@@ -239,7 +237,7 @@ class Population:
         self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         links, sums = self.links, self._sums
-        since = [*self._since_sync, at_neighbors(self.links, self._since_sync[2])]
+        since = [*self._since_sync, drawing.at_neighbors(self.links, self._since_sync[2])]
         for i, (agent, *counted) in enumerate(zip(self.agents, *(each.tolist() for each in since), strict=False)):
             tally, (samples, learned, own, others) = agent.tally, counted
             agent.round += rounds
