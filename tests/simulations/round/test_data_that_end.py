@@ -162,7 +162,7 @@ def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Block, "_run_agents", lambda block: (lived.append(block.done), single(block)))
     engine.run(rounds_of(experiment))
     assert found == [[]]
-    assert lived == [0]
+    assert not lived  # after the rounds that prime the network
     assert engine.blocks[0]._compiled
 
 
