@@ -186,11 +186,12 @@ def test_the_same_digests_and_tables(rule: str, case: str) -> None:
 
 
 @EVERY_CASE
-def test_conformal_bands_keep_their_bits(case: str) -> None:
-    experiment = network(
-        "symmetric", case, evaluation={"bands": "conformal", "local_samples": 20, "global_samples": 20}
-    )
-    assert same(lived(experiment, (1, 30)), lived(experiment, (1, 30), compiled=False))
+@pytest.mark.parametrize("bands", ["conformal", "pooled"])
+def test_bands_keep_their_bits(bands: str, case: str) -> None:
+    experiment = network("symmetric", case, evaluation={"bands": bands, "local_samples": 20, "global_samples": 20})
+    wanted = lived(experiment, (1, 30), compiled=False)
+    for blocks in (None, BLOCKS):
+        assert same(lived(experiment, (1, 30), blocks), wanted)
 
 
 def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:
