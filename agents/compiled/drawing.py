@@ -7,13 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, CompiledLearner
+from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.agents.compiled.arrays import Links, ends_of
 from kernelswarm.agents.compiled.filling import find_states
-from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
-from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER as LARGE_ORDER
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import Node, Outgoing
@@ -190,7 +189,7 @@ def sizes_ahead(
 
 def may_be_large(states: States, most: int) -> bool:
     """Tell whether there are steps, on up to so many points, that some learners take otherwise."""
-    return most >= BLOCKED_FROM_SAMPLES and bool(states.counts[:, ORDER].max() >= LARGE_ORDER)
+    return most >= BLOCKED_FROM_SAMPLES and bool(states.counts[:, ORDER].max() >= LEAST_BLOCKED_ORDER)
 
 
 def foresee(
@@ -204,7 +203,7 @@ def foresee(
     """Ask states what they want before a step on ``taken`` points, (V,), where that is more than they were asked for
     last; ``laid`` as of :func:`~kernelswarm.agents.compiled.filling.find_states`."""
     counts = states.counts
-    known = (taken <= foreseen) | (counts[:, ORDER] < LARGE_ORDER) | (counts[:, ROOM] == ALWAYS)
+    known = (taken <= foreseen) | (counts[:, ORDER] < LEAST_BLOCKED_ORDER) | (counts[:, ROOM] == ALWAYS)
     foreseen[:] = np.maximum(foreseen, taken)
     if not known.all():
         find_states(states, laid, agents, forms)

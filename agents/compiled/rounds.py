@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, ROOM, WANTS, evaluate_at
+from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.scratch import Scratch, fits
@@ -32,8 +33,6 @@ from kernelswarm.agents.compiled.arrays import (
     answer_over,
 )
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
-from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER as LARGE_ORDER
 from kernelswarm.agents.node.replay_buffer import draw, keep
 from kernelswarm.protocols.compiling import force_inline, njit_no_refcount, nogil
 from kernelswarm.protocols.first_class import NONE
@@ -116,7 +115,7 @@ def waits(i: int, t: int, network: Network, own: Own) -> bool:
 def unforeseen(i: int, t: int, network: Network, own: Own) -> bool:
     """Tell whether node i's step is on more points than the one for which it is known what it wants, and so many, with
     so large a function, that some learners then want matrix products."""
-    if network.states.counts[i, ORDER] < LARGE_ORDER or own.most[i] < BLOCKED_FROM_SAMPLES:
+    if network.states.counts[i, ORDER] < LEAST_BLOCKED_ORDER or own.most[i] < BLOCKED_FROM_SAMPLES:
         return False
     return bool(points_of(i, t, network, own) > max(own.foreseen[i], BLOCKED_FROM_SAMPLES - 1))
 

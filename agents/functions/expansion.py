@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp
+from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
@@ -19,8 +20,7 @@ from kernelswarm.protocols.compiling import cached_njit, inline_always
 Array = npt.NDArray[np.float64]
 
 BLOCKED_FROM_ORDER = 500
-BLOCKED_FROM_SAMPLES = 8
-"""A step of so many points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
+"""A step of several points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
 
 
 class Expansion(KernelSum):

@@ -133,7 +133,6 @@ class LossyStackedAgent(StackedAgent):
         self.inbox.forget(now)
         for copy in self.ensemble:
             cast(LossyAgent, copy).come_back(now, True)
-        self.state = self.ensemble[0].state
         self.gather()
 
     def bytes_of_copies(self) -> float:

@@ -92,8 +92,9 @@ class StackedAgent(Node):
         return self.outgoing()
 
     def gather(self) -> None:
-        """Take over what the copies have in flight."""
+        """Take over what the copies have in flight, and the state of the first, which may have begun anew."""
         first = self.ensemble[0]
+        self.state = first.state
         self.own, self.targets, self.following = first.own, first.targets, first.following
         self.theirs = self.ensemble[-1].theirs
 

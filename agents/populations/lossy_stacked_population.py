@@ -71,7 +71,7 @@ class LossyStackedPopulation:
         assert first.targets is not None
         points, targets = (len(agents), 0, self._size, first.width), (len(agents), 0, *first.targets.shape)
         self._ahead = np.zeros(points), np.zeros(targets)
-        self.restart_sums()
+        self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def flight(self) -> Flight:
         """Return what nodes said last of their copies, with room for what is heard next."""

@@ -18,6 +18,7 @@ from kernelswarm.agents.arithmetic.abi import (
     loss_values_at,
     next_budget_at,
 )
+from kernelswarm.agents.arithmetic.blocks.thresholds import LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import root_moments_noise
@@ -35,7 +36,7 @@ from kernelswarm.protocols.first_class import NONE, Integers, address
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-BLOCKED_FROM_ORDER = 128
+BLOCKED_FROM_ORDER = LEAST_BLOCKED_ORDER
 """A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
 so that the size alone decides."""
 

@@ -22,8 +22,15 @@ def ring(nodes: int) -> list[Listener]:
 def lived(listeners: list[Listener], targets: Array, level: float = 0.9, start: int = 0) -> PooledBands:
     """Pool the bands of nodes that predict 0, all rounds of targets (V, T, b, C) at once."""
     pool = PooledBands(listeners, targets.shape[3], level)
-    pool.follow(range(start, len(listeners)), np.zeros_like(targets), targets, 0, targets.shape[1])
+    pool.follow(np.zeros_like(targets), targets, counts(targets, start), 0, targets.shape[1])
     return pool
+
+
+def counts(targets: Array, start: int = 0) -> npt.NDArray[np.int64]:
+    """Return how many samples each node has in each round, (T, V): none those before ``start``."""
+    found = np.full((targets.shape[1], len(targets)), targets.shape[2], dtype=np.int64)
+    found[:, :start] = 0
+    return found
 
 
 def normal(nodes: int, rounds: int, deviations: Any = 1.0, seed: int = 0) -> Array:
@@ -80,7 +87,7 @@ def test_rounds_and_processes_may_be_cut_anywhere() -> None:
         halves[0].hear(dict(zip(range(2, 6), said[1], strict=True)))
         halves[1].hear(dict(zip(range(2), said[0], strict=True)))
         for half, mine in zip(halves, (targets[:2], targets[2:]), strict=True):
-            half.follow(range(len(mine)), np.zeros_like(mine), mine, t, 1)
+            half.follow(np.zeros_like(mine), mine, counts(mine), t, 1)
     np.testing.assert_array_equal(one_by_one.bands, whole.bands)
     np.testing.assert_array_equal(np.concatenate([half.bands for half in halves]), whole.bands)
     sent = whole.counted()
