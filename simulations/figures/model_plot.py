@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import regions, style
+from kernelswarm.simulations.models.model import LEVEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from kernelswarm.simulations.models.model import LEVEL, Model, Points
+    from kernelswarm.simulations.models.model import Model, Points
 
 Array = npt.NDArray[np.float64]
 

@@ -93,6 +93,21 @@ def test_a_model_is_drawn_and_returns_its_figure(result: Result) -> None:
     assert result.model(2).plot(ax, points=[[0.2], [0.4]], targets=[1.0, 2.0]) is ax.figure
 
 
+@pytest.mark.parametrize("learner", ["newton", "polk"])
+def test_the_band_of_a_model_is_its_interval(learner: str) -> None:
+    """From the variance, and a conformal one."""
+    keys = {**KEYS, "learner": {**KEYS["learner"], "name": learner}, "protocol": "isolated"}
+    if learner == "newton":
+        del keys["learner"]["step_size"]
+    model, ax = simulate(**keys, evaluation={"level": 0.8}).model(1), axes()
+    model.plot(ax)
+    (band,) = (drawn for drawn in ax.collections if "band" in str(drawn.get_label()))
+    assert band.get_label() == ("80% band" if learner == "polk" else "90% band")
+    at, ends = band.get_paths()[0].vertices.T
+    low, high = model.interval(at[:, None])
+    assert (np.isclose(ends, low) | np.isclose(ends, high)).all() and len(at) > 100
+
+
 def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) -> None:
     with pytest.raises(InputError, match="the run has no dual variables to draw: it measured round, "):
         simulate(**{**KEYS, "protocol": "isolated"}).plot.duals()
