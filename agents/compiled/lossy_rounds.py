@@ -12,14 +12,13 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, WANTS, evaluate_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.scratch import Scratch
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.compiled.arrays import (
     DONE,
     EVALUATE,
     PAUSED,
     RETURNED,
     Air,
-    Buffers,
     Exchange,
     Kept,
     Links,
@@ -31,9 +30,9 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
 from kernelswarm.agents.compiled.receiving import before, gather, has_arrived, points_of, receive
+from kernelswarm.agents.compiled.rounds import draw_replayed, keep_points
 from kernelswarm.agents.node.inbox import POINTS, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.agents.node.replay_buffer import draw, keep
 from kernelswarm.protocols.compiling import force_inline, nogil
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS, distort
 
@@ -187,26 +186,9 @@ def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, 
         bound, noise = terms.bound_on_points, terms.noise_on_points
         distort(released, bound, noise, terms.quantile, EXACT, first, second, now, POINTS)
         drawn = released
-    buffers = own.buffers
-    keep_points(i, drawn, buffers)
-    room = buffers.ranks.shape[1]
+    keep_points(i, drawn, own.buffers)
     replayed = table(kept.points, (row * size + samples) * inputs, size - samples, inputs)
-    draw(
-        table(buffers.points, i * room * inputs, room, inputs),
-        line(buffers.counts, 3 * i, 3),
-        1.0,
-        replayed,
-        buffers.keys[i, 0],
-        buffers.keys[i, 1],
-    )
-
-
-@force_inline
-def keep_points(i: int, points: Array, buffers: Buffers) -> None:
-    """Take points (n, p) that node i has drawn or received into its buffer."""
-    room, inputs = buffers.ranks.shape[1], points.shape[1]
-    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
-    keep(kept, ranks, line(buffers.counts, 3 * i, 3), points, buffers.key[0], buffers.key[1])
+    draw_replayed(i, replayed, own.buffers)
 
 
 @force_inline

@@ -24,6 +24,7 @@ from kernelswarm.agents.compiled.arrays import (
     FULL,
     PAUSED,
     REPACK,
+    Buffers,
     Coupling,
     Gathered,
     Links,
@@ -216,18 +217,29 @@ def replay(i: int, t: int, links: Links, own: Own) -> None:
     """Put behind node i's samples of a round the points that it replays, once what it received is in its buffer."""
     rounds, room, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.samples[t, i]
     buffers, whole = own.buffers, room * inputs
-    size = buffers.ranks.shape[1]
-    kept, ranks = table(buffers.points, i * size * inputs, size, inputs), line(buffers.ranks, i * size, size)
-    counts, (first, second) = line(buffers.counts, 3 * i, 3), buffers.key
     for e in range(links.start[i], links.start[i + 1]):
-        count = own.sent[t - 1, links.other[e]]
-        others = table(own.points, (links.other[e] * rounds + t - 1) * whole, count, inputs)
-        keep(kept, ranks, counts, others, first, second)
+        begin = (links.other[e] * rounds + t - 1) * whole
+        keep_points(i, table(own.points, begin, own.sent[t - 1, links.other[e]], inputs), buffers)
     begin = (i * rounds + t) * whole
-    keep(kept, ranks, counts, table(own.points, begin, samples, inputs), first, second)
+    keep_points(i, table(own.points, begin, samples, inputs), buffers)
     replayed = table(own.points, begin + samples * inputs, math.ceil(buffers.rate), inputs)
-    drawn = draw(kept, counts, buffers.rate, replayed, buffers.keys[i, 0], buffers.keys[i, 1])
-    own.sent[t, i] = samples + drawn
+    own.sent[t, i] = samples + draw_replayed(i, replayed, buffers)
+
+
+@force_inline
+def keep_points(i: int, points: Array, buffers: Buffers) -> None:
+    """Take points (n, p) that node i has drawn or received into its buffer."""
+    room, inputs = buffers.ranks.shape[1], points.shape[1]
+    kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
+    keep(kept, ranks, line(buffers.counts, 3 * i, 3), points, buffers.key[0], buffers.key[1])
+
+
+@force_inline
+def draw_replayed(i: int, replayed: Array, buffers: Buffers) -> int:
+    """Fill in the points (ceil(r), p) that node i replays, and return how many there are."""
+    room, inputs = buffers.ranks.shape[1], replayed.shape[1]
+    kept, counts = table(buffers.points, i * room * inputs, room, inputs), line(buffers.counts, 3 * i, 3)
+    return int(draw(kept, counts, buffers.rate, replayed, buffers.keys[i, 0], buffers.keys[i, 1]))
 
 
 @njit_no_refcount
