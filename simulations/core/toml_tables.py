@@ -29,13 +29,14 @@ class NotTOML(ValueError):
     """A text is no TOML, or nests deeper than anything that is read here."""
 
 
-DATA = ".csv", ".csv.gz", ".tsv", ".txt", ".dat", ".npz", ".xlsx", ".parquet", ".svm", ".svmlight"
-"""How names of files of data end, of which one may be given in place of an experiment's."""
+DATA = ".npz", ".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xlsm", ".parquet", ".pq", ".svmlight", ".svm", ".libsvm"
+"""How names of files of data end, before a possible .gz, of which one may be given in place of an experiment's."""
 
 
 def hint_for(path: Path) -> str:
     """Return what to add to the refusal of a file: where it seems to hold data, how to make an experiment of them."""
-    return f"; for an experiment on these data: kernelswarm init --data {path}" if path.name.endswith(DATA) else ""
+    held = path.name.lower().removesuffix(".gz").endswith(DATA)
+    return f"; for an experiment on these data: kernelswarm init --data {path}" if held else ""
 
 
 def parse(text: str) -> dict[str, Any]:

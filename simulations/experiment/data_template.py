@@ -45,6 +45,9 @@ TARGETS = {"y", "target", "label", "class"}
 CODED = "far from all other values, or no number among them, again and again"
 """Why a value is taken for a gap."""
 
+MOST_CLASSES = 10
+"""Among so few different numbers a word may be one more class."""
+
 MOSTLY = 0.5
 """Share of an input that is missing from which on it is said."""
 
@@ -238,6 +241,8 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
     except OddWords as error:
         if len(error.words) != 1 or error.column in odd or any(map(str.isdigit, error.words[0])):
             raise
+        if error.numbers <= MOST_CLASSES:
+            raise  # a class, as in 1, X, 2, rather
         found = _read(replace(file, na_values=odd | {error.column: error.words[0]}))
         if found[0].codes[shown(error.words[0])] < 2:
             raise  # mistyped, rather

@@ -59,7 +59,7 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
     """
     found: dict[int, dict[str, Array]] = {}
     for node, name, array in _named(models):
-        if not _of_certainty(name):
+        if not _of_no_function(name):
             found.setdefault(node, {})[name] = array
     return dict(sorted(found.items()))
 
@@ -84,7 +84,7 @@ def band_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict
     return {node: {name: array} for node, name, array in _named(models) if name == NAME}
 
 
-def _of_certainty(name: str) -> bool:
+def _of_no_function(name: str) -> bool:
     """Tell whether an array, whose name may end with a node's label, is part of no function."""
     return name == NAME or name.startswith((PREFIX, f"{NAME}_"))
 
@@ -101,7 +101,7 @@ def digest(models: Mapping[str, Array]) -> str:
     """Compute the SHA-256 of the functions and dual variables: names, types, shapes and bytes, sorted by the names."""
     total = hashlib.sha256()
     for name in sorted(models):
-        if _of_certainty(name):
+        if _of_no_function(name):
             continue
         array = np.ascontiguousarray(models[name])
         total.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

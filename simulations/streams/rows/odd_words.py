@@ -17,11 +17,11 @@ NO_NUMBER = "not a number"
 
 
 class OddWords(ValueError):
-    """The refusal of a ``column`` of numbers that holds ``words`` too."""
+    """The refusal of a ``column`` of so many different ``numbers`` that holds ``words`` too."""
 
-    def __init__(self, text: str, column: str, words: tuple[str, ...]) -> None:
+    def __init__(self, text: str, column: str, words: tuple[str, ...], numbers: int) -> None:
         super().__init__(text)
-        self.column, self.words = column, words
+        self.column, self.words, self.numbers = column, words, numbers
 
 
 class Odd(NamedTuple):
@@ -52,7 +52,7 @@ def refusal(text: str, column: str, odd: Odd, rows: Mapping[str, int], cure: str
     """Return the refusal of text beside numbers: what stands before the colon, and the remedies."""
     beside = 0 < len(odd.words) < len(rows) and not looks_numeric(odd.word)
     gap = f", or name it in stream.na_values = [{shown(odd.word)}] if it stands for a gap" if beside else ""
-    return OddWords(f"{text}: {cure}{gap}", column, odd.words if beside else ())
+    return OddWords(f"{text}: {cure}{gap}", column, odd.words if beside else (), len(rows) - len(odd.words))
 
 
 def remedy(value: Any, is_target: bool) -> str:

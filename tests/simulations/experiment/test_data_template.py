@@ -11,10 +11,12 @@ import pytest
 
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.simulations.command.final_figures import as_text
+from kernelswarm.simulations.core.toml_tables import DATA, hint_for
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.rows.file import FORMATS
 from tests.helpers.command_line import Command, commands
 
 random = np.random.default_rng(0)
@@ -126,6 +128,17 @@ def test_a_word_again_and_again_among_numbers_is_a_gap(call: Command) -> None:
     Path("typo.csv").write_text(Path("data.csv").read_text().replace(",22.5,", ",ofF,", 1))
     refused = call("init", "typo.toml", "--data", "typo.csv")
     assert refused.code == 2 and 'holds "off", which is not a number' in refused.err
+
+
+def test_a_word_among_few_numbers_may_be_a_class_and_is_no_gap(call: Command) -> None:
+    Path("games.csv").write_text("a,y\n" + "\n".join(f"{k},{('1', 'X', '2')[k % 3]}" for k in range(60)))
+    refused = call("init", "--data", "games.csv")
+    assert refused.code == 2 and 'set stream.task = "classification" if it is the label of a class' in refused.err
+
+
+def test_every_ending_of_data_is_known_where_it_stands_for_an_experiment() -> None:
+    assert set(FORMATS) < set(DATA)
+    assert all(hint_for(Path(f"d{ending.upper()}.gz")) for ending in DATA) and not hint_for(Path("d.toml"))
 
 
 @pytest.mark.parametrize("command", ["init", "run", "check"])

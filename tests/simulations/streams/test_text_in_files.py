@@ -144,6 +144,8 @@ def test_dashes_among_numbers_are_gaps_and_among_words_a_word(tmp_path: Path) ->
         assert np.flatnonzero(np.isnan(found)).tolist() == [3, 7]
         assert rows.points[0, 0] == 0.5 and rows.targets[2, 0] == 4.25
     assert set(File(csv(tmp_path, ["+", "-"] * 6)).read()[0].targets.ravel().tolist()) == {"+", "-"}
+    signs = File(csv(tmp_path, ["+", "-", "0"] * 4), task="classification").read()[0].targets
+    assert set(signs.ravel().tolist()) == {"+", "-", "0"}
 
 
 def test_the_word_among_decimal_commas_is_named_and_not_the_numbers(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
+DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212._*"
+"""What stands in tables in place of a number that is not there."""
+
 MOST_WORDS = 50
 """Different words of an input at most, each of which becomes a column."""
 
@@ -57,8 +60,8 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
 
 
 def _dashes(words: Collection[str]) -> set[str]:
-    """Return the words that have neither letters nor digits, such as -, where all others are numbers: gaps."""
-    found = {word for word in words if not any(map(str.isalnum, word))}
+    """Return the words of dashes, dots or asterisks alone where all others are numbers: gaps, and not signs."""
+    found = {word for word in words if word and not word.strip(DASHES)}
     others = [word for word in words if word not in found and word not in WRITTEN]
     return found if found and others and all(map(looks_numeric, others)) else set()
 
