@@ -334,19 +334,16 @@ def sent_points(agents: Sequence[Agent]) -> int:
 
 def buffers_of(agents: Sequence[Agent]) -> Buffers:
     """Move what agents keep to replay into arrays; their buffers are views of these from then on."""
-    found = [agent.buffer for agent in agents if agent.buffer is not None]
-    if not found:
+    first = next((agent.buffer for agent in agents if agent.buffer is not None), None)
+    if first is None:
         return NO_BUFFERS
-    buffers = Buffers(
-        np.stack([buffer.points for buffer in found]),
-        np.stack([buffer.ranks for buffer in found]),
-        np.stack([buffer.counts for buffer in found]),
-        found[0].key,
-        np.array([buffer.own_key for buffer in found], dtype=np.int64),
-        float(found[0].replay.points),
-    )
-    for i, buffer in enumerate(found):
-        buffer.points, buffer.ranks, buffer.counts = buffers.points[i], buffers.ranks[i], buffers.counts[i]
+    each = [agent.buffer or first for agent in agents]  # who has no neighbours has none: its row is never looked at
+    points, ranks = np.stack([buffer.points for buffer in each]), np.stack([buffer.ranks for buffer in each])
+    counts, keys = np.stack([buffer.counts for buffer in each]), np.array([buffer.own_key for buffer in each])
+    buffers = Buffers(points, ranks, counts, first.key, keys, float(first.replay.points))
+    for agent, *own in zip(agents, *buffers[:3], strict=True):
+        if agent.buffer is not None:
+            agent.buffer.points, agent.buffer.ranks, agent.buffer.counts = own
     return buffers
 
 

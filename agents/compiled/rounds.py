@@ -98,7 +98,8 @@ def run_rounds(
             publish(i, t + 1, network, own, received)
         if replays:
             for i in range(nodes):
-                replay(i, t + 2, network.links, own)
+                if network.links.start[i + 1] > network.links.start[i]:
+                    replay(i, t + 2, network.links, own)
         if network.coupling.sends_duals:
             send_duals(network.links, network.coupling)
     return DONE, count, 0, 0.0

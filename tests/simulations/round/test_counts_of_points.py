@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -78,6 +79,20 @@ def test_the_same_bits_as_agent_by_agent(rule: str, case: str) -> None:
     for blocks in (None, BLOCKS, EACH):
         for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
             assert same(one, other)
+
+
+@pytest.mark.parametrize("alone", [-1, 9])
+@pytest.mark.parametrize("replay", [0.4, 1, 3])
+@pytest.mark.parametrize("rule", ["one-sided", "symmetric", "stacking"])
+def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float, alone: int) -> None:
+    """First or last of the nodes: it has no buffer, and the others have theirs."""
+    graph = nx.Graph(GRAPH)
+    graph.add_node(alone)
+    protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
+    experiment = described("symmetric", 2, protocol=protocol, topology=graph, stream="sine_regression")
+    found = lived(experiment, (3, 30))
+    for blocks, compiled in ((None, False), ([[0, 1, 2], [3, 4, 5, 6]], True)):
+        assert same(lived(experiment, (3, 30), blocks, compiled), found)
 
 
 @EVERY_CASE
