@@ -152,7 +152,7 @@ def _trim(code: int, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
         for c in range(outputs):
             there[j] = there[j] or answers[j, c] != own[c]
     count = there.sum()
-    cut = (count - 1) // 2
+    cut = max(count - 1, 0) // 2
     if code == TRIMMED:
         cut = min(cut, max(1, int(SHARE * count)))
     values = np.empty(count)

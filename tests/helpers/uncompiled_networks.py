@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import networkx as nx
+
 from kernelswarm import simulate
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
 
@@ -16,6 +18,15 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "symmetric, implicit": {},
     "one-sided, explicit": {"protocol": {"name": "consensus", "as_published": True}},
     "proximity, mini-batches": {"protocol": "proximity", "learner": {**POLK, "batch_size": 2}},
+    "sizes that differ, replay at a rate, a node alone": {
+        "topology": nx.disjoint_union(nx.path_graph(4), nx.empty_graph(1)),
+        "protocol": {"name": "consensus", "replay": 0.5},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+    },
+    "ensembles, replayed, sizes that differ": {
+        "protocol": {"name": "stacking", "replay": 1, "robust": "trimmed"},
+        "node": [{"nodes": [0], "learner": {"batch_size": 2}}],
+    },
     "lossy": {"links": LINKS},
     "lossy, replayed": {
         "protocol": {"name": "consensus", "replay": 2},
