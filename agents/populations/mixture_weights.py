@@ -74,6 +74,7 @@ def update_mixture_weights(
     predicted: Array,  # (K, V, rounds, b, C)
     targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
     samples: Integers,  # (rounds, V) how many there are
+    mixtures: Array,  # (V, rounds, b, C) for what mixtures predict at the samples, or (0, 0, 0, 0)
     work: MixtureWork,
     first: int,  # among these rounds
     count: int,
@@ -81,7 +82,7 @@ def update_mixture_weights(
 ) -> tuple[int, int]:
     """Weigh copies through ``count`` rounds; returns the rounds completed, and the node whose mixture is too large."""
     nodes, logs = predicted.shape[1], ensemble.logs
-    members = logs.shape[1]
+    members, rounds, answer = logs.shape[1], mixtures.shape[1], mixtures.shape[2] * mixtures.shape[3]
     for t in range(first, first + count):
         ensemble.turn[0] = t - first
         for i in range(nodes):
@@ -92,6 +93,9 @@ def update_mixture_weights(
                     work.received[e, k] = logs[links.other[begin + e], k]
             if not weigh(i, t, degree, samples[t, i], ensemble, kinds, predicted, targets, work, diverged):
                 return t - first, i
+            if rounds:
+                known = table(work.mixture, 0, samples[t, i], mixtures.shape[3])
+                copy_matrix(known, table(mixtures, (i * rounds + t) * answer, samples[t, i], mixtures.shape[3]))
         for i in range(nodes):  # when all have heard what was said before
             fill_logs(i, ensemble)
     return count, -1

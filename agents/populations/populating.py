@@ -42,8 +42,8 @@ def obstacle(
     that are not ideal and of vectors, nodes leave compiled rounds for good then. ``banded`` says whether they keep
     conformal bands.
     """
-    if banded and (not ideal or fulfils(rule, StackedRule) or isinstance(rule, ParameterRule)):
-        what = "vectors" if isinstance(rule, ParameterRule) else "copies" if ideal else "links that are not ideal"
+    if banded and (not ideal or isinstance(rule, ParameterRule)):
+        what = "vectors" if isinstance(rule, ParameterRule) else "links that are not ideal"
         return f"conformal bands beside {what}"
     if not whole:
         return "samples that are lost or late on their way to the one learner"

@@ -8,10 +8,10 @@ import numpy.typing as npt
 from kernelswarm.agents.compiled.arrays import Kinds
 from kernelswarm.agents.compiled.drawing import ahead, draw_rounds, put_back
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
-from kernelswarm.agents.compiled.population import Population
+from kernelswarm.agents.compiled.population import NOT_KEPT, Population
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing
+from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, follow_bands
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
@@ -66,6 +66,7 @@ class StackedPopulation:
         self._outputs = first.outputs
         self._batches = self._widest.batches
         self._predicted = np.zeros((0, 0, 0, 0, 0))
+        self._banded, self._mixtures = any(agent.band is not None for agent in agents), NOT_KEPT
         room = self._batches.targets.shape[2]
         self._work = mixture_work(self._links, len(self.populations), room, self._outputs)
         self._ensemble = ensemble_of(agents, messages, self.places)
@@ -166,6 +167,7 @@ class StackedPopulation:
         drawn = draw_rounds(self.agents, ahead(rounds, self._completed), widest.room, columns)
         self._batches = widest.batches.since(self._at).followed_by(*drawn, widest.batch_sizes)
         self._predicted = np.zeros((ensemble, nodes, *self._batches.targets.shape[1:3], self._outputs))
+        self._mixtures = np.zeros(self._predicted.shape[1:]) if self._banded else NOT_KEPT
         for each, predicted in zip(self.populations, self._predicted, strict=True):
             alike = each.room == widest.room and len(each.places) == len(widest.places)
             own = self._batches if alike else each.batches.since(self._at).followed_by(*drawn, each.batch_sizes)
@@ -196,11 +198,14 @@ class StackedPopulation:
                 self._predicted,
                 self._batches.targets,
                 self._batches.samples,
+                self._mixtures,
                 self._work,
                 self._at,
                 count,
                 DIVERGED,
             )
+        if self._banded:
+            follow_bands(self.agents, self._mixtures, *self._batches[1:3], self._at, completed)
         first = min(errors, key=lambda error: (error.round, error.node), default=None)
         if place >= 0:
             agent = self.agents[place]

@@ -75,6 +75,12 @@ CASES = {
     "pooled": {"evaluation": POOLED, "learner": {"name": "polk", "batch_size": 3}},
     "pooled vectors": {"evaluation": POOLED, "learner": "random_features", "protocol": "diffusion_rls"},
     "pooled copies": {"evaluation": POOLED, "protocol": "stacking"},
+    "sizes of copies": {
+        "evaluation": POOLED,
+        "protocol": "stacking",
+        "learner": {"name": "polk", "batch_size": 2},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+    },
 }
 
 
