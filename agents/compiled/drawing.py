@@ -15,7 +15,8 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.node import Node, Outgoing, UnevenDraws
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -42,38 +43,30 @@ class Batches(NamedTuple):
         """Return those of a round and all later ones, views."""
         return Batches(self.points[:, at:], self.targets[:, at:], self.samples[at:], self.sent[at:])
 
-    def followed_by(self, rounds: int, drawn: Sequence[tuple[Array, Array]], sizes: Integers) -> "Batches":
-        """Return the first two, and behind them what nodes have drawn for so many rounds.
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Batches":
+        """Return the first two, and behind them what nodes have drawn.
+
+        What others draw, and what is replayed, is not known yet.
 
         Parameters
         ----------
-        rounds : int
-            T - 2.
-        drawn : sequence of tuple of Array
-            As of :func:`draw_rounds`. What others draw, and what is replayed, is not known yet.
-        sizes : Array
-            (V + outside,) the samples of a round, where none are missing.
+        drawn, counts
+            As of :func:`draw_rounds`.
         """
-        nodes, sizes = len(self.targets), sizes[: len(self.targets)]
+        nodes, rounds = len(self.targets), len(counts)
         points = np.zeros((len(self.points), rounds + 2, *self.points.shape[2:]))
         targets = np.zeros((nodes, rounds + 2, *self.targets.shape[2:]))
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
-        samples, sent = (
-            np.empty((rounds + 2, nodes), dtype=np.int64),
-            np.zeros((rounds + 2, len(points)), dtype=np.int64),
-        )
-        samples[:2], samples[2:] = self.samples[:2], sizes
-        for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
-            whole = len(x) // size
-            end = whole * size
-            points[i, 2 : 2 + whole, :size] = x[:end].reshape(whole, size, x.shape[1])
-            targets[i, 2 : 2 + whole, :size] = y[:end].reshape(whole, size, y.shape[1])
-            if end < len(x):
-                points[i, 2 + whole, : len(x) - end], targets[i, 2 + whole, : len(x) - end] = x[end:], y[end:]
-            if whole < rounds:
-                samples[2 + whole, i], samples[3 + whole :, i] = len(x) - end, 0
-        sent[:2], sent[2:, :nodes] = self.sent[:2], samples[2:]
-        return Batches(points, targets, samples, sent)
+        sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
+        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+            size = int(each.max())
+            for held, found in ((points, x), (targets, y)):
+                if len(found) == rounds * size:
+                    held[i, 2:, :size] = found.reshape(rounds, size, held.shape[3])
+                else:
+                    held[i, 2:, :size][np.arange(size) < each[:, np.newaxis]] = found
+        sent[:2], sent[2:, :nodes] = self.sent[:2], counts
+        return Batches(points, targets, np.concatenate([self.samples[:2], counts]), sent)
 
     def behind(self) -> list[tuple[Array, Array]]:
         """Return the samples behind the first two rounds as they were drawn: points (n, p) and targets (n, q) of each
@@ -83,9 +76,14 @@ class Batches(NamedTuple):
         return [(x[2:][some], y[2:][some[:, : y.shape[1]]]) for x, y, some in found]
 
 
-def ahead(rounds: int, completed: int) -> int:
+def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
     """Return for how many rounds to draw where they are asked for one by one: for as many as have been lived, so that
-    short runs draw little that they do not need, and long ones seldom."""
+    short runs draw little that they do not need, and long ones seldom.
+
+    Samples that come unevenly are not drawn for later: snapshots do not say how many belong to each round.
+    """
+    if any(fulfils(agent.source, UnevenDraws) for agent in agents):
+        return rounds
     return max(rounds, min(completed, LONGEST))
 
 
@@ -117,7 +115,9 @@ def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[
     return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
 
 
-def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) -> tuple[int, list[tuple[Array, Array]]]:
+def draw_rounds(
+    agents: Sequence[Node], rounds: int, size: int, columns: int
+) -> tuple[list[tuple[Array, Array]], Integers]:
     """Draw samples for up to so many rounds, in the last of which data may end, or have ended.
 
     Parameters
@@ -129,13 +129,23 @@ def draw_rounds(agents: Sequence[Node], rounds: int, size: int, columns: int) ->
 
     Returns
     -------
-    rounds : int
-        For so many.
     drawn : list of tuple of Array
         For each agent all of its points (n, p) and targets (n, q).
+    counts : Array
+        (T, V) how many of them belong to each round.
     """
-    count = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
-    return count, [agent.source.draw(count * agent.learner.batch_size) for agent in agents]
+    known = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
+    drawn: list[tuple[Array, Array]] = []
+    counts = np.zeros((known, len(agents)), dtype=np.int64)
+    for i, agent in enumerate(agents):
+        b = agent.learner.batch_size
+        if fulfils(agent.source, UnevenDraws):
+            points, targets, counts[:, i] = agent.source.draw_each(known, b)
+        else:
+            points, targets = agent.source.draw(known * b)
+            counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
+        drawn.append((points, targets))
+    return drawn, counts
 
 
 def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
@@ -223,8 +233,12 @@ def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Intege
     return sizes
 
 
-def put_back(agent: Node, points: Array, targets: Array) -> None:
-    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
+def put_back(agent: Node, points: Array, targets: Array, counts: Integers | None = None) -> None:
+    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source; ``counts`` (T,) says
+    how many belong to each round, where there may be fewer in between."""
+    if counts is not None and fulfils(agent.source, UnevenDraws):
+        agent.source.take_back(points, targets, counts)
+        return
     while isinstance(agent.source, Ahead):  # however often samples are put back, there is one such source
         left = agent.source.left
         if len(left[0]):

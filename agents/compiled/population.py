@@ -275,7 +275,7 @@ class Population:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.sync()
         for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            drawing.put_back(agent, points, targets)
+            drawing.put_back(agent, points, targets, self.batches.samples[self._at + 2 :, self.places[agent.node]])
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def scatter(self) -> list[tuple[Array, Array]]:
@@ -285,8 +285,9 @@ class Population:
     def _draw_rounds(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
-        drawn = drawing.draw_rounds(self.agents, drawing.ahead(rounds, self._completed), self.room, columns)
-        batches = self.batches.since(self._at).followed_by(*drawn, self.batch_sizes)
+        known = drawing.ahead(rounds, self._completed, self.agents)
+        drawn = drawing.draw_rounds(self.agents, known, self.room, columns)
+        batches = self.batches.since(self._at).followed_by(*drawn)
         self.load(batches, np.zeros((*batches.targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT)
 
     def load(self, batches: Batches, predicted: Array = NOT_KEPT) -> None:

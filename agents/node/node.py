@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,19 @@ class Draws(Protocol):
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return the next points (b, p) with their targets (b, q); fewer, at last none, when the data is used up."""
+        ...
+
+
+@runtime_checkable
+class UnevenDraws(Draws, Protocol):
+    """Samples of which a draw may give fewer than it asks for although more come later."""
+
+    def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
+        """Return the points and targets of so many draws, one behind the other, and how many each gave, (draws,)."""
+        ...
+
+    def take_back(self, points: Array, targets: Array, counts: Integers) -> None:
+        """Give these draws, the last ones, once more."""
         ...
 
 

@@ -33,20 +33,15 @@ from kernelswarm.protocols.replay import replay_of
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
 
-def obstacle(
-    learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, whole: bool = True, banded: bool = False
-) -> str | None:
+def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    ``whole`` says whether every mini-batch is whole as long as there are data. Data that end are no obstacle; on links
-    that are not ideal and of vectors, nodes leave compiled rounds for good then. ``banded`` says whether they keep
-    conformal bands.
+    Data that end are no obstacle; on links that are not ideal and of vectors, nodes leave compiled rounds for good
+    then. ``banded`` says whether they keep conformal bands.
     """
     if banded and (not ideal or isinstance(rule, ParameterRule)):
         what = "vectors" if isinstance(rule, ParameterRule) else "links that are not ideal"
         return f"conformal bands beside {what}"
-    if not whole:
-        return "samples that are lost or late on their way to the one learner"
     if isinstance(rule, ParameterRule):
         return vector_population.obstacle(learners, rule)
     if not ideal and 0.0 < replay_of(rule).points < 1.0:

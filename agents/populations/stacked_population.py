@@ -165,12 +165,12 @@ class StackedPopulation:
         ensemble, nodes, widest = len(self.populations), len(self.agents), self._widest
         columns = self._batches.points.shape[3] + self._batches.targets.shape[3] + ensemble * self._outputs
         drawn = draw_rounds(self.agents, ahead(rounds, self._completed), widest.room, columns)
-        self._batches = widest.batches.since(self._at).followed_by(*drawn, widest.batch_sizes)
+        self._batches = widest.batches.since(self._at).followed_by(*drawn)
         self._predicted = np.zeros((ensemble, nodes, *self._batches.targets.shape[1:3], self._outputs))
         self._mixtures = np.zeros(self._predicted.shape[1:]) if self._banded else NOT_KEPT
         for each, predicted in zip(self.populations, self._predicted, strict=True):
             alike = each.room == widest.room and len(each.places) == len(widest.places)
-            own = self._batches if alike else each.batches.since(self._at).followed_by(*drawn, each.batch_sizes)
+            own = self._batches if alike else each.batches.since(self._at).followed_by(*drawn)
             each.load(own, predicted)
         self._at = self._counted = 0
 

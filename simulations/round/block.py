@@ -53,8 +53,6 @@ class AgentPlan:
     from."""
     conditions: Conditions | None = None
     """Links and clock, where they are not ideal."""
-    whole: bool = True
-    """Whether every mini-batch is whole, as long as there is data."""
     level: float | None = None
     """What share of targets is to lie within the agent's band; None where no band is asked for."""
     banded: bool = False
@@ -98,7 +96,7 @@ class AgentPlan:
 def obstacle_of(plans: Sequence[AgentPlan]) -> str | None:
     """Say what keeps the agents of some plans, which have one protocol, out of compiled rounds."""
     first, banded = plans[0], any(plan.banded for plan in plans)
-    return obstacle([plan.learner for plan in plans], first.rule, first.conditions is None, first.whole, banded)
+    return obstacle([plan.learner for plan in plans], first.rule, first.conditions is None, banded)
 
 
 def _pooled(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:

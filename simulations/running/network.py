@@ -182,7 +182,6 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
                     evaluated=tuple(evaluated) if pooled else (evaluated[place],),
                     steps=size * len(labels) // learners[label].batch_size if pooled else 1,
                     conditions=None if pooled or ideal else conditions,
-                    whole=not isinstance(pool, TravellingSamples),
                 )
             )
     if replay_of(rule).points:

@@ -16,7 +16,7 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.links.noises import QUANTILE
 from kernelswarm.protocols.unreliable.realization import LOST, Conditions, Realization, keys_of
-from kernelswarm.simulations.streams.contract import HeldOut, Source
+from kernelswarm.simulations.streams.contract import HeldOut, Source, freeze
 from kernelswarm.simulations.streams.pooled import pool
 
 Array = npt.NDArray[np.float64]
@@ -98,18 +98,32 @@ class TravellingSamples:
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return what arrives on so many links, in turn, as there are mini-batches in ``count``."""
-        pieces = [self._next() for _ in range(count // self.batch_size)]
-        points, targets = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-        points.flags.writeable = targets.flags.writeable = False
+        if self._returned:
+            return self._returned.pop(0)
+        self._messages = count // self.batch_size
+        pieces = [self._next() for _ in range(self._messages)]
+        points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
         return points, targets
+
+    def draw_each(self, draws: int, count: int) -> tuple[Array, Array, Integers]:
+        """Return what so many draws give, one behind the other, and how many samples each gave, (draws,)."""
+        found = [self.draw(count) for _ in range(draws)]
+        points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*found, strict=True))
+        return points, targets, np.array([len(each) for each, _ in found], dtype=np.int64)
+
+    def take_back(self, points: Array, targets: Array, counts: Integers) -> None:
+        """Give these draws, the last ones, once more; ``counts`` (draws,) says how many samples are of each."""
+        cuts = np.cumsum(counts)[:-1]
+        again = list(zip(np.split(points, cuts), np.split(targets, cuts), strict=True)) if len(counts) else []
+        self._returned = again + self._returned
 
     def held_out(self, samples: int) -> HeldOut:
         """Return every node's held-out data after ``samples`` draws each."""
         return pool([source.held_out(samples) for source in self.sources], None)
 
     def state(self) -> dict[str, Any]:
-        """Return how many mini-batches have been asked for."""
-        return {"asked": self._asked}
+        """Return how many mini-batches have been asked for and not given back."""
+        return {"asked": self._asked - len(self._returned) * self._messages}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state` was taken, by drawing and sending all samples again."""
@@ -152,7 +166,8 @@ class TravellingSamples:
         return Realization(self._conditions, self._labels, links_of(self._labels.tolist()))
 
     def _begin(self) -> None:
-        self._asked = 0
+        self._asked = self._messages = 0  # mini-batches, of the whole run and of a draw
+        self._returned: list[tuple[Array, Array]] = []
         # Of each link: the rounds in which messages arrive, those in which they were sent, and the samples.
         self._waiting: list[list[tuple[int, int, Array, Array]]] = [[] for _ in self.sources]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -13,6 +14,7 @@ from kernelswarm.protocols.unreliable.realization import LOST, Realization
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -103,6 +105,50 @@ def test_restored_it_goes_on_with_the_same_bits(averaged: bool, clock: dict[str,
         np.testing.assert_array_equal(array, right[name])
 
 
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("split", ["patches", "ends"])
+def test_arrays_have_the_same_bits_as_the_agent(averaged: bool, split: str, tmp_path: Path) -> None:
+    """Where samples come unevenly, and where a node's data end."""
+    tables: dict[str, Any] = {"protocol": {"name": "centralized", "averaged": averaged}}
+    if split == "ends":
+        table = np.random.default_rng(0).normal(size=(200, 2))
+        nodes = np.repeat(sorted(GRAPH), [40, 70, 60, 30])
+        np.savez(tmp_path / "rows.npz", x=table[:, :1], y=table[:, 1:], node=nodes)
+        tables["stream"] = {"name": "file", "path": str(tmp_path / "rows.npz"), "node_column": "node"}
+    links, clock = {**EVERYTHING, "bandwidth": 4.0}, {"name": "churn", "leaves": 0.2, "returns": 0.4}
+    experiment = described(links, clock=clock, **tables)
+    found = []
+    for compiled in (True, False):
+        network = open_network(experiment)
+        block = Block(network.plans, compiled)
+        for rounds in (1, 1, 9, 14, 15):
+            block.run(rounds)
+        report = block.report(network.source.nodes[0].held_out(0))[0]
+        found.append((block.functions()[0].arrays, report.figures))
+    (arrays, figures), (others, other_figures) = found
+    assert arrays["weights"].any()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(others[name], array)
+    np.testing.assert_equal(other_figures, figures)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+def test_draws_that_were_taken_back_come_again(count: int) -> None:
+    experiment = described(EVERYTHING)
+    whole, source = (open_network(experiment).plans[0].source for _ in range(2))
+    expected = [whole.draw(count) for _ in range(40)]
+    points, targets, counts = source.draw_each(30, count)
+    first = int(counts[:17].sum())
+    assert len(set(counts.tolist())) > 1 and len(points) == counts.sum()
+    source.take_back(points[first:], targets[first:], counts[17:])
+    again = open_network(experiment).plans[0].source
+    again.restore(source.state())
+    for other in (source, again):
+        for now in range(17, 40):
+            for one, two in zip(other.draw(count), expected[now], strict=True):
+                np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize("links", [EVERYTHING, {"loss": 1.0}, {"bandwidth": 1.0}], ids=["all", "lost", "narrow"])
 def test_every_message_is_accounted_for(links: dict[str, Any]) -> None:
     result = simulate(described(links))
@@ -130,5 +176,5 @@ def test_check_says_what_comes() -> None:
     lines = {one.title: dict(one.lines) for one in examine(described(links, clock={"name": "cyclic", "period": 2}))}
     said = "0.25 of the messages to the one learner lost, 0 rounds late on average, 8 bytes each instead of 32"
     assert lines["links and clock"] == {"links": said, "clock": "nodes awake in 0.5 of the rounds"}
-    assert lines["experiment"]["execution"].startswith("agent by agent: samples that are lost or late")
+    assert lines["experiment"]["execution"] == "compiled rounds"
     assert simulate(described(links)).network["bytes_sent"][-1] == 160 * 8
