@@ -90,6 +90,7 @@ class TravellingSamples:
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
         self._ahead: Realization | None = self._realization()  # which refuses links that need what there is not
+        self._returned: list[tuple[Array, Array]] = []
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,7 +168,7 @@ class TravellingSamples:
 
     def _begin(self) -> None:
         self._asked = self._messages = 0  # mini-batches, of the whole run and of a draw
-        self._returned: list[tuple[Array, Array]] = []
+        self._returned = []
         # Of each link: the rounds in which messages arrive, those in which they were sent, and the samples.
         self._waiting: list[list[tuple[int, int, Array, Array]]] = [[] for _ in self.sources]
 
