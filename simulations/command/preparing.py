@@ -50,7 +50,8 @@ def list_parts(
 def init(
     path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
     data: Annotated[
-        Path | None, place_option("Your data: csv, npz, Excel, parquet or svmlight; the experiment is for it.")
+        Path | None,
+        place_option("Your data: csv, npz, Excel, parquet, Arrow, JSON or svmlight; the experiment is for it."),
     ] = None,
     target: Annotated[
         str,
@@ -70,6 +71,10 @@ def init(
         ),
     ] = "",
     drop: Annotated[str, typer.Option(metavar="C1,C2", help="Columns of the data that are no inputs.")] = "",
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="stream.KEY=VALUE", help="How the data are read; may be repeated."),
+    ] = None,
     example: Annotated[
         str,
         typer.Option(
@@ -81,7 +86,7 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
-    columns = {"--target": target, "--nodes": nodes, "--features": features, "--drop": drop}
+    columns = {"--target": target, "--nodes": nodes, "--features": features, "--drop": drop, "--set": changes}
     named = [option for option, value in columns.items() if value]
     if example and (data is not None or named):
         given_too = " and ".join([*(["--data"] if data is not None else []), *named])
@@ -103,7 +108,7 @@ def init(
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop)))
+    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop), changes or ()))
     print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 

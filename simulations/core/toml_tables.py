@@ -29,7 +29,10 @@ class NotTOML(ValueError):
     """A text is no TOML, or nests deeper than anything that is read here."""
 
 
-DATA = ".npz", ".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xlsm", ".parquet", ".pq", ".svmlight", ".svm", ".libsvm"
+DATA = (
+    *(".npz", ".csv", ".tsv", ".txt", ".dat", ".xlsx", ".xlsm", ".parquet", ".pq", ".arrow", ".feather"),
+    *(".json", ".jsonl", ".ndjson", ".svmlight", ".svm", ".libsvm"),
+)
 """How names of files of data end, before a possible .gz, of which one may be given in place of an experiment's."""
 
 

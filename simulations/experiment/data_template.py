@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,9 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown, some, toml
+from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
 from kernelswarm.simulations.experiment.chosen_network import chosen_network
+from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
 from kernelswarm.simulations.streams.rows.encoding.codes import as_key
@@ -93,14 +97,20 @@ name = "consensus"
 
 
 def write_for(
-    data: Path, path: Path, target: str = "", nodes: str = "", features: Sequence[str] = (), drop: Sequence[str] = ()
+    data: Path,
+    path: Path,
+    target: str = "",
+    nodes: str = "",
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    changes: Sequence[str] = (),
 ) -> str:
     """Write an experiment for a user's data.
 
     Parameters
     ----------
     data : Path
-        The file with the data: csv, npz, Excel, parquet or svmlight.
+        The file with the data: csv, npz, Excel, parquet, Arrow, JSON or svmlight.
     path : Path
         Where to write the experiment.
     target : str
@@ -111,6 +121,8 @@ def write_for(
         The input columns; empty for all but those that hold too many words or number the rows.
     drop : sequence of str
         Columns that are no inputs.
+    changes : sequence of str
+        Further keys of the stream, such as "stream.decimal=,".
 
     Returns
     -------
@@ -124,13 +136,18 @@ def write_for(
         The data cannot be read as they are, or the file is there already.
     """
     try:
-        asked = File(data, target=target, node_column=nodes or NODE, features=tuple(features), drop=tuple(drop))
+        given = _given(changes)
+        columns = {"target": target, "node_column": nodes, "features": list(features), "drop": list(drop)}
+        known = given | {key: value for key, value in columns.items() if value}
+        asked: File = build("stream", {"name": "file", "path": str(data), **known})
+        nodes = known.get("node_column", "")
         rows, test, file, left_out = _read(asked)
-        rows, gaps = without_gaps(rows, FILLED)
+        missing: Missing = given.setdefault("missing", FILLED)
+        rows, gaps = without_gaps(rows, missing)
         check_rows(rows, bool(gaps))
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
-        task = resolve_task(rows, "auto")
+        task = resolve_task(rows, asked.task)
     except NoTarget as error:
         raise InputError(
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
@@ -138,8 +155,9 @@ def write_for(
     except ValueError as error:
         key = error.key if isinstance(error, RefusedKey) else ""
         hint = f" with --{key}" if key in ("target", "features", "drop") else ""
+        hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
         raise InputError(f"{error}{hint}") from error
-    size, rounds, epochs = _lengths(rows, test)
+    size, rounds, epochs = _lengths(rows, test, asked, "epochs" in given)
     classes = len(np.unique(rows.targets)) if task == "classification" else 0
     what = _described(data.name, rows, classes, asked, file, target, left_out)
     told = told_task(rows, task)
@@ -154,7 +172,7 @@ def write_for(
         network=network.table,
         path=toml(_relative(data, path)),
         columns=_keys(asked, file, nodes) + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
-        gaps=f'{_comment(gaps)}missing = "{FILLED}"        # or "drop" rows with a gap, "last" known values\n'
+        gaps=f'{_comment(gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
         if gaps
         else "",
         days='times = "days"          # since the first; or "cycles": hour, weekday and season too\n' if times else "",
@@ -167,29 +185,57 @@ def write_for(
         loss="multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
         batch=BATCH,
     )
-    write_new(path, text)
-    filled = _filled(gaps, rows, file)
+    write_new(path, _with(text, given))
+    filled = _filled(gaps, rows, missing, file.na_values != asked.na_values)
     counting, named = numbering(rows).words(), _nodes(rows, left_out[0][2])
     return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting, named]))
 
 
-def _filled(gaps: str, rows: Rows, file: File) -> str:
+def _given(changes: Sequence[str]) -> dict[str, Any]:
+    """Return the keys of the stream that were asked for; raises InputError where there is another."""
+    given: dict[str, Any] = {}
+    for change in changes:
+        key, value = parse_assignment(change)
+        table, _, name = key.partition(".")
+        if table != "stream" or not name or "." in name or name in ("name", "path"):
+            raise InputError(
+                f"--set {shown(key)}: init takes keys that say how the data are read, such as stream.decimal; change "
+                "others in the file that it writes"
+            )
+        given[name] = parse_value(value)
+    return given
+
+
+def _with(text: str, given: Mapping[str, Any]) -> str:
+    """Return the text of an experiment with the keys of the stream that were given."""
+    for key, value in given.items():
+        line = f"{key} = {toml(value)}"
+        written = line.replace("\\", r"\\")
+        known = re.compile(rf"^(# )?{key} = .*$", re.MULTILINE)
+        if known.search(text):
+            text = known.sub(written, text, count=1)
+        elif key != "missing":  # said where there are gaps
+            text = text.replace("\ntask = ", f"\n{line}\ntask = ", 1)
+    return text
+
+
+def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
     """Say what is done with gaps, and which columns are hardly there."""
-    filled = f'{gaps} (stream.missing = "{FILLED}")' if gaps else ""
-    filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if file.na_values else ""
+    filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
+    filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if coded else ""
     empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
     return filled + (
         f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
     )
 
 
-def _lengths(rows: Rows, test: Rows | None) -> tuple[int, int, int]:
-    """Return how many nodes, rounds and epochs a first run has."""
+def _lengths(rows: Rows, test: Rows | None, asked: File, is_given: bool) -> tuple[int, int, int]:
+    """Return how many nodes, rounds and epochs a first run has; epochs may be given."""
     count = len(rows)
     named = 0 if rows.ids is None else len(np.unique(rows.ids))
     size = named or max(2, min(NODES, count // LEAST))
-    own = count / size if test is not None else 0.8 * count / size
-    epochs = int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
+    own = count / size if test is not None else (1.0 - asked.test_fraction) * count / size
+    epochs = asked.epochs if is_given else int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
     return size, max(1, int(epochs * own / BATCH)), epochs
 
 
@@ -228,7 +274,8 @@ def _keys(asked: File, file: File, nodes: str) -> str:
         ("features", list(file.features)),
         ("drop", list(file.drop)),
     )
-    coded = f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if file.na_values else ""
+    found = file.na_values if file.na_values != asked.na_values else None
+    coded = f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if found else ""
     return "".join(f"{key} = {toml(value)}\n" for key, value in keys if value) + coded
 
 
@@ -263,7 +310,7 @@ def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, lis
         file = replace(file, drop=(*file.drop, *words))
         rows, test = file.read()
     codes = as_key(suspected_gaps(rows), odd)
-    if codes != file.na_values:
+    if codes != file.na_values and (odd or not file.na_values):  # others are as the user says
         file = replace(file, na_values=codes)
         rows, test = file.read()
     counters = () if file.features else numbering(rows).by_name

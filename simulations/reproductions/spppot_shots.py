@@ -29,8 +29,8 @@ from kernelswarm.simulations.reproductions.densities import (
     loss_of,
 )
 from kernelswarm.simulations.streams.rows.dialect import Dialect
-from kernelswarm.simulations.streams.rows.reading import find
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
+from kernelswarm.simulations.streams.written.reading import find
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -34,8 +34,8 @@ from kernelswarm.simulations.streams.rows.odd_words import (
     refusal,
     remedy,
 )
-from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
+from kernelswarm.simulations.streams.written.reading import shorten
 
 if TYPE_CHECKING:
     import pyarrow

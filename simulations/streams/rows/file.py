@@ -1,4 +1,4 @@
-"""The user's own data from a file: npz, csv, Excel, parquet or svmlight."""
+"""The user's own data from a file: npz, csv, Excel, parquet, Arrow, JSON or svmlight."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
@@ -24,14 +24,14 @@ from kernelswarm.simulations.streams.rows.held import (
     read_parquet_whole,
     require_contents,
 )
-from kernelswarm.simulations.streams.rows.reading import call, find
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
 from kernelswarm.simulations.streams.rows.scaling import Scaling
-from kernelswarm.simulations.streams.rows.tables import Columns, read_parquet, rows_of, sheet_of, start_of, text_of
+from kernelswarm.simulations.streams.rows.tables import Columns, read_typed, rows_of, sheet_of, start_of, text_of
 from kernelswarm.simulations.streams.splits import Split
 from kernelswarm.simulations.streams.written.character_encoding import check_encoding
+from kernelswarm.simulations.streams.written.reading import call, find
 
-Format = Literal["auto", "npz", "csv", "excel", "parquet", "svmlight"]
+Format = Literal["auto", "npz", "csv", "excel", "parquet", "arrow", "json", "svmlight"]
 
 #: Endings of file names, before a possible .gz.
 FORMATS: dict[str, Format] = {
@@ -42,6 +42,11 @@ FORMATS: dict[str, Format] = {
     ".xlsm": "excel",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
     ".svmlight": "svmlight",
     ".svm": "svmlight",
     ".libsvm": "svmlight",
@@ -50,7 +55,7 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class File:
-    """Your own data from a file: npz, csv, Excel, parquet or svmlight.
+    """Your own data from a file: npz, csv, Excel, parquet, Arrow, JSON or svmlight.
 
     Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
     them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
@@ -59,14 +64,13 @@ class File:
     Parameters
     ----------
     path
-        The file. A csv or svmlight file may be compressed with gzip. A folder is read where it holds parquet files, in
-        the order of their names.
+        The file. A csv, JSON, Arrow or svmlight file may be compressed with gzip. A folder is read where it holds
+        parquet files, in the order of their names. JSON has a record in each line, or is one list of records.
     format
-        "auto" goes by the file's ending: .npz, .csv, .tsv, .xlsx, .xlsm, .parquet, .pq, .svmlight, .svm, .libsvm,
-        before a possible .gz.
+        "auto" goes by the file's ending: .npz, .csv, .tsv, .xlsx, .xlsm, .parquet, .pq, .arrow, .feather, .json,
+        .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
     test_path
-        A second file of the same format with the test rows (csv, Excel, parquet, svmlight; an npz file holds x_test
-        and y_test itself).
+        A second file of the same format with the test rows (an npz file holds x_test and y_test itself).
     task
         "classification", "regression", "events", or "auto": one target of text, or of at most ten different whole
         numbers that come again, is a class label, anything else a regression. Labels in increasing or alphabetical
@@ -242,9 +246,9 @@ class File:
             return read_npz(*found[0], self.node_column, self.split_columns, self.na_values)
         if kind == "svmlight":
             return read_svmlight(found, self.split_columns, self.na_values)
-        if kind == "parquet":
-            rows = read_parquet(*found[0], columns)
-            return rows, None if len(found) == 1 else read_parquet(*found[1], columns.of_test(rows))
+        if kind in ("parquet", "arrow", "json"):
+            rows = read_typed(*found[0], kind, columns)
+            return rows, None if len(found) == 1 else read_typed(*found[1], kind, columns.of_test(rows))
         return self._read_texts(found, kind, columns)
 
     def _read_texts(self, found: list[tuple[str, Path]], kind: Format, columns: Columns) -> tuple[Rows, Rows | None]:
@@ -321,8 +325,7 @@ class File:
             raise RefusedKey(
                 "format",
                 f'= "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
-                'set format to "npz", "csv", "excel", "parquet" or "svmlight", or use an ending of '
-                f"{', '.join(FORMATS)}",
+                f"set format to {some(sorted(set(FORMATS.values())))}, or use an ending of {', '.join(FORMATS)}",
             )
         return FORMATS[ending]
 

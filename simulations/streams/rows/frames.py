@@ -15,8 +15,8 @@ from kernelswarm.simulations.core.messages import nearest, shown, some
 from kernelswarm.simulations.streams.rows.columns import inputs, numbers
 from kernelswarm.simulations.streams.rows.encoding.codes import table_without
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
-from kernelswarm.simulations.streams.rows.reading import shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers
+from kernelswarm.simulations.streams.written.reading import shorten
 
 if TYPE_CHECKING:
     import pyarrow

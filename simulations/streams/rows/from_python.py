@@ -12,8 +12,8 @@ from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.columns import CATEGORIES, ORDERED
 from kernelswarm.simulations.streams.rows.frames import arrow, has_categories, in_step, is_frame, named
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
-from kernelswarm.simulations.streams.rows.reading import check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers
+from kernelswarm.simulations.streams.written.reading import check_names, shorten
 
 if TYPE_CHECKING:
     import pyarrow

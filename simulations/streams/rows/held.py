@@ -16,9 +16,10 @@ import numpy as np
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.arrays import arrays_of, rows_of_arrays
-from kernelswarm.simulations.streams.rows.reading import call
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows
-from kernelswarm.simulations.streams.rows.tables import Columns, select, table_of
+from kernelswarm.simulations.streams.rows.tables import Columns, select
+from kernelswarm.simulations.streams.written.reading import call
+from kernelswarm.simulations.streams.written.typed_tables import read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -162,7 +163,7 @@ def read_parquet_whole(files: Sequence[tuple[str, Path]]) -> HeldTable:
         One is none.
     """
     names = [call(key, path) for key, path in files]
-    tables = [table_of(name, path) for name, (_, path) in zip(names, files, strict=True)]
+    tables = [read_table(name, path, "parquet") for name, (_, path) in zip(names, files, strict=True)]
     return HeldTable(tables[0], tables[1] if len(tables) > 1 else None, names[0], names[-1])
 
 

@@ -12,9 +12,9 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
 from kernelswarm.simulations.streams.rows.finite import open_rows
-from kernelswarm.simulations.streams.rows.reading import binary, call, column_numbers, find
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows
 from kernelswarm.simulations.streams.splits import Split
+from kernelswarm.simulations.streams.written.reading import binary, call, column_numbers, find
 
 #: Type code in the third byte of the file: numbers are big-endian.
 TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}

@@ -14,10 +14,10 @@ from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.dealing import Dealing
 from kernelswarm.simulations.streams.rows.finite import open_rows
-from kernelswarm.simulations.streams.rows.reading import check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
 from kernelswarm.simulations.streams.rows.scaling import Scaling
 from kernelswarm.simulations.streams.splits import Split
+from kernelswarm.simulations.streams.written.reading import check_names, shorten
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Read csv, Excel and parquet files: named columns, some the targets, one perhaps the node, the rest the inputs."""
+"""Read files of named columns, csv and others: some are the targets, one perhaps the node, the rest the inputs."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
 from kernelswarm.simulations.streams.rows.odd_words import is_number
-from kernelswarm.simulations.streams.rows.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
 from kernelswarm.simulations.streams.written.excel import as_csv
 from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, texts_of
+from kernelswarm.simulations.streams.written.reading import binary, call, check_names, shorten
+from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -161,7 +162,7 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     try:
         names = csv.ReadOptions(column_names=list(head.names) or None)
         table = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
-        table = table.rename_columns([column.strip() for column in table.column_names])
+        table = _with_names(table)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
             f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}): it must have "
@@ -178,29 +179,35 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     return replace(rows, codes={code: count for code, count in rows.codes.items() if code not in words})
 
 
-def read_parquet(key: str, path: Path, columns: Columns) -> Rows:
-    """Read a parquet file, or a folder of them, in the order of their names.
+def _with_names(table: pyarrow.Table) -> pyarrow.Table:
+    """Return a table of text without its unnamed columns, if there are several, and with names that all differ.
+
+    A name that comes again gets a number behind it, as pandas has it: Sales, Sales.1, Sales.2.
+    """
+    names = [column.strip() for column in table.column_names]
+    if names.count("") > 1:  # delimiters at the end of lines; a single one may hold the numbers of the rows
+        table = table.select([place for place, name in enumerate(names) if name])
+        names = [name for name in names if name]
+    known: set[str] = set()
+    for place, name in enumerate(names):
+        again = 0
+        while names[place] in known or (again and names[place] in names[:place] + names[place + 1 :]):
+            again += 1
+            names[place] = f"{name}.{again}"
+        known.add(names[place])
+    return table.rename_columns(names)
+
+
+def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Rows:
+    """Read a parquet file, or a folder of them in the order of their names, an Arrow or a JSON file.
 
     Raises
     ------
     ValueError
-        If it is not a parquet file, lacks a column, or holds something else than numbers, or text for labels and nodes.
+        If it is not such a file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
     name = call(key, path)
-    return select(name, table_of(name, path), columns)
-
-
-def table_of(name: str, path: Path) -> pyarrow.Table:
-    """Read all columns of a parquet file; raises ValueError where it is none."""
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        return parquet.read_table(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{name} cannot be read as parquet ({shorten(error)}): check the file, or set format"
-        ) from error
+    return select(name, read_table(name, path, kind), columns)
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:

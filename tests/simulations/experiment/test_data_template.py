@@ -311,3 +311,19 @@ def test_names_of_nodes_and_columns_of_any_letters_make_a_file_that_is_read(call
     answer = call("init", "--data", "data.csv", "--nodes", "stat$ion", "--target", "te\nmp")
     assert answer.code == 0, answer.err
     assert len(simulate(Experiment.from_file("experiment.toml")).graph) == 4
+
+
+def test_keys_that_say_how_the_data_are_read_are_given_and_written(call: Command) -> None:
+    texts = [f'"{1000 + 7 * k:,}",{k % 3},{k % 7}' if k % 4 else f"<0.5,{k % 3},-9" for k in range(60)]
+    Path("data.csv").write_text("\n".join(["a,b,y", *texts]))
+    assert "<0.5" in call("init", "--data", "data.csv").err
+    keys = ['stream.na_values=["<0.5"]', "stream.decimal=.", "stream.task=regression", "stream.epochs=3"]
+    answer = call("init", "--data", "data.csv", *(word for key in keys for word in ("--set", key)))
+    assert (answer.code, answer.err) == (0, "") and "15 values missing" in answer.out
+    stream = Experiment.from_file("experiment.toml").to_dict()["stream"]
+    assert stream["na_values"] == ["<0.5"] and stream["decimal"] == "." and stream["missing"] == "mean"
+    assert (stream["task"], stream["epochs"]) == ("regression", 3)
+    assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
+    for key, words in (("rounds=5", "init takes keys"), ("stream.decimil=.", "decimal"), ("stream", "key=value")):
+        assert words in call("init", "other.toml", "--data", "data.csv", "--set", key).err
+    assert "--set names columns of --data: give the file too" in call("init", "--set", "stream.decimal=.").err

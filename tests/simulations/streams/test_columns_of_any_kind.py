@@ -236,8 +236,20 @@ def test_dates_and_times_of_day_in_two_columns_are_one_order(tmp_path: Path) -> 
         (lambda k: f"{1234.5 * k:,}".translate(str.maketrans(",.", ".,")), lambda k: 1234.5 * k),
         (lambda k: f"{k / 8}%", lambda k: k / 8),
         (lambda k: f"{k / 8:.3f} %".replace(".", ","), lambda k: k / 8),
+        (lambda k: f"-${1234.5 * k:,.2f}", lambda k: -1234.5 * k),
+        (lambda k: f"{1234.5 * k:.2f} €".replace(".", ","), lambda k: 1234.5 * k),
     ],
-    ids=["thousands", "thousands and fractions", "blanks", "apostrophes", "points", "percent", "percent with commas"],
+    ids=[
+        "thousands",
+        "thousands and fractions",
+        "blanks",
+        "apostrophes",
+        "points",
+        "percent",
+        "comma",
+        "dollar",
+        "euro",
+    ],
 )
 def test_numbers_as_text_are_numbers_for_inputs_and_targets(tmp_path: Path, written: Any, numbers: Any) -> None:
     texts = [written(k) for k in K]
@@ -254,3 +266,4 @@ def test_text_of_plain_numbers_is_numbers_and_of_codes_words(tmp_path: Path) -> 
     assert inputs(held({"x": np.array([str(k) for k in K])})) == {k: [float(k)] for k in K}
     assert len(inputs(held({"x": np.array([f"{k % 5:03}" for k in K])}))[0]) == 5
     assert 'holds "5%", which is not a number, beside numbers' in refusal(tmp_path, [*["5%"] * 39, "5"])
+    assert "which is not a number" in refusal(tmp_path, [*["$5"] * 39, "€5"])

@@ -147,7 +147,6 @@ def test_unknown_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
 
 def test_tables_need_a_header_with_different_names(tmp_path: Path) -> None:
     assert "it must name the columns" in refusal(File(text(tmp_path, "1,2,3\n4,5,6\n")))
-    assert 'column name "a" occurs more than once' in refusal(File(text(tmp_path, "a,a,y\n4,5,6\n")))
     assert "has no rows of data" in refusal(File(text(tmp_path, "a,b,y\n")))
     assert "as many fields in every line as in the header" in refusal(File(text(tmp_path, "a,b,y\n1,2,3\n4,5\n")))
     assert "leaves no column for the inputs" in refusal(File(text(tmp_path, "y\n1\n2\n")))
@@ -295,3 +294,13 @@ def test_openml_refusals_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'row 0, column "v" is missing' in refusal(OpenML(3))
     assert 'features = "w" is not a column of dataset = 3' in refusal(OpenML(3, features=("w",)))
     assert OpenML(3, features=("u",)).open(2, 0, 5, None).inputs == 1
+
+
+def test_names_that_come_again_get_a_number_and_unnamed_columns_are_left_out(tmp_path: Path) -> None:
+    rows, _ = File(text(tmp_path, "a,a,a.1,y,y\n1,2,3,4,5\n6,7,8,9,0\n")).read()
+    assert rows.columns == ("a", "a.2", "a.1", "y.1") and rows.target_columns == ("y",)
+    np.testing.assert_array_equal(rows.points, [[1.0, 2.0, 3.0, 5.0], [6.0, 7.0, 8.0, 0.0]])
+    rows, _ = File(text(tmp_path, "a;y;;\n1;2;;\n3;4;;\n")).read()
+    assert rows.columns == ("a",) and len(rows) == 2
+    rows, _ = File(text(tmp_path, ",a,y\n0,1,2\n1,3,4\n")).read()
+    assert rows.columns == ("a",)

@@ -1,4 +1,4 @@
-"""Numbers that are written as text: with a comma or a point, with marks between thousands, with a percent sign."""
+"""Numbers that are written as text: with comma or point, marks between thousands, a sign of percent or money."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ Mark = Literal["", ".", ","]
 SPACES = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d{3}(?!\d))")
 """Blanks and apostrophes between thousands, which nothing else looks like."""
 
+CURRENCIES = "$€£¥₹₩₽"
+SIGNED = re.compile(rf"([+-]?)(?:([{CURRENCIES}]) *)?(.*?) *([%‰°{CURRENCIES}]?)")
+"""A sign, a currency, the number itself, and percent or a currency again."""
+
 EXPONENT = r"([eE][+-]?\d+)?"
 PLAIN = re.compile(rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 POINT = re.compile(rf"[+-]?((\d+|[1-9]\d{{0,2}}(,\d{{3}})+)(\.\d*)?|\.\d+){EXPONENT}")
@@ -29,10 +33,10 @@ def looks_numeric(text: str) -> bool:
 
     Examples
     --------
-    >>> [looks_numeric(text) for text in ("1.5", "1,234,567", "1 234", "12 %", "100,25", "NNE", "3.O")]
-    [True, True, True, True, True, False, False]
+    >>> [looks_numeric(text) for text in ("1.5", "1,234,567", "12 %", "-$100.25", "NNE", "3.O")]
+    [True, True, True, True, False, False]
     """
-    plain = _bare(text)
+    plain, _ = _bare(text)
     return any(written.fullmatch(plain) for written in (PLAIN, POINT, COMMA))
 
 
@@ -48,22 +52,23 @@ def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
 
     All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
     way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not.
-    A percent sign stands behind all or none, and is dropped: 12.5% is 12.5.
+    A sign of percent, degrees or money stands beside all or none, and is dropped: 12.5% is 12.5.
 
     Examples
     --------
-    >>> for texts in (["1,234,567", "12"], ["1.234,5"], ["12.5%", "3 %"], ["1 234"]):
+    >>> for texts in (["1,234,567", "12"], ["1.234,5"], ["12.5%", "3 %"], ["$1,234.50", "-$2"]):
     ...     print(parsed(texts).values.tolist())
     [1234567.0, 12.0]
     [1234.5]
     [12.5, 3.0]
-    [1234.0]
+    [1234.5, -2.0]
     >>> parsed(["1,234", "5"]), parsed(["1,234", "5"], ".").values.tolist(), parsed(["5%", "5"])
     (None, [1234.0, 5.0], None)
     """
-    if len({text.endswith("%") for text in texts}) > 1:
+    bare = [_bare(text) for text in texts]
+    if len({signs for _, signs in bare}) > 1:
         return None
-    plain = [_bare(text) for text in texts]
+    plain = [text for text, _ in bare]
     if all(PLAIN.fullmatch(text) for text in plain) and (mark != "," or not _in_thousands(plain)):
         return Parsed(np.array([float(text) for text in plain]), mark)
     point = mark != "," and all(POINT.fullmatch(text) for text in plain)
@@ -76,8 +81,13 @@ def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
     return Parsed(np.array([float(text.replace(thousands, "").replace(found, ".")) for text in plain]), found)
 
 
-def _bare(text: str) -> str:
-    return SPACES.sub("", text.removesuffix("%").rstrip())
+def _bare(text: str) -> tuple[str, str]:
+    """Return a number without what stands beside it and between its thousands, and what stands beside it."""
+    found = SIGNED.fullmatch(text)
+    if found is None:  # more than one line
+        return text, ""
+    sign, before, number, behind = found.groups()
+    return SPACES.sub("", sign + number), (before or "") + behind
 
 
 def _in_thousands(texts: Sequence[str]) -> bool:
