@@ -12,6 +12,12 @@ AUTO = "auto"
 DELIMITERS = ",;\t|"
 """What may stand between fields where it is not said; the first of those that suit equally."""
 
+BLANK = " "
+"""Any blanks and tabs together, as they part what programs print in columns."""
+
+BLANKS = re.compile(rb'("[^"\r\n]*")|[ \t]+')
+ENDS = re.compile(rb"^[ \t]+|[ \t]+(?=\r?$)|(?<=^#)[ \t]+", re.MULTILINE)
+
 FRACTION = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
@@ -50,6 +56,21 @@ def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = A
     if decimal == AUTO:
         decimal = "," if delimiter != "," and _has_commas(lines, delimiter, skip) else "."
     return Dialect(delimiter, decimal)
+
+
+def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) -> bool:
+    """Tell whether fields are parted by blanks, as is said, or since nothing else parts them and blanks do."""
+    if delimiter != AUTO:
+        return delimiter == BLANK
+    lines = texts_of(lines_of(content))
+    if separator_of(lines) or any(_suits(lines, mark, skip)[0] for mark in DELIMITERS):
+        return False
+    return _suits(texts_of(lines_of(with_tabs(content))), "\t", skip)[0]
+
+
+def with_tabs(content: bytes) -> bytes:
+    """Return text with one tab in place of blanks and tabs between fields, but in quotes, and none at ends of lines."""
+    return BLANKS.sub(lambda found: found[1] or b"\t", ENDS.sub(b"", content))
 
 
 def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool, bool, int]:

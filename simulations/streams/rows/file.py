@@ -12,7 +12,7 @@ from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
 from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
-from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, dialect_of
+from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, dialect_of, is_parted_by_blanks
 from kernelswarm.simulations.streams.rows.encoding.codes import NaValues, check_codes
 from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.finite import open_rows
@@ -26,7 +26,15 @@ from kernelswarm.simulations.streams.rows.held import (
 )
 from kernelswarm.simulations.streams.rows.rows import Rows, Task
 from kernelswarm.simulations.streams.rows.scaling import Scaling
-from kernelswarm.simulations.streams.rows.tables import Columns, read_typed, rows_of, sheet_of, start_of, text_of
+from kernelswarm.simulations.streams.rows.tables import (
+    Columns,
+    parted_by_tabs,
+    read_typed,
+    rows_of,
+    sheet_of,
+    start_of,
+    text_of,
+)
 from kernelswarm.simulations.streams.splits import Split
 from kernelswarm.simulations.streams.written.character_encoding import check_encoding
 from kernelswarm.simulations.streams.written.reading import call, find
@@ -38,6 +46,9 @@ FORMATS: dict[str, Format] = {
     ".npz": "npz",
     ".csv": "csv",
     ".tsv": "csv",
+    ".txt": "csv",
+    ".dat": "csv",
+    ".data": "csv",
     ".xlsx": "excel",
     ".xlsm": "excel",
     ".parquet": "parquet",
@@ -67,8 +78,8 @@ class File:
         The file. A csv, JSON, Arrow or svmlight file may be compressed with gzip. A folder is read where it holds
         parquet files, in the order of their names. JSON has a record in each line, or is one list of records.
     format
-        "auto" goes by the file's ending: .npz, .csv, .tsv, .xlsx, .xlsm, .parquet, .pq, .arrow, .feather, .json,
-        .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
+        "auto" goes by the file's ending: .npz, .csv, .tsv, .txt, .dat, .data, .xlsx, .xlsm, .parquet, .pq, .arrow,
+        .feather, .json, .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
     test_path
         A second file of the same format with the test rows (an npz file holds x_test and y_test itself).
     task
@@ -104,7 +115,8 @@ class File:
         What dates and times become: "days" since the first row that is learned from; "cycles": sine and cosine of hour,
         weekday and season too. Times of a zone count in UTC.
     delimiter
-        One character between the fields of a csv file; "auto" finds which of "," ";" "\\t" "|" the first lines have.
+        One character between the fields of a csv file, " " for any blanks; "auto" finds which of "," ";" "\\t" "|" the
+        first lines have, or blanks.
     decimal
         "." or ",": what stands before the fraction of a number in a csv file; "auto" takes the comma where fields are
         parted by something else, no number has a point, and one shows it, such as 0,5 (1,234 may be a thousand).
@@ -259,7 +271,10 @@ class File:
             dialect = Dialect(",", ".")
         else:
             texts = [text_of(name, path, self.encoding) for name, (_, path) in zip(names, found, strict=True)]
-            dialect = dialect_of(start_of(texts[0]), self.delimiter, self.decimal, self.skip_lines)
+            delimiter, skip = self.delimiter, self.skip_lines
+            if is_parted_by_blanks(start_of(texts[0]), delimiter, skip):
+                texts, delimiter = [parted_by_tabs(text) for text in texts], "\t"
+            dialect = dialect_of(start_of(texts[0]), delimiter, self.decimal, skip)
         rows = rows_of(names[0], texts[0], dialect, self.skip_lines, columns)
         if len(found) == 1:
             return rows, None

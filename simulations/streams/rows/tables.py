@@ -22,7 +22,7 @@ from kernelswarm.simulations.streams.rows.columns import (
     numbers,
     read_input,
 )
-from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect
+from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, with_tabs
 from kernelswarm.simulations.streams.rows.encoding.codes import (
     Found,
     NaValues,
@@ -34,7 +34,6 @@ from kernelswarm.simulations.streams.rows.encoding.codes import (
 from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
-from kernelswarm.simulations.streams.rows.odd_words import is_number
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
 from kernelswarm.simulations.streams.written.excel import as_csv
@@ -107,6 +106,13 @@ def text_of(name: str, path: Path, encoding: str) -> pyarrow.Buffer:
     return content.getvalue()
 
 
+def parted_by_tabs(content: pyarrow.Buffer) -> pyarrow.Buffer:
+    """Return the text of a csv file with a tab in place of blanks between its fields."""
+    import pyarrow
+
+    return pyarrow.py_buffer(with_tabs(content.to_pybytes()))
+
+
 def sheet_of(name: str, path: Path, sheet: str) -> pyarrow.Buffer:
     """Return a sheet of an Excel file as csv, with commas between fields; ValueError where it has none of the kind."""
     import pyarrow
@@ -169,11 +175,6 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
             "as many fields in every line as in the header; stream.delimiter names another delimiter, and "
             "stream.skip_lines is how many lines stand above the header"
         ) from error
-    if all(is_number(column) for column in table.column_names):
-        raise ValueError(
-            f"{name}: the first line, {shown(dialect.delimiter.join(table.column_names[:6]))}, holds numbers; it must "
-            "name the columns: put a header such as x1,x2,y above it"
-        )
     rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
     words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
     return replace(rows, codes={code: count for code, count in rows.codes.items() if code not in words})

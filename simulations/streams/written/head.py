@@ -20,6 +20,9 @@ COMMENT = "#"
 SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 """A first line that says for Excel what stands between fields."""
 
+GAPS = {"?", "NA", "nan", "NaN"}
+"""What stands in a first row in place of a number; an empty field may be the name of an index."""
+
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -71,7 +74,8 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     separator; lines that begin with "#", the last of which is the header where it has as many fields as the line below
     it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields that are
     mostly empty, whose first line holds no number. A header with one field less than all rows, whose first fields count
-    them or are words that differ, lacks the name of the index, as R writes tables.
+    them or are words that differ, lacks the name of the index, as R writes tables. A first line of numbers, in which
+    all words come again below, is a row: there is no header, and the columns are x1, x2, ...
 
     Parameters
     ----------
@@ -82,6 +86,15 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     skip : int or "auto"
         Lines above the header, where that is said.
     """
+    head = _head_of(lines, delimiter, skip)
+    if head.names:
+        return head
+    rows = [one.fields for one in records(lines, head.skipped, delimiter)]
+    return Head(head.skipped, _numbered(len(rows[0]))) if _are_rows(rows) else head
+
+
+def _head_of(lines: Sequence[str], delimiter: str, skip: int | str) -> Head:
+    """Find the header where there is one."""
     if skip != AUTO:
         return Head(int(skip))
     start = 1 if separator_of(lines) else 0
@@ -125,6 +138,23 @@ def is_number(field: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """Return names for columns that have none."""
+    return tuple(f"x{place}" for place in range(1, count + 1))
+
+
+def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first of some lines holds numbers, and besides only words that its column has again, or gaps."""
+    if not rows or not _holds_number(rows[0]):
+        return False
+    return all(
+        is_number(field)
+        or field.strip() in GAPS
+        or any(field == row[place] for row in rows[1:] if len(row) == len(rows[0]))
+        for place, field in enumerate(rows[0])
+    )
 
 
 def _holds_number(fields: Sequence[str]) -> bool:

@@ -137,7 +137,7 @@ def test_a_word_among_few_numbers_may_be_a_class_and_is_no_gap(call: Command) ->
 
 
 def test_every_ending_of_data_is_known_where_it_stands_for_an_experiment() -> None:
-    assert set(FORMATS) < set(DATA)
+    assert set(FORMATS) == set(DATA)
     assert all(hint_for(Path(f"d{ending.upper()}.gz")) for ending in DATA) and not hint_for(Path("d.toml"))
 
 

@@ -42,6 +42,13 @@ WRITTEN: dict[str, str | bytes] = {
     "named index of R": '"a","b","y"\n' + "".join(f'"day {k}",{line}\n' for k, line in enumerate(BODY.splitlines())),
     "index with a preamble": "Station\n,a,b,y\n" + "".join(f"{k},{line}\n" for k, line in enumerate(BODY.splitlines())),
     "old Macintosh": PLAIN.replace("\n", "\r"),
+    "blanks": PLAIN.replace(",", " "),
+    "columns of blanks": "".join(
+        "  ".join(f"{field:>8}" for field in line.split(",")) + "  \n" for line in PLAIN.splitlines()
+    ),
+    "blanks and tabs": PLAIN.replace(",", " \t", 9).replace(",", "\t "),
+    "a comment as header, blanks": f"#  a b  y\n{BODY.replace(',', ' ')}",
+    "windows, blanks": PLAIN.replace(",", "   ").replace("\n", " \r\n"),
     "gzip": gzip.compress(f"# packed\n{PLAIN}".encode("utf-16")),
 }
 
@@ -199,3 +206,35 @@ def test_init_says_how_it_read_a_file_and_writes_a_file_that_reads_it(call: Comm
     assert answer.code == 0, answer.err
     assert ("read as cp1252" in answer.out) is (kind == "cp1252")
     assert Experiment.from_file("experiment.toml").stream.read()[0].points.shape == (12, 2)  # type: ignore[attr-defined]
+
+
+def test_a_file_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
+    for text in (BODY, f"# from a logger\n{BODY}", BODY.replace(",", " "), f"sep=;\n{BODY.replace(',', ';')}"):
+        rows, _ = File(write(tmp_path, text), target="x3", task="regression").read()
+        assert rows.columns == ("x1", "x2") and rows.target_columns == ("x3",)
+        np.testing.assert_array_equal(np.column_stack([rows.points, rows.targets]), ROWS)
+    flowers = "".join(f"{a},{('setosa', 'other')[k % 2]},{'?' if k == 0 else b}\n" for k, (a, b, _) in enumerate(ROWS))
+    rows, _ = File(write(tmp_path, flowers), target="x2", missing="drop").read()
+    assert rows.columns == ("x1", "x3") and len(rows) == 12 and np.isnan(rows.points[0, 1])
+    rows, _ = File(write(tmp_path, "3,4,5\n" + BODY), target="x3", task="regression", skip_lines=1).read()
+    assert len(rows) == 12
+    with pytest.raises(RefusedKey, match=r'the column "y".* x1, x2, x3'):
+        File(write(tmp_path, BODY)).read()
+    with pytest.raises(RefusedKey, match='target = "y" is not a column .* use one of x1, x2, x3'):
+        File(write(tmp_path, BODY), target="y").read()
+
+
+@pytest.mark.parametrize("header", ["400,410.5,y", "400,410,class", "2001,2002,", "0,a,y", "sample 1,2,3"], ids=str)
+def test_a_header_with_numbers_in_it_stays_one(header: str, tmp_path: Path) -> None:
+    body = "".join(f"{a},{b},{'ab'[k % 2]}\n" for k, (a, b, _) in enumerate(ROWS))
+    lines = [header, *body.splitlines()]
+    assert head_of(lines, ",").names == () and head_of(lines, ",").skipped == 0
+
+
+def test_names_with_blanks_part_no_fields(tmp_path: Path) -> None:
+    one = "".join(f"{a} km,{y}\n" for a, _, y in ROWS)
+    rows, _ = File(write(tmp_path, f"the way,y\n{one}".replace(" km", "")), task="regression").read()
+    assert rows.columns == ("the way",)
+    quoted = "".join(f'{a}   "New York"  {y}\n' for a, _, y in ROWS)
+    rows, _ = File(write(tmp_path, f"a b y\n{quoted}"), task="regression").read()
+    assert rows.kinds[1].words == ("New York",)
