@@ -51,7 +51,7 @@ def init(
     path: Annotated[Path, given("[FILE]", "Where to write it.")] = Path("experiment.toml"),
     data: Annotated[
         Path | None,
-        place_option("Your data: csv, npz, Excel, parquet, Arrow, JSON or svmlight; the experiment is for it."),
+        place_option("Your data: csv, npz, MATLAB, Excel, parquet, Arrow, JSON or svmlight; the experiment is for it."),
     ] = None,
     target: Annotated[
         str,

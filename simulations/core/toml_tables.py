@@ -30,8 +30,8 @@ class NotTOML(ValueError):
 
 
 DATA = (
-    *(".npz", ".csv", ".tsv", ".txt", ".dat", ".data", ".xlsx", ".xlsm", ".parquet", ".pq", ".arrow", ".feather"),
-    *(".json", ".jsonl", ".ndjson", ".svmlight", ".svm", ".libsvm"),
+    *(".npz", ".mat", ".csv", ".tsv", ".txt", ".dat", ".data", ".xlsx", ".xlsm", ".parquet", ".pq"),
+    *(".arrow", ".feather", ".json", ".jsonl", ".ndjson", ".svmlight", ".svm", ".libsvm"),
 )
 """How names of files of data end, before a possible .gz, of which one may be given in place of an experiment's."""
 

@@ -110,7 +110,7 @@ def write_for(
     Parameters
     ----------
     data : Path
-        The file with the data: csv, npz, Excel, parquet, Arrow, JSON or svmlight.
+        The file with the data: csv, npz, MATLAB, Excel, parquet, Arrow, JSON or svmlight.
     path : Path
         Where to write the experiment.
     target : str
@@ -223,9 +223,12 @@ def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
     """Say what is done with gaps, and which columns are hardly there."""
     filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if coded else ""
+    named = are_names(rows.columns)
     empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
     return filled + (
-        f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing: perhaps --drop" if empty else ""
+        f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing{': perhaps --drop' * named}"
+        if empty
+        else ""
     )
 
 

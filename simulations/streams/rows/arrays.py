@@ -1,4 +1,4 @@
-"""Read npz and svmlight files: inputs and targets as arrays, whose columns have no names."""
+"""Read npz, MATLAB and svmlight files: inputs and targets as arrays, whose columns have no names."""
 
 from __future__ import annotations
 
@@ -37,6 +37,42 @@ def read_npz(
     name = call(key, path)
     arrays = arrays_of(name, path, lambda known: needed(name, known, node_array))
     return rows_of_arrays(name, arrays, node_array, split_columns, na_values)
+
+
+def read_mat(
+    key: str, path: Path, node_array: str, split_columns: tuple[str | int, ...], na_values: NaValues = ()
+) -> tuple[Rows, Rows | None]:
+    """Read the same arrays of a MATLAB file, of which x and y may be called X and Y.
+
+    Raises
+    ------
+    ValueError
+        If the file is not of MATLAB up to version 7, lacks an array, or the arrays do not fit together.
+    """
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    name = call(key, path)
+    try:
+        held = loadmat(str(path), appendmat=False)
+    except NotImplementedError as error:
+        raise ValueError(f"{name} is written by MATLAB 7.3 in another form: save it with -v7") from error
+    except (MatReadError, ValueError, TypeError, zlib.error) as error:
+        raise ValueError(f"{name} cannot be read as a MATLAB file ({shorten(error)}): save it with -v7") from error
+    found = {array: value for array, value in held.items() if isinstance(value, np.ndarray)}
+    usual = {array: array.lower() for array in ("X", "Y", "X_test", "Y_test") if array.lower() not in found}
+    arrays = {usual.get(array, array): _plain(value, array.lower().startswith("x")) for array, value in found.items()}
+    return rows_of_arrays(name, arrays, node_array, split_columns, na_values)
+
+
+def _plain(array: Numbers, is_matrix: bool) -> Numbers:
+    """Return an array of MATLAB, where all have two axes and cells hold text; only a matrix keeps an axis of length 1.
+
+    Text in a cell is an array itself.
+    """
+    if array.dtype.kind == "O" and all(np.asarray(cell).dtype.kind == "U" for cell in array.flat):
+        array = np.array(["".join(np.asarray(cell).ravel()) for cell in array.flat]).reshape(array.shape)
+    return array if is_matrix or 1 not in array.shape else array.ravel()
 
 
 def arrays_of(name: str, path: Path, wanted: Callable[[list[str]], list[str]] | None = None) -> dict[str, Numbers]:

@@ -1,4 +1,4 @@
-"""The user's own data from a file: npz, csv, Excel, parquet, Arrow, JSON or svmlight."""
+"""The user's own data from a file: npz, MATLAB, csv, Excel, parquet, Arrow, JSON or svmlight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.contract import Array, Source, Stream
-from kernelswarm.simulations.streams.rows.arrays import read_npz, read_svmlight
+from kernelswarm.simulations.streams.rows.arrays import read_mat, read_npz, read_svmlight
 from kernelswarm.simulations.streams.rows.dealing import Dealing, Order
 from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, dialect_of, is_parted_by_blanks
 from kernelswarm.simulations.streams.rows.encoding.codes import NaValues, check_codes
@@ -39,11 +39,12 @@ from kernelswarm.simulations.streams.splits import Split
 from kernelswarm.simulations.streams.written.character_encoding import check_encoding
 from kernelswarm.simulations.streams.written.reading import call, find
 
-Format = Literal["auto", "npz", "csv", "excel", "parquet", "arrow", "json", "svmlight"]
+Format = Literal["auto", "npz", "mat", "csv", "excel", "parquet", "arrow", "json", "svmlight"]
 
 #: Endings of file names, before a possible .gz.
 FORMATS: dict[str, Format] = {
     ".npz": "npz",
+    ".mat": "mat",
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
@@ -63,10 +64,13 @@ FORMATS: dict[str, Format] = {
     ".libsvm": "svmlight",
 }
 
+NAMELESS = "npz", "mat", "svmlight"
+"""Formats whose columns have no names."""
+
 
 @dataclass(frozen=True)
 class File:
-    """Your own data from a file: npz, csv, Excel, parquet, Arrow, JSON or svmlight.
+    """Your own data from a file: npz, MATLAB, csv, Excel, parquet, Arrow, JSON or svmlight.
 
     Rows that name their node go to it, all others are dealt to the nodes by ``split``; either way the seed shuffles
     them first, unless ``order`` keeps them as they stand in the file. Labels of classes and names of nodes are numbers
@@ -78,10 +82,10 @@ class File:
         The file. A csv, JSON, Arrow or svmlight file may be compressed with gzip. A folder is read where it holds
         parquet files, in the order of their names. JSON has a record in each line, or is one list of records.
     format
-        "auto" goes by the file's ending: .npz, .csv, .tsv, .txt, .dat, .data, .xlsx, .xlsm, .parquet, .pq, .arrow,
-        .feather, .json, .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
+        "auto" goes by the file's ending: .npz, .mat, .csv, .tsv, .txt, .dat, .data, .xlsx, .xlsm, .parquet, .pq,
+        .arrow, .feather, .json, .jsonl, .ndjson, .svmlight, .svm, .libsvm, before a possible .gz.
     test_path
-        A second file of the same format with the test rows (an npz file holds x_test and y_test itself).
+        A second file of the same format with the test rows (an npz or MATLAB file holds x_test and y_test itself).
     task
         "classification", "regression", "events", or "auto": one target of text, or of at most ten different whole
         numbers that come again, is a class label, anything else a regression. Labels in increasing or alphabetical
@@ -242,20 +246,21 @@ class File:
         """Return the rows of the file and, where there are some, its test rows; ValueError where they are refused."""
         found = [] if self.held is not None else self._files()
         kind = self._format()
-        if kind in ("npz", "svmlight") and (self.target or self.features or self.drop):
+        if kind in NAMELESS and (self.target or self.features or self.drop):
             key = "target" if self.target else "features" if self.features else "drop"
             raise RefusedKey(key, f"names columns, and {kind} files have none: leave it out")
-        if kind in ("npz", "svmlight") and self.order == "time":
+        if kind in NAMELESS and self.order == "time":
             raise RefusedKey("order", f'= "time" needs a column of times, and {kind} files have none: use "file"')
-        if kind == "npz" and self.test_path is not None:
-            raise RefusedKey("test_path", "is not for npz files: put the arrays x_test and y_test into the same file")
+        if kind in ("npz", "mat") and self.test_path is not None:
+            raise RefusedKey("test_path", f"is not for {kind} files: put x_test and y_test into the same file")
         columns = self._columns()
         if self.held is not None:
             return self.held.rows(columns)
         if self.contents:
             return self._required(kind, found).rows(columns)
-        if kind == "npz":
-            return read_npz(*found[0], self.node_column, self.split_columns, self.na_values)
+        if kind in ("npz", "mat"):
+            read = read_npz if kind == "npz" else read_mat
+            return read(*found[0], self.node_column, self.split_columns, self.na_values)
         if kind == "svmlight":
             return read_svmlight(found, self.split_columns, self.na_values)
         if kind in ("parquet", "arrow", "json"):

@@ -220,7 +220,7 @@ def test_a_file_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
     assert len(rows) == 12
     with pytest.raises(RefusedKey, match=r'the column "y".* x1, x2, x3'):
         File(write(tmp_path, BODY)).read()
-    with pytest.raises(RefusedKey, match='target = "y" is not a column .* use one of x1, x2, x3'):
+    with pytest.raises(RefusedKey, match=r'target = "y" is not a column .* use one of x1, x2, x3'):
         File(write(tmp_path, BODY), target="y").read()
 
 
