@@ -57,7 +57,7 @@ def read_mat(
         held = loadmat(str(path), appendmat=False)
     except NotImplementedError as error:
         raise ValueError(f"{name} is written by MATLAB 7.3 in another form: save it with -v7") from error
-    except (MatReadError, ValueError, TypeError, zlib.error) as error:
+    except (MatReadError, ValueError, TypeError, OSError, zlib.error) as error:
         raise ValueError(f"{name} cannot be read as a MATLAB file ({shorten(error)}): save it with -v7") from error
     found = {array: value for array, value in held.items() if isinstance(value, np.ndarray)}
     usual = {array: array.lower() for array in ("X", "Y", "X_test", "Y_test") if array.lower() not in found}
