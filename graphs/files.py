@@ -30,6 +30,9 @@ Format = Literal[
     "Matrix Market",
     "npz",
     "npy",
+    "MATLAB",
+    "Pajek",
+    "graph6",
 ]
 
 
@@ -38,7 +41,8 @@ class File:
     """A network from a file, such as GraphML, GML, GEXF, JSON, a matrix or a list of edges or of neighbours.
 
     The suffix gives the format, before a possible ``.gz``: ``.graphml`` or ``.xml``; ``.gml``; ``.gexf``; ``.json``,
-    node-link data; ``.mtx``, Matrix Market; ``.npz`` or ``.npy``, an adjacency matrix; ``.adjlist``. Files ending in
+    node-link data; ``.mtx``, Matrix Market; ``.npz``, ``.npy`` or ``.mat``, an adjacency
+    matrix; ``.net``, Pajek; ``.g6`` or ``.s6``; ``.adjlist``. Files ending in
     ``.edgelist``, ``.edges``, ``.txt``, ``.csv`` or ``.tsv`` are edge lists, adjacency lists or matrices by what their
     lines hold, and refused where that could be either. An edge list has one edge per line, two labels separated by
     blanks, a tab, a comma or a semicolon, in quotes where they hold blanks. Its further columns are ignored, as are
@@ -51,7 +55,8 @@ class File:
         The file; a relative path in an experiment file starts at that file's folder.
     format : str
         "auto" goes by the suffix and the lines. Otherwise "edge list", "adjacency list", "multiline adjacency list",
-        "matrix", "GraphML", "GML", "GEXF", "node-link JSON", "Matrix Market", "npz" or "npy".
+        "matrix", "GraphML", "GML", "GEXF", "node-link JSON", "Matrix Market", "npz", "npy", "MATLAB",
+        "Pajek" or "graph6".
     """
 
     path: Path

@@ -20,7 +20,8 @@ from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRI
 
 TEXT = "text"
 GRAPHML, GML, GEXF, JSON = "GraphML", "GML", "GEXF", "node-link JSON"
-MARKET, NPZ, NPY = "Matrix Market", "npz", "npy"
+MARKET, NPZ, NPY, MATLAB = "Matrix Market", "npz", "npy", "MATLAB"
+PAJEK, GRAPH6 = "Pajek", "graph6"
 
 SUFFIXES = {  # before a possible .gz
     ".graphml": GRAPHML,
@@ -31,6 +32,10 @@ SUFFIXES = {  # before a possible .gz
     ".mtx": MARKET,
     ".npz": NPZ,
     ".npy": NPY,
+    ".mat": MATLAB,
+    ".net": PAJEK,
+    ".g6": GRAPH6,
+    ".s6": GRAPH6,
     ".adjlist": ADJACENCY,
     ".edgelist": TEXT,
     ".edges": TEXT,
@@ -76,7 +81,7 @@ def read_format(content: bytes, kind: str) -> nx.Graph[Any]:
     if kind in (TEXT, EDGES, ADJACENCY, MULTILINE, MATRIX):
         return read_text(content.decode("utf-8-sig"), "" if kind == TEXT else kind)
     reader, remedy = READERS[kind]
-    if kind not in (NPZ, NPY):
+    if kind not in (NPZ, NPY, MATLAB):
         content.decode("utf-8-sig")  # which is refused in words of its own
     try:
         return reader(content)
@@ -159,6 +164,38 @@ def _npy(content: bytes) -> nx.Graph[Any]:
     return from_matrix(np.load(io.BytesIO(content), allow_pickle=False))
 
 
+def _matlab(content: bytes) -> nx.Graph[Any]:
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        arrays = loadmat(io.BytesIO(content))
+    except (MatReadError, NotImplementedError, OSError) as error:  # the second of version 7.3
+        raise ValueError(str(error)) from error
+    held = {name: value for name, value in arrays.items() if not name.startswith("__")}
+    square = [name for name, value in held.items() if len(set(value.shape)) == 1 and value.shape > (1, 1)]
+    if len(square) != 1:
+        raise ValueError(f"it holds {len(square)} square arrays of {', '.join(held)}")
+    return from_matrix(held[square[0]])
+
+
+def _pajek(content: bytes) -> nx.Graph[Any]:
+    graph: nx.Graph[Any] = nx.parse_pajek(content.decode("utf-8-sig").splitlines())
+    drawn = [attributes for _, attributes in graph.nodes(data=True)]
+    if len({(attributes.get("x"), attributes.get("y")) for attributes in drawn}) == 1:  # networkx writes 0 for none
+        for attributes in drawn:
+            attributes.pop("x", None), attributes.pop("y", None)
+    return _identified(gather(graph))
+
+
+def _graph6(content: bytes) -> nx.Graph[Any]:
+    """Read a graph in the format graph6, or in sparse6, whose lines begin with a colon."""
+    line = content.strip().removeprefix(b">>graph6<<").removeprefix(b">>sparse6<<")
+    reader = cast("Any", nx.from_sparse6_bytes if line.startswith(b":") else nx.from_graph6_bytes)
+    graph: nx.Graph[Any] = reader(line)
+    return graph
+
+
 READERS: dict[str, tuple[Callable[[bytes], nx.Graph[Any]], str]] = {
     GRAPHML: (_graphml, "networkx.write_graphml"),
     GML: (_gml, "networkx.write_gml"),
@@ -167,6 +204,9 @@ READERS: dict[str, tuple[Callable[[bytes], nx.Graph[Any]], str]] = {
     MARKET: (_market, "scipy.io.mmwrite"),
     NPZ: (_npz, "scipy.sparse.save_npz, or numpy.savez with one adjacency matrix"),
     NPY: (_npy, "numpy.save of an adjacency matrix"),
+    MATLAB: (_matlab, "save -v7 and one adjacency matrix"),
+    PAJEK: (_pajek, "networkx.write_pajek"),
+    GRAPH6: (_graph6, "networkx.write_graph6"),
 }
 
 

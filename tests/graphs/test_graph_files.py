@@ -213,6 +213,14 @@ def cytoscape(graph: nx.Graph[Any], path: Path) -> None:
     path.write_text(json.dumps(nx.cytoscape_data(graph)), encoding="utf-8")
 
 
+def ordered(graph: nx.Graph[Any]) -> nx.Graph[Any]:
+    """Return the edges alone, of nodes in order: the format has no more."""
+    plain = nx.Graph()
+    plain.add_nodes_from(range(len(graph)))
+    plain.add_edges_from(graph.edges)
+    return plain
+
+
 WRITERS: dict[str, Callable[[nx.Graph[Any], Path], None]] = {
     "net.graphml": nx.write_graphml,
     "net.gml": nx.write_gml,
@@ -224,12 +232,22 @@ WRITERS: dict[str, Callable[[nx.Graph[Any], Path], None]] = {
     "multiline.txt": nx.write_multiline_adjlist,
     "net.csv": lambda graph, path: nx.write_edgelist(graph, path, delimiter=",", data=False),
     "net.edgelist": nx.write_edgelist,
+    "net.net": nx.write_pajek,
     "weights.edges": lambda graph, path: nx.write_weighted_edgelist(graph, path, delimiter="\t"),
 }
 MATRICES: dict[str, Callable[[nx.Graph[Any], Path], None]] = {
     "net.mtx": market,
     "sparse.npz": lambda graph, path: scipy.sparse.save_npz(path, nx.to_scipy_sparse_array(graph, nodelist=range(34))),
     "dense.npz": lambda graph, path: np.savez(path, adjacency=nx.to_numpy_array(graph, nodelist=range(34))),
+    "net.mat": lambda graph, path: scipy.io.savemat(
+        path, {"A": nx.to_numpy_array(graph, nodelist=range(34)), "xy": np.zeros((34, 2)), "Fs": 8.0}
+    ),
+    "sparse.mat": lambda graph, path: scipy.io.savemat(
+        path, {"A": scipy.sparse.csc_matrix(nx.to_scipy_sparse_array(graph, nodelist=range(34)))}
+    ),
+    "net.g6": lambda graph, path: nx.write_graph6(ordered(graph), path),
+    "headless.g6": lambda graph, path: nx.write_graph6(ordered(graph), path, header=False),
+    "net.s6": lambda graph, path: nx.write_sparse6(ordered(graph), path),
     "net.npy": lambda graph, path: np.save(path, nx.to_numpy_array(graph, nodelist=range(34))),
     "matrix.txt": lambda graph, path: np.savetxt(path, nx.to_numpy_array(graph, nodelist=range(34))),
     "zeros.csv": lambda graph, path: np.savetxt(
@@ -358,6 +376,10 @@ def test_names_in_lists(tmp_path: Path, text: str, names: list[str], pairs: set[
         ("net.mtx", "0 1\n", "not readable as Matrix Market"),
         ("net.npz", "0 1\n", "not readable as npz"),
         ("net.npy", "0 1\n", "not readable as npy"),
+        ("net.mat", "0 1\n", "not readable as MATLAB"),
+        ("net.net", "0 1\n", "no nodes"),
+        ("net.g6", "0 1\n", "not readable as graph6"),
+        ("net.s6", "", "not readable as graph6"),
         ("net.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 2 1.0\n", "this one is 2 x 3"),
     ],
 )
@@ -369,3 +391,15 @@ def test_a_format_is_one_of_those_there_are() -> None:
     with pytest.raises(ValueError, match="format = 'pickle' must be one of auto, edge list"):
         File(Path("net"), "pickle")  # type: ignore[arg-type]
     assert File(Path("net"), "edge list").format == "edge list"
+
+
+def test_places_in_pajek_files_are_positions(tmp_path: Path) -> None:
+    text = '*Vertices 3\n1 "a" 0.1 0.2 box\n2 "b" 0.3 0.9 box\n3 "c" 0.5 0.5 box\n*Edges\n1 2 4\n2 3 1\n'
+    network = Adjacency.of(read_graph(written(tmp_path, "net.net", text)))
+    assert network.names == ["a", "b", "c"] and edges(network.graph) == {(0, 1), (1, 2)}
+    np.testing.assert_array_equal(network.positions, [[0.1, 0.2], [0.3, 0.9], [0.5, 0.5]])
+
+
+def test_a_matlab_file_of_two_matrices_is_refused(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "net.mat", {"A": np.eye(3), "W": np.ones((4, 4))})
+    assert "it holds 2 square arrays of A, W" in refusal(tmp_path / "net.mat")
