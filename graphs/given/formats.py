@@ -169,7 +169,7 @@ def _matlab(content: bytes) -> nx.Graph[Any]:
     from scipy.io.matlab import MatReadError
 
     try:
-        arrays = loadmat(io.BytesIO(content))
+        arrays = loadmat(cast("Any", io.BytesIO(content)))
     except (MatReadError, NotImplementedError, OSError) as error:  # the second of version 7.3
         raise ValueError(str(error)) from error
     held = {name: value for name, value in arrays.items() if not name.startswith("__")}

@@ -6,6 +6,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 AUTO = "auto"
@@ -75,7 +76,8 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields that are
     mostly empty, whose first line holds no number. A header with one field less than all rows, whose first fields count
     them or are words that differ, lacks the name of the index, as R writes tables. A first line of numbers, in which
-    all words come again below, is a row: there is no header, and the columns are x1, x2, ...
+    all words come again below, is a row: there is no header, and the columns are x1, x2, ... Whole numbers at equal
+    distances, such as 0, 1, 2 of pandas or years, are a header.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first of some lines holds numbers, and besides only words that its column has again, or gaps."""
-    if not rows or not _holds_number(rows[0]):
+    if not rows or not _holds_number(rows[0]) or _count(rows[0]):
         return False
     return all(
         is_number(field)
@@ -155,6 +157,14 @@ def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
         or any(field == row[place] for row in rows[1:] if len(row) == len(rows[0]))
         for place, field in enumerate(rows[0])
     )
+
+
+def _count(fields: Sequence[str]) -> bool:
+    """Whether fields are whole numbers that rise in equal steps."""
+    if len(fields) < 2 or not all(field.strip().isdecimal() for field in fields):
+        return False
+    steps = {int(after) - int(before) for before, after in pairwise(fields)}
+    return len(steps) == 1 and steps.pop() > 0
 
 
 def _holds_number(fields: Sequence[str]) -> bool:

@@ -224,7 +224,11 @@ def test_a_file_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
         File(write(tmp_path, BODY), target="y").read()
 
 
-@pytest.mark.parametrize("header", ["400,410.5,y", "400,410,class", "2001,2002,", "0,a,y", "sample 1,2,3"], ids=str)
+@pytest.mark.parametrize(
+    "header",
+    ["400,410.5,y", "400,410,class", "2001,2002,", "0,a,y", "sample 1,2,3", "0,1,2", "2001,2002,2003"],
+    ids=str,
+)
 def test_a_header_with_numbers_in_it_stays_one(header: str, tmp_path: Path) -> None:
     body = "".join(f"{a},{b},{'ab'[k % 2]}\n" for k, (a, b, _) in enumerate(ROWS))
     lines = [header, *body.splitlines()]
