@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelswarm.simulations.streams.written.head import head_of, lines_of, records, separator_of, texts_of
+from kernelswarm.simulations.streams.written.head import head_of, lines_of, numbered, records, separator_of, texts_of
 
 AUTO = "auto"
 DELIMITERS = ",;\t|"
@@ -59,13 +59,20 @@ def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = A
 
 
 def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) -> bool:
-    """Tell whether fields are parted by blanks, as is said, or since nothing else parts them and blanks do."""
+    """Tell whether fields are parted by blanks, as is said, or since nothing else parts them and blanks do.
+
+    A comma may stand before all fractions then.
+    """
     if delimiter != AUTO:
         return delimiter == BLANK
     lines = texts_of(lines_of(content))
-    if separator_of(lines) or any(_suits(lines, mark, skip)[0] for mark in DELIMITERS):
+    others = [mark for mark in DELIMITERS if _suits(lines, mark, skip)[0]]
+    if separator_of(lines) or others not in ([], [","]):
         return False
-    return _suits(texts_of(lines_of(with_tabs(content))), "\t", skip)[0]
+    parted = texts_of(lines_of(with_tabs(content)))
+    suits, _, mixed, count = _suits(parted, "\t", skip)
+    same = {len(one.fields) for one in records(parted, 0, "\t")} == {count}
+    return suits and (not others or (same and not mixed))
 
 
 def with_tabs(content: bytes) -> bytes:
@@ -73,12 +80,21 @@ def with_tabs(content: bytes) -> bytes:
     return BLANKS.sub(lambda found: found[1] or b"\t", ENDS.sub(b"", content))
 
 
-def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool, bool, int]:
+def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool, bool, int, int]:
+    """Say whether a delimiter makes as many fields of the header as of the line below it, and how well it does."""
     head = head_of(lines, delimiter, skip)
-    counts = [len(one.fields) for one in records(lines, head.skipped, delimiter)[:2]]
-    if head.names:
-        counts = [len(head.names), *counts[:1]]
-    return len(set(counts)) == 1 and counts[0] > 1, not head.names, max(counts, default=0)
+    rows = [one.fields for one in records(lines, head.skipped, delimiter)[:2]]
+    named = bool(head.names) and head.names != numbered(len(head.names))
+    if named:
+        rows = [list(head.names), *rows[:1]]
+    counts = [len(fields) for fields in rows]
+    others = DELIMITERS.replace(delimiter, "")
+    mixed = sum(
+        any(mark in field for mark in others) and not FRACTION.fullmatch(field.strip())
+        for fields in rows
+        for field in fields
+    )
+    return len(set(counts)) == 1 and counts[0] > 1, not named, -mixed, max(counts, default=0)
 
 
 def _has_commas(lines: Sequence[str], delimiter: str, skip: int | str) -> bool:

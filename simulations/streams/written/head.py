@@ -92,7 +92,7 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     if head.names:
         return head
     rows = [one.fields for one in records(lines, head.skipped, delimiter)]
-    return Head(head.skipped, _numbered(len(rows[0]))) if _are_rows(rows) else head
+    return Head(head.skipped, numbered(len(rows[0]))) if _are_rows(rows) else head
 
 
 def _head_of(lines: Sequence[str], delimiter: str, skip: int | str) -> Head:
@@ -142,7 +142,7 @@ def is_number(field: str) -> bool:
     return True
 
 
-def _numbered(count: int) -> tuple[str, ...]:
+def numbered(count: int) -> tuple[str, ...]:
     """Return names for columns that have none."""
     return tuple(f"x{place}" for place in range(1, count + 1))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -242,3 +244,33 @@ def test_names_with_blanks_part_no_fields(tmp_path: Path) -> None:
     quoted = "".join(f'{a}   "New York"  {y}\n' for a, _, y in ROWS)
     rows, _ = File(write(tmp_path, f"a b y\n{quoted}"), task="regression").read()
     assert rows.kinds[1].words == ("New York",)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_tables_written_in_any_way_are_never_read_as_other_ones(seed: int, tmp_path: Path) -> None:
+    """Read as they are or refused: delimiter, decimal mark, header, quotes, comments and ends of lines are drawn."""
+    random = np.random.default_rng(seed)
+    rows, columns = int(random.integers(2, 30)), int(random.integers(2, 6))
+    delimiter, decimal = str(random.choice([",", ";", "\t", "|", " "])), str(random.choice([".", ","]))
+    header, quoting = random.random() < 0.7, int(random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC]))
+    values = np.round(random.normal(size=(rows, columns)) * 10.0 ** random.integers(-2, 5, size=columns), 4)
+    words = random.choice(["the west", "no;rth", "e,ast"], size=rows) if columns > 2 else None
+    text = io.StringIO()
+    written = csv.writer(text, delimiter=delimiter, quoting=quoting, lineterminator="\n")
+    if header:
+        written.writerow([["a", "b c", "x.1", "2020", "T [K]"][k] for k in range(columns)])
+    for k in range(rows):
+        line = [f"{value}".replace(".", decimal) for value in values[k]]
+        written.writerow(line if words is None else [line[0], words[k], *line[2:]])
+    content = ("# made by hand\n" if random.random() < 0.3 else "") + text.getvalue()
+    path = write(tmp_path, content.replace("\n", "\r\n") if random.random() < 0.3 else content)
+    try:
+        found, _ = File(path, target="a" if header else "x1", task="regression").read()
+    except ValueError:
+        return
+    np.testing.assert_array_equal(found.targets[:, 0], values[:, 0])
+    numbers = [place for place, column in enumerate(found.held) if column.kind == "number"]
+    assert len(found.columns) == columns - 1 and len(numbers) == columns - 1 - (words is not None)
+    np.testing.assert_array_equal(found.points[:, numbers], values[:, 1 if words is None else 2 :])
+    if words is not None:
+        assert [found.held[0].words[int(place)] for place in found.points[:, 0]] == words.tolist()
