@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.scratch import States
 from kernelswarm.protocols.compiling import cached_njit, force_inline
-from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -111,13 +110,12 @@ class Own(NamedTuple):
     """What nodes have for their next steps: samples, up to b, and behind them the points that they replay, up to n in
     all. There is room for the most that any of them has.
 
-    Where links are ideal, samples lie there for T rounds, with counts of what there is of them; where they are not,
-    there is always all, ``points`` and ``targets`` are those of the next step alone, and steps are counted for each
-    node, however long it sleeps.
+    Counts say what there is. Where links are ideal, samples lie there for T rounds; where they are not, those of the
+    next step alone do, T = 1, however long a node sleeps, and of no nodes outside.
     """
 
-    points: Array  # (V + outside, T, n, p), or (V, n, p)
-    targets: Array  # (V, T, b, q), or (V, b, q)
+    points: Array  # (V + outside, T, n, p)
+    targets: Array  # (V, T, b, q)
     step_sizes: Array  # (V, steps, k)
     values: Array  # (V, n, C) f at these points
     rows: Array  # (1, length of all together), or (N, R), of the points that a node steps on: its own, its neighbours'
@@ -131,10 +129,11 @@ class Own(NamedTuple):
     answer_variances: Array = NO_VARIANCES
     samples: Integers = NO_COUNTS  # (T, V) how many of the points are samples
     sent: Integers = NO_COUNTS  # (T, V + outside) how many points there are: a node that has none takes no step on any
+    heard: Integers = NO_NODES  # (E,) at how many points of each neighbour there are values; where links are not ideal
     batch_sizes: Integers = NO_NODES  # (V + outside,) of samples, where none are missing
     most: Integers = NO_NODES  # (V,) the points of a step, at most
     steps: Integers = NO_NODES  # (V,) the steps taken of those that have sizes
-    foreseen: Integers = NO_NODES  # (V,) on how many points a step is, for which it is known what it wants
+    foreseen: Integers = NO_NODES  # (V,) for how many points, else up to which order, it is known what a step wants
 
 
 class Received(NamedTuple):
@@ -166,7 +165,7 @@ class Terms(NamedTuple):
     max_age: int
     reach: int  # rounds for which messages are kept
     memory: int  # rounds for which nodes keep their own samples
-    replayed: int  # r, how many of the points of a message, the last ones, are replayed
+    replays: bool  # whether some of the points of a message, the last ones, may be replayed
     carries_points: bool  # whether points travel in these messages, and not in those of another copy
     repeats: bool  # whether what was received last is taken again where nothing new is
     listens: bool  # whether messages wait for those asleep
@@ -187,19 +186,27 @@ class Terms(NamedTuple):
 
 
 class Air(NamedTuple):
-    """Messages on their way and those that have arrived, by slot: to the nodes here, and to those in other blocks."""
+    """Messages on their way and those that have arrived, by slot: to the nodes here, and to those in other blocks.
+
+    There is room for n points in each, and for values at as many.
+    """
 
     points: Array  # (S, V + outside, n, p)
+    sent: Integers  # (S, V + outside) how many there are of them
+    samples: Integers  # (S, V + outside) and how many of these, the first, are samples
     own: Array  # (S, V + outside, n, C)
+    evaluated: Integers  # (S, V + outside) at how many points these are, those of the message before
     own_row_sums: Array  # (S, V + outside, n)
     previous: Integers  # (S, V + outside) the round of the sender's message before, or SILENT where it is asleep
     before: Array  # (S, V + outside, n, p) the points of that message; of no rows where the form is one-sided
     latest: Array  # (V + outside, n, p) the points of the last messages that have set out; likewise
+    latest_sent: Integers  # (V + outside,) how many there are of them
     carried: Integers  # (S, E) the round in which the points were drawn that an edge carries
     last: Integers  # (E,) the rounds of the last messages sent on each edge, arrived or not
     answers: Array  # (S, E + outside, n, C)
     answer_row_sums: Array  # (S, E + outside, n)
-    answered: Integers  # (S, E + outside) the round of the points that are answered, or SILENT
+    answered_points: Integers  # (S, E + outside) how many points are answered
+    answered: Integers  # (S, E + outside) the round in which they were drawn, or SILENT
     duals: Array  # (S, E + outside) of the edge's owner
     deliveries: Integers  # (S, E)
     due: Integers  # (S, E) the round of arrival, or ABSENT
@@ -211,26 +218,31 @@ class Kept(NamedTuple):
 
     points: Array  # (V, M, n, p) their own points, samples first, by the round in which they sent them
     targets: Array  # (V, M, b, q)
+    samples: Integers  # (V, M) how many samples there are
+    sent: Integers  # (V, M) and how many points with those that are replayed
     drawn_at: Integers  # (V, M) these rounds
     predicted: Array  # (V, M, n, C) what they said there before they learned from them
     learning: Integers  # (V,) the round of the samples that they learn from next, and these, however long they sleep
     own_points: Array  # (V, n, p)
     own_targets: Array  # (V, b, q)
+    own_samples: Integers  # (V,)
+    own_sent: Integers  # (V,)
     following: Integers  # (V,) and of those that follow
     begun: Integers  # (V,) the round in which they began anew last, or ABSENT
     values: Array  # (V, n, C) at the points that they learn from next
-    rows: Array  # (N, R) of all points evaluated, node by node: its own, then its neighbours'
+    rows: Array  # (N, R) of all points evaluated, node by node: its own, then right behind them its neighbours'
     row_sums: Array  # (V, n)
     products: Array  # (V, 2) as of own_products
     received_at: Integers  # (E,) the round in which the neighbour's points were drawn that are evaluated
     received_points: Array  # (E, n, p)
+    received_sent: Integers  # (E,) how many there are of them
     received_values: Array  # (E, n, C) the node's own there
     received_row_sums: Array  # (E, n)
     used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
     asks: Booleans  # (E,) whether the node asks the neighbour
     asked: Booleans  # (E,) whether the neighbour asks the node
     quiet: Booleans  # (E,)
-    last_sent: Booleans  # (E,) whether anything was ever answered
+    last_sent: Integers  # (E,) at how many points something was answered last, or ABSENT
     last_sent_points: Array  # (E, n, p)
     last_sent_values: Array  # (E, n, C)
 
@@ -267,8 +279,11 @@ class LossyWork(NamedTuple):
     answer_at: Integers  # (deg,) the place of the answer that is learned from, or ABSENT
     answer_share: Array  # (deg,) how much it counts by its age
     earlier_at: Integers  # (deg,) the place of the node's own earlier sample that it is about, or ABSENT
+    earlier_samples: Integers  # (deg,) how many samples that is
+    earlier_sent: Integers  # (deg,) and how many points with those that were replayed
     predicted_at: Integers  # (deg,) that of what was predicted there, or ABSENT where the present values are that
     values_at: Integers  # (deg,) the place of the neighbour's own values that are learned from, or ABSENT
+    values_sent: Integers  # (deg,) at how many points these are
     values_share: Array  # (deg,) how much they count
     duals: Array  # (deg,) the dual variables that came with them
     answers: Array  # (deg, n, C) the answers, the node's own values in place of those that are not there
@@ -350,30 +365,18 @@ class Flight(NamedTuple):
     sent: Array  # (E + outside,) as they are heard
     evaluated: Integers  # (V + outside,) at how many points there are values
     following: Integers  # (V + outside,) how many points are sent
-    samples: Integers  # (V,) how many of a node's own are samples
+    samples: Integers  # (V,) how many of a node's own are samples; where links are not ideal (V + outside,)
     previous: Integers = NO_STAMPS  # (V + outside,) where links are not ideal: the round of the message before
     answered: Integers = NO_STAMPS  # (E + outside,) and that of the points that are answered
+    answered_points: Integers = NO_STAMPS  # (E + outside,) and how many these are
     variances: Array = NO_VARIANCES  # as of Received
     answer_variances: Array = NO_VARIANCES
 
 
 @cached_njit
-def first_row(node: int, edges: int, size: int, symmetric: bool) -> int:
-    """Return where the rows of the points that a node steps on begin; ``edges`` are those of the nodes before it."""
-    return size * (node + edges) if symmetric else size * node
-
-
-def own_counts_of(ideal: bool) -> Compiled:
-    """Return what counts a node's own points of a step, on ideal links or others."""
-
-    @force_inline
-    def own_counts(i: int, at: int, own: Own) -> tuple[int, int]:
-        """Return how many samples node i has for its step ``at``, and how many points with those that it replays."""
-        if ideal:
-            return own.samples[at, i], own.sent[at, i]
-        return own.targets.shape[-2], own.values.shape[1]
-
-    return own_counts
+def first_row(node: int, edges: int, room: int) -> int:
+    """Return where the rows of a node's points and its neighbours' begin; ``edges`` are those of the nodes before."""
+    return room * (node + edges)
 
 
 @force_inline

@@ -59,12 +59,8 @@ class Batches(NamedTuple):
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
         sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
         for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
-            size = int(each.max())
-            for held, found in ((points, x), (targets, y)):
-                if len(found) == rounds * size:
-                    held[i, 2:, :size] = found.reshape(rounds, size, held.shape[3])
-                else:
-                    held[i, 2:, :size][np.arange(size) < each[:, np.newaxis]] = found
+            part_in(x, points[i, 2:], each)
+            part_in(y, targets[i, 2:], each)
         sent[:2], sent[2:, :nodes] = self.sent[:2], counts
         return Batches(points, targets, np.concatenate([self.samples[:2], counts]), sent)
 
@@ -74,6 +70,49 @@ class Batches(NamedTuple):
         there = np.arange(self.points.shape[2]) < self.samples[2:, :, np.newaxis]  # (T - 2, V, n)
         found = zip(self.points, self.targets, there.swapaxes(0, 1), strict=False)
         return [(x[2:][some], y[2:][some[:, : y.shape[1]]]) for x, y, some in found]
+
+
+class Drawn(NamedTuple):
+    """Samples that were drawn for T rounds ahead, of which each node takes those of a round when it is awake."""
+
+    points: Array  # (V, T, b, p)
+    targets: Array  # (V, T, b, q)
+    samples: Integers  # (V, T) how many there are
+
+    @staticmethod
+    def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Drawn":
+        """Return room for batches of up to so many samples, and none of them."""
+        points, targets = np.zeros((nodes, 0, size, inputs)), np.zeros((nodes, 0, size, columns))
+        return Drawn(points, targets, np.zeros((nodes, 0), dtype=np.int64))
+
+    def again(self, agents: Sequence[Node], cursors: Integers, rounds: int) -> "Drawn":
+        """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
+        for agent, left in zip(agents, self.behind(cursors), strict=True):
+            put_back(agent, *left)
+        size, inputs, columns = *self.points.shape[2:], self.targets.shape[3]
+        found, counts = draw_rounds(agents, rounds, size, inputs + columns)
+        samples = np.ascontiguousarray(counts.T)
+        points, targets = np.zeros((*samples.shape, size, inputs)), np.zeros((*samples.shape, size, columns))
+        for (x, y), each, own, wanted in zip(found, samples, points, targets, strict=True):
+            part_in(x, own, each)
+            part_in(y, wanted, each)
+        return Drawn(points, targets, samples)
+
+    def behind(self, cursors: Integers) -> list[tuple[Array, Array]]:
+        """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
+        (n, q) of each."""
+        there = np.arange(self.points.shape[2]) < self.samples[:, :, np.newaxis]
+        each = zip(self.points, self.targets, there, cursors.tolist(), strict=True)
+        return [(x[at:][some[at:]], y[at:][some[at:]]) for x, y, some, at in each]
+
+
+def part_in(rows: Array, batches: Array, counts: Integers) -> None:
+    """Fill in batches (T, b, p), of which each has so many of the rows (n, p), (T,)."""
+    size = int(counts.max(initial=0))
+    if len(rows) == len(batches) * size:
+        batches[:, :size] = rows.reshape(len(batches), size, batches.shape[2])
+    else:
+        batches[:, :size][np.arange(size) < counts[:, np.newaxis]] = rows
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:

@@ -39,12 +39,11 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
     answer_over,
-    own_counts_of,
 )
 from kernelswarm.agents.compiled.pulling import (
     constraints_of,
+    pull_at_replayed,
     pulls_at_neighbors_of,
-    pulls_at_replayed_of,
     pulls_of,
     tell_variances,
 )
@@ -139,21 +138,18 @@ def following(ideal: bool) -> Compiled:
 def samples_of(ideal: bool) -> Compiled:
     """Return what finds a node's own samples of a step, on ideal links or others."""
 
-    own_counts = own_counts_of(ideal)
-
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
-        """Return views of node i's samples of its step ``at``, which is on ``taken`` points."""
-        room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[-1]
-        (size, sent), width = own_counts(i, at, own), own.targets.shape[-1]
+        """Return views of node i's samples of a round, in which its step is on ``taken`` points."""
+        room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[3]
+        size, width, place = own.samples[at, i], own.targets.shape[3], i * own.points.shape[1] + at
+        row, columns = 0, own.rows.shape[1]
         if ideal:
-            place, row = i * own.points.shape[1] + at, own.row_begins[i]
+            row = own.row_begins[i]
             columns = (own.row_begins[i + 1] - row) // own.most[i]
-        else:
-            place, row, columns = i, 0, own.rows.shape[1]
         return Sample(
-            table(own.points, place * room * inputs, sent, inputs),
-            table(own.targets, place * own.targets.shape[-2] * width, size, width),
+            table(own.points, place * room * inputs, own.sent[at, i], inputs),
+            table(own.targets, place * own.targets.shape[2] * width, size, width),
             table(own.values, i * room * outputs, size, outputs),
             table(own.rows, row, taken, columns),
         )
@@ -164,13 +160,12 @@ def samples_of(ideal: bool) -> Compiled:
 def learning(ideal: bool) -> Compiled:
     """Return a node's step on ideal links or others."""
     sample_of, pull, pull_at_neighbors = samples_of(ideal), pulls_of(ideal), pulls_at_neighbors_of(ideal)
-    compare, take, follow, own_counts = constraints_of(ideal), steps_of(ideal), following(ideal), own_counts_of(ideal)
-    pull_at_replayed = pulls_at_replayed_of(ideal)
+    compare, take, follow, weigh_sets = constraints_of(ideal), steps_of(ideal), following(ideal), weighing(ideal)
 
     @force_inline
     def learn(
         i: int,
-        at: int,  # of its steps
+        at: int,  # of its rounds: its samples are known for 0 alone where links are not ideal
         completed: int,  # steps of the whole run, this one included
         gathered: Gathered,
         network: Network,
@@ -181,12 +176,16 @@ def learning(ideal: bool) -> Compiled:
     ) -> tuple[int, float]:
         """Take node i's step with what has been gathered; returns why it cannot, and the curvature."""
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
-        sample, (size, sent), sizes = sample_of(i, at, gathered.taken, own), own_counts(i, at, own), work.sizes
+        sample, size, sent, sizes = (
+            sample_of(i, at, gathered.taken, own),
+            own.samples[at, i],
+            own.sent[at, i],
+            work.sizes,
+        )
         functions, degree = kinds.functions[kinds.of[i]], links.start[i + 1] - links.start[i]
-        batch_size = own.batch_sizes[i] if ideal else size
-        step = own.steps[i] if ideal else at
+        batch_size = own.batch_sizes[i]
         for n in range(len(sizes)):
-            sizes[n] = own.step_sizes[i, step, n]
+            sizes[n] = own.step_sizes[i, own.steps[i], n]
         eta, share = sizes[0], 1.0 if size >= batch_size else size / batch_size
         rate, curvature, part, loss = eta / batch_size, kinds.curvature[kinds.of[i]], 1.0, 0.0
         work.rates[0] = rate  # what is unstable finds it there
@@ -227,9 +226,9 @@ def learning(ideal: bool) -> Compiled:
                     work.gradients[k, c] /= part
         sizes[0] = eta * part
         if gathered.taken:
+            weigh_sets(i, at, network, own)
+            own.steps[i] += 1
             if ideal:
-                weigh_sets(i, at, network, own)
-                own.steps[i] += 1
                 own.foreseen[i] = gathered.taken
             take(i, gathered.taken, sample, network, spare)
         if degree and size:
@@ -264,26 +263,36 @@ def descend(i: int, sample: Sample, network: Network) -> None:
         )
 
 
+def weighing(ideal: bool) -> Compiled:
+    """Return what weighs the points of a step, on ideal links or others."""
+
+    @force_inline
+    def weigh_sets(i: int, at: int, network: Network, own: Own) -> None:
+        """Fill in the rates of the points of node i's step: a set of points is weighed by how many there are."""
+        links, work, eta = network.links, network.work, network.work.sizes[0]
+        size, sent, begin = own.samples[at, i], own.sent[at, i], links.start[i]
+        weigh_set(0, size, eta, work.rates)
+        weigh_set(size, sent - size, eta, work.rates)
+        place, degree = sent, links.start[i + 1] - begin
+        if network.coupling.symmetric:
+            for d in range(degree):
+                count = own.sent[at, links.other[begin + d]] if ideal else work.lossy.values_sent[d]
+                weigh_set(place, count, eta, work.rates)
+                place += count
+        if not ideal:
+            for d in range(degree):
+                weigh_set(place, work.lossy.earlier_sent[d], eta, work.rates)
+                place += work.lossy.earlier_sent[d]
+
+    return weigh_sets
+
+
 @force_inline
-def weigh_sets(i: int, at: int, network: Network, own: Own) -> None:
-    """Fill in the rates of the points of node i's step: a set of points is weighed by how many there are."""
-    links, rates, eta = network.links, network.work.rates, network.work.sizes[0]
-    size, sent = own.samples[at, i], own.sent[at, i]
-    rate = eta / max(size, 1)
-    for k in range(size):
+def weigh_set(begin: int, count: int, eta: float, rates: Array) -> None:
+    """Fill in the rates of a set of so many points."""
+    rate = eta / max(count, 1)
+    for k in range(begin, begin + count):
         rates[k] = rate
-    if sent > size:
-        rate = eta / (sent - size)
-        for k in range(size, sent):
-            rates[k] = rate
-    if network.coupling.symmetric:
-        begin = sent
-        for e in range(links.start[i], links.start[i + 1]):
-            count = own.sent[at, links.other[e]]
-            rate = eta / max(count, 1)
-            for k in range(begin, begin + count):
-                rates[k] = rate
-            begin += count
 
 
 def steps_of(ideal: bool) -> Compiled:
@@ -294,11 +303,8 @@ def steps_of(ideal: bool) -> Compiled:
         """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
         functions, work = network.kinds.functions[network.kinds.of[i]], network.work
         points, targets, values, rows = sample
-        size, outputs, inputs, sent = values.shape[0], values.shape[1], points.shape[1], work.pulling.shape[0]
+        outputs, inputs = values.shape[1], points.shape[1]
         tools, numbers, state, counts, _ = learner_of(i, network)
-        if not ideal:
-            for k in range(taken):  # a set of points is weighed by how many there are
-                work.rates[k] = work.sizes[0] / (size if k < size else sent - size if k < sent else sent)
         if not ideal or taken > points.shape[0]:
             points = table(work.points, 0, taken, inputs)
         repack, benched, capacity = functions[REPACK], False, 0
@@ -353,8 +359,6 @@ def steps_of(ideal: bool) -> Compiled:
 def summing(ideal: bool) -> Compiled:
     """Return what sums the inner products at the points of a node's next step, for steps that are limited."""
 
-    own_counts = own_counts_of(ideal)
-
     @force_inline
     def sum_rows(
         i: int,
@@ -369,7 +373,7 @@ def summing(ideal: bool) -> Compiled:
     ) -> None:
         """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
         links, coupling, work = network.links, network.coupling, network.work
-        (size, at), taken, degree = own_counts(i, t, own), points.shape[0], links.start[i + 1] - links.start[i]
+        size, at, taken, degree = own.samples[t, i], own.sent[t, i], len(points), links.start[i + 1] - links.start[i]
         tools, numbers, state, counts, _ = learner_of(i, network)
         gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
         inner_at(network.kinds.functions[network.kinds.of[i], INNER])(
@@ -383,10 +387,10 @@ def summing(ideal: bool) -> Compiled:
             tell_variances(i, t, gram, network, own)
         if coupling.symmetric:
             for e in range(links.start[i], links.start[i + 1]):
-                room = own.values.shape[1]
-                count, place = room, e * room
                 if ideal:
                     count, place = own.sent[t, links.other[e]], answer_over(e, t, links, own)
+                else:
+                    count, place = own.heard[e], e * own.values.shape[1]
                 answered = line(others, place, count)
                 for k in range(count):
                     answered[k] = row_sums[at + k]

@@ -24,6 +24,7 @@ from kernelswarm.protocols.unreliable.faults import SpokenFaults
 from kernelswarm.protocols.unreliable.realization import NODE, Realization, keys_of
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
 """A node on links that are not ideal."""
@@ -35,7 +36,7 @@ class Letter(NamedTuple):
     Attributes
     ----------
     size, width, outputs : int
-        n points of p numbers with values of C; a vector is one point without values.
+        Up to n points of p numbers with values of C; a vector is one point without values.
     symmetric : bool
         Whether the sender's own values are in it.
     limited : bool
@@ -64,7 +65,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
         max_age=table.max_age,
         reach=inbox.reach,
         memory=inbox.memory,
-        replayed=0,
+        replays=False,
         carries_points=True,
         repeats=table.on_missing == "repeat",
         listens=conditions.clock.listens,
@@ -110,15 +111,20 @@ def air_of(
     size, width, outputs = letter.size, letter.width, letter.outputs
     air = Air(
         points=np.zeros((slots, nodes, size, width)),
+        sent=np.full((slots, nodes), size),
+        samples=np.zeros((slots, nodes), dtype=np.int64),
         own=np.zeros((slots, nodes, size, outputs)),
+        evaluated=np.zeros((slots, nodes), dtype=np.int64),
         own_row_sums=np.zeros((slots, nodes, size)),
         previous=np.full((slots, nodes), SILENT),
         before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
         latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
+        latest_sent=np.zeros(nodes, dtype=np.int64),
         carried=np.full((slots, edges), ABSENT),
         last=np.full(edges, ABSENT),
         answers=np.zeros((slots, sent, size, outputs)),
         answer_row_sums=np.zeros((slots, sent, size)),
+        answered_points=np.zeros((slots, sent), dtype=np.int64),
         answered=np.full((slots, sent), SILENT),
         duals=np.zeros((slots, sent)),
         deliveries=np.zeros((slots, edges), dtype=np.int64),
@@ -129,32 +135,35 @@ def air_of(
     for label, place in places.items():
         message = messages[label]
         assert message.stamps is not None
-        air.points[slot, place] = message.points
+        count = air.sent[slot, place] = len(message.points)
+        air.points[slot, place, :count], air.samples[slot, place] = message.points, count - message.replayed
         air.previous[slot, place] = int(message.stamps[0])
-        _put(message.own, air.own[slot, place], air.own_row_sums[slot, place])
+        _put(message.own, slot, place, air.own, air.own_row_sums, air.evaluated)
     for i, agent in enumerate(agents):
         for d, (other, back) in enumerate(zip(agent.neighbors, agent.slots, strict=True)):
             e, message = int(links.start[i]) + d, messages[other]
             assert message.stamps is not None
             air.answered[slot, e] = int(message.stamps[1 + back])
-            _put(message.answers[back], air.answers[slot, e], air.answer_row_sums[slot, e])
+            _put(message.answers[back], slot, e, air.answers, air.answer_row_sums, air.answered_points)
             if message.duals is not None:
                 air.duals[slot, links.reverse[e]] = message.duals[back]
             air.deliveries[slot, e] = agent.inbox.delivery(d, now - 1)
             air.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
             if latest is not None:
-                air.latest[links.other[e]] = latest
+                air.latest_sent[links.other[e]] = len(latest)
+                air.latest[links.other[e], : len(latest)] = latest
             for at, packet in agent.inbox.packets[d].items():
                 then, sender = at % slots, links.other[e]
-                carriers = air.points if packet.carried == at else air.before
-                carriers[then, sender] = packet.points
+                prompt, count = packet.carried == at, len(packet.points)
+                (air.points if prompt else air.before)[then, sender, :count] = packet.points
+                (air.sent if prompt else air.evaluated)[then, sender] = count
                 air.carried[then, e], air.previous[then, sender] = packet.carried, packet.previous
                 air.answered[then, e], air.due[then, e] = packet.answered, packet.due
                 if packet.due >= now:
                     air.arriving[packet.due % slots, e] += at >= PRIMING
                 air.duals[then, links.reverse[e]] = packet.dual
-                _put(packet.own, air.own[then, links.other[e]], air.own_row_sums[then, links.other[e]])
-                _put(packet.answer, air.answers[then, e], air.answer_row_sums[then, e])
+                _put(packet.own, then, sender, air.own, air.own_row_sums, air.evaluated)
+                _put(packet.answer, then, e, air.answers, air.answer_row_sums, air.answered_points)
             if letter.sends_duals:
                 own = messages[agent.node].duals
                 assert own is not None
@@ -166,7 +175,7 @@ def air_of(
         for d in range(len(agent.neighbors)):
             back = int(links.reverse[int(links.start[i]) + d])
             air.answered[slot, back] = int(message.stamps[1 + d])
-            _put(message.answers[d], air.answers[slot, back], air.answer_row_sums[slot, back])
+            _put(message.answers[d], slot, back, air.answers, air.answer_row_sums, air.answered_points)
     return air
 
 
@@ -174,17 +183,21 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
     """Copy what agents keep."""
     first = agents[0]
     size, nodes, edges, memory = sent_points(agents), len(agents), len(links.other), first.inbox.memory + 1
-    samples = first.learner.batch_size
+    samples = max(agent.learner.batch_size for agent in agents)
     width, outputs = first.width, first.outputs
     assert first.targets is not None
     kept = Kept(
         points=np.zeros((nodes, memory, size, width)),
         targets=np.zeros((nodes, memory, samples, first.targets.shape[1])),
+        samples=np.zeros((nodes, memory), dtype=np.int64),
+        sent=np.zeros((nodes, memory), dtype=np.int64),
         drawn_at=np.full((nodes, memory), ABSENT),
         predicted=np.zeros((nodes, memory, size, outputs)),
         learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
         own_points=np.zeros((nodes, size, width)),
         own_targets=np.zeros((nodes, samples, first.targets.shape[1])),
+        own_samples=np.zeros(nodes, dtype=np.int64),
+        own_sent=np.zeros(nodes, dtype=np.int64),
         following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
         begun=np.full(nodes, ABSENT),
         values=np.zeros((nodes, size, outputs)),
@@ -193,55 +206,54 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
         products=np.array([agent.own_products for agent in agents], dtype=np.float64),
         received_at=np.full(edges, ABSENT),
         received_points=np.zeros((edges, size, width)),
+        received_sent=np.zeros(edges, dtype=np.int64),
         received_values=np.zeros((edges, size, outputs)),
         received_row_sums=np.zeros((edges, size)),
         used=np.full((edges, 2), ABSENT),
         asks=np.array([entry for agent in agents for entry in agent.asks], dtype=np.bool_),
         asked=np.array([entry for agent in agents for entry in agent.asked], dtype=np.bool_),
         quiet=np.zeros(edges, dtype=np.bool_),
-        last_sent=np.zeros(edges, dtype=np.bool_),
+        last_sent=np.full(edges, ABSENT),
         last_sent_points=np.zeros((edges, size, width)),
         last_sent_values=np.zeros((edges, size, outputs)),
     )
     for i, agent in enumerate(agents):
         assert agent.own is not None and agent.targets is not None
-        kept.own_points[i], kept.own_targets[i] = agent.own.points, agent.targets
+        kept.own_sent[i], kept.own_samples[i] = len(agent.own.points), len(agent.targets)
+        kept.own_points[i, : len(agent.own.points)] = agent.own.points
+        kept.own_targets[i, : len(agent.targets)] = agent.targets
         for at, (points, targets) in agent.drawn.items():
-            kept.points[i, at % memory], kept.targets[i, at % memory] = points, targets
-            kept.drawn_at[i, at % memory] = at
+            place = i, at % memory
+            kept.drawn_at[place], kept.sent[place], kept.samples[place] = at, len(points), len(targets)
+            kept.points[place][: len(points)], kept.targets[place][: len(targets)] = points, targets
         for at, values in agent.predicted.items():
-            kept.predicted[i, at % memory] = values
-        keep_evaluated(agent, forms[i], i, int(links.start[i]), kept)
+            kept.predicted[i, at % memory, : len(values)] = values
         for d, evaluation in enumerate(agent.theirs):
-            e = int(links.start[i]) + d
+            e, count = int(links.start[i]) + d, len(evaluation.points)
             kept.received_at[e], kept.used[e], kept.quiet[e] = agent.received_at[d], agent.used[d], agent.quiet[d]
-            kept.received_points[e] = evaluation.points
+            kept.received_sent[e], kept.received_points[e, :count] = count, evaluation.points
             last_sent = agent.last_sent[d]
             if last_sent is not None:
-                kept.last_sent[e], kept.last_sent_points[e], kept.last_sent_values[e] = (
-                    True,
-                    last_sent.points,
-                    last_sent.values,
-                )
+                count = kept.last_sent[e] = len(last_sent.points)
+                kept.last_sent_points[e, :count], kept.last_sent_values[e, :count] = last_sent
+        keep_evaluated(agent, forms[i], i, int(links.start[i]), kept)
     return kept
 
 
 def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int, kept: Kept) -> None:
     """Copy what an agent, node i with edges from ``begin`` on, has evaluated."""
     assert agent.own is not None
-    size = kept.values.shape[1]
-    kept.values[i], kept.products[i] = agent.own.values, agent.own_products
-    if len(agent.row_sums):
-        kept.row_sums[i] = agent.row_sums[:size]
-    place = first_row(i, begin, size, True)
+    row, before, kept.products[i] = first_row(i, begin, kept.values.shape[1]), 0, agent.own_products
     for k, evaluation in enumerate((agent.own, *agent.theirs)):
         rows = form.rows(agent.state, evaluation) if isinstance(form, PlainLearner) else evaluation.rows
-        kept.rows[place + k * size : place + (k + 1) * size, : rows.shape[1]] = rows
-    for d, evaluation in enumerate(agent.theirs):
-        e = begin + d
-        kept.received_values[e] = evaluation.values
-        if len(agent.row_sums) > size:
-            kept.received_row_sums[e] = agent.row_sums[size * (1 + d) : size * (2 + d)]
+        count = len(evaluation.points)
+        kept.rows[row + before : row + before + count, : rows.shape[1]] = rows
+        values, row_sums = (kept.received_values, kept.received_row_sums) if k else (kept.values, kept.row_sums)
+        place = begin + k - 1 if k else i
+        values[place, :count] = evaluation.values
+        if len(agent.row_sums) >= before + count:
+            row_sums[place, :count] = agent.row_sums[before : before + count]
+        before += count
 
 
 def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
@@ -264,13 +276,13 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
     )
 
 
-def _put(message: Array | None, values: Array, row_sums: Array) -> None:
-    """Part what was sent into values (n, C) and, where they are sent, loads (n,)."""
+def _put(message: Array | None, slot: int, place: int, values: Array, row_sums: Array, counts: Integers) -> None:
+    """Part what was sent into values (n, C) and, where they are sent, loads (n,), and count the points."""
     if message is not None:
-        outputs = values.shape[1]
-        values[:] = message[:, :outputs]
+        outputs, count = values.shape[3], len(message)
+        counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
         if message.shape[1] > outputs:
-            row_sums[:] = message[:, outputs]
+            row_sums[slot, place, :count] = message[:, outputs]
 
 
 def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: int, bits: int) -> dict[int, Packet]:
@@ -283,16 +295,21 @@ def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: 
             continue
         own = answer = None
         previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
+        evaluated = slice(int(air.evaluated[slot, sender]))
         if letter.symmetric and previous >= 0:
-            own = _joined(air.own[slot, sender], air.own_row_sums[slot, sender], letter.limited)
+            values, row_sums = air.own[slot, sender], air.own_row_sums[slot, sender]
+            own = _joined(values[evaluated], row_sums[evaluated], letter.limited)
         if answered >= 0:
-            answer = _joined(air.answers[slot, e], air.answer_row_sums[slot, e], letter.limited)
+            count = slice(int(air.answered_points[slot, e]))
+            answer = _joined(air.answers[slot, e, count], air.answer_row_sums[slot, e, count], letter.limited)
         dual = float(air.duals[slot, links.reverse[e]]) if letter.sends_duals else 0.0
         if bits != EXACT:
             dual = float(coarse(np.array([dual]))[0])
         carried = int(air.carried[slot, e])
-        points = sealed((air.before if carried == previous else air.points)[slot, sender])
-        found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, points, own, answer, dual)
+        points = air.points[slot, sender, : air.sent[slot, sender]]
+        if carried == previous:
+            points = air.before[slot, sender, evaluated]
+        found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, sealed(points), own, answer, dual)
     return found
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.compiled.arrays import (
     ABSENT,
     DONE,
@@ -18,7 +19,15 @@ from kernelswarm.agents.compiled.arrays import (
     Realized,
     Received,
 )
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import (
+    Drawn,
+    ahead,
+    batch_sizes_of,
+    foresee,
+    may_be_large,
+    sizes_ahead,
+    stepped_on,
+)
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
     buffers_of,
@@ -51,6 +60,7 @@ from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import LastSent
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
+from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -59,44 +69,25 @@ ROOM_AT_FIRST = 16
 """Points of the dictionary for which there is room beside those of a step; doubled as often as it is used up."""
 
 
-def whole(agents: Sequence[LossyAgent]) -> bool:
-    """Tell whether every batch that agents have drawn, heard or said is whole."""
-    for agent in agents:
-        size = sent_points(agents)
-        kept = [points for points, _ in agent.drawn.values()]
-        kept += [last_sent.points for last_sent in agent.last_sent if last_sent is not None]
-        kept += [points for points in agent.inbox.latest if points is not None]
-        for packets in agent.inbox.packets:
-            for packet in packets.values():
-                kept += [packet.points, *([] if packet.answer is None else [packet.answer])]
-        if any(len(points) != size for points in kept):
-            return False
-    return True
-
-
 class LossyPopulation(Population):
     """Agents in arrays that hear one another late, in part, or not at all, and that may sleep.
 
     Parameters
     ----------
     agents : sequence of LossyAgent
-        In sorted order of their labels, past the rounds that prime the network, with whole batches everywhere.
+        In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
         What these agents and the outside nodes that they hear from sent last, by label.
     """
 
-    forms_again = False
-
     def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents: Sequence[LossyAgent] = agents
         first = agents[0]
-        self._size = first.learner.batch_size
-        self.sent, self._buffers = sent_points(agents), buffers_of(agents)
-        self.replayed = self.sent - self._size
+        self.room, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
-        self.batch_sizes = np.full(len(labels), self._size)
+        self.batch_sizes = batch_sizes_of(agents, self.places)
         self._now = first.now
         self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
@@ -107,18 +98,20 @@ class LossyPopulation(Population):
         self._forms = learner_forms([agent.learner for agent in agents])
         self._kinds = kinds_of(agents, self._forms)
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
-        sets = 2 if self.symmetric else 1
-        self._taken = self.sent * (1 + sets * np.diff(self.links.start))
-        self._most = int(self._taken.max())
+        sent = self.batch_sizes + replay_of(rule).most
+        # A node's own points, and as many for each late answer, and those of neighbours.
+        late = sent[: len(agents)] * np.diff(self.links.start)
+        self._taken = stepped_on(self.links, sent, self.symmetric) + late
+        self._most = max(int(self._taken.max()), self.room)  # what was last said to a neighbour is evaluated there too
         self._capacity = self._wanted_capacity(0)
         self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
-        self._stepped = 0
+        self._steps, self._foreseen = np.zeros((2, len(agents)), dtype=np.int64)
         terms = terms_of(agents, self.links, labels)
-        self._terms = terms._replace(replayed=self.replayed, carries_points=not first.without_points)
+        self._terms = terms._replace(replays=replay_of(rule).most > 0, carries_points=not first.without_points)
         self._realization = realization_of(agents, self.links, labels)
         self._letter = Letter(
-            self.sent,
+            self.room,
             first.width,
             first.outputs,
             self.symmetric,
@@ -128,9 +121,8 @@ class LossyPopulation(Population):
         self._air = air_of(agents, self.links, self.places, self._letter, messages)
         self._kept = kept_of(agents, self._forms, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
-        width, columns = self._kept.points.shape[3], self._kept.targets.shape[3]
-        points, targets = (len(agents), 0, self._size, width), (len(agents), 0, self._size, columns)
-        self._ahead = np.zeros(points), np.zeros(targets)
+        size, columns = self._kept.targets.shape[2:]
+        self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
 
@@ -146,11 +138,12 @@ class LossyPopulation(Population):
             air.answer_row_sums[slot],
             air.duals[slot, : len(self.links.other)],
             air.duals[slot],
-            self.batch_sizes + self.replayed,
-            self.batch_sizes + self.replayed,
-            self.batch_sizes[: len(self.agents)],
+            air.evaluated[slot],
+            air.sent[slot],
+            air.samples[slot],
             air.previous[slot],
             air.answered[slot],
+            air.answered_points[slot],
         )
 
     def run(self, rounds: int) -> int:
@@ -176,9 +169,9 @@ class LossyPopulation(Population):
             self.completed += completed
             left -= completed
             if reason == PAUSED:
-                used_up = (self._counts.cursor == self._ahead[0].shape[1]).any()
-                if used_up and not self._draw(left):
-                    break
+                if (self._counts.cursor == self._ahead.samples.shape[1]).any():
+                    self._draw(left)
+                self._foresee()
                 if not self._maintain():
                     break
             elif reason == RETURNED:
@@ -187,15 +180,15 @@ class LossyPopulation(Population):
                 self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
-                    agent.check_values(self._kept.values[node])
-                agent.check_stability(agent.learner.eta(agent.state) / self._size, curvature)
+                    agent.check_values(self._kept.values[node, : self._kept.own_samples[node]])
+                agent.check_stability(float(self._work.rates[0]), curvature)
         return rounds - left
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         kept = self._kept
         return Own(
-            points=kept.own_points,
-            targets=kept.own_targets,
+            points=kept.own_points[:, np.newaxis],
+            targets=kept.own_targets[:, np.newaxis],
             step_sizes=self._step_sizes,
             values=kept.values,
             rows=self._work.rows,
@@ -205,6 +198,13 @@ class LossyPopulation(Population):
             buffers=buffers,
             earlier_values=kept.predicted,
             earlier_targets=kept.targets,
+            samples=kept.own_samples[np.newaxis],
+            sent=kept.own_sent[np.newaxis],
+            heard=kept.received_sent,
+            batch_sizes=self.batch_sizes,
+            most=self._taken,
+            steps=self._steps,
+            foreseen=self._foreseen,
         )
 
     def _received_so_far(self) -> Received:
@@ -212,12 +212,19 @@ class LossyPopulation(Population):
         return Received(air.own, air.answers, air.own_row_sums, air.answer_row_sums, air.duals)
 
     @property
-    def in_flight(self) -> tuple[Array, Array]:
-        """What nodes predict at the samples that they learn from next, (V, b, C), and the targets there, (V, b, q)."""
-        return self._kept.values[:, : self._size], self._kept.own_targets
+    def in_flight(self) -> tuple[Array, Array, Integers]:
+        """What nodes predict at the samples that they learn from next, (V, b, C), the targets there, (V, b, q), and how
+        many there are, (V,)."""
+        targets = self._kept.own_targets
+        return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
 
     def _foresee(self) -> None:
-        """Nothing: what states want is known for as many points as there is room for."""
+        """Ask states that have grown what they want before a step on as many points as there may be."""
+        if may_be_large(self._states, self._most):
+            orders = self._states.counts[:, ORDER]
+            known = np.where(orders > self._foreseen, 0, self._taken)
+            foresee(self._states, self._laid, self.agents, self._forms, self._taken, known)
+            self._foreseen = np.maximum(self._foreseen, orders)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -227,10 +234,10 @@ class LossyPopulation(Population):
             tally, steps = agent.tally, int(counts.completed[i]) - agent.round
             agent.now = self._now
             agent.round += steps
-            agent.samples += steps * self._size
+            samples, agent.samples = int(sums.samples[i]) - agent.samples, int(sums.samples[i])
             agent.largest_target = float(sums.largest_target[i])
             tally.rounds += steps
-            tally.samples += steps * self._size
+            tally.samples += samples
             tally.loss = float(sums.loss[i])
             tally.compression_error = float(sums.compression_error[i])
             tally.scalars_sent, tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
@@ -255,39 +262,46 @@ class LossyPopulation(Population):
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, all that is kept of them; returns what was drawn ahead for each."""
         links, kept, memory = self.links, self._kept, self._kept.points.shape[1]
-        points, targets = self._ahead
-        width, columns = points.shape[3], targets.shape[3]
-        left: list[tuple[Array, Array]] = []
         for i, agent in enumerate(self.agents):
             edges = range(int(links.start[i]), int(links.start[i + 1]))
             learning, following = int(kept.learning[i]), int(kept.following[i])
             oldest = max(0, following - agent.inbox.memory)
             agent.drawn = {
-                at: (sealed(kept.points[i, at % memory]), sealed(kept.targets[i, at % memory]))
-                for at in sorted(kept.drawn_at[i].tolist())
+                at: (sealed(kept.points[i, k, : kept.sent[i, k]]), sealed(kept.targets[i, k, : kept.samples[i, k]]))
+                for at, k in ((at, at % memory) for at in sorted(kept.drawn_at[i].tolist()))
                 if at >= oldest
             }
-            agent.predicted = {at: sealed(kept.predicted[i, at % memory]) for at in agent.drawn if at != following}
+            agent.predicted = {
+                at: sealed(kept.predicted[i, at % memory, : len(points)])
+                for at, (points, _) in agent.drawn.items()
+                if at != following
+            }
             agent.sent_at = learning, following
-            agent.evaluate(sealed(kept.own_points[i]), [kept.received_points[e].copy() for e in edges])
-            agent.targets, agent.following = sealed(kept.own_targets[i]), agent.drawn[following]
+            self._evaluate(i)
+            agent.following = agent.drawn[following]
             agent.received_at = kept.received_at[edges.start : edges.stop].copy()
             agent.used = kept.used[edges.start : edges.stop].copy()
             agent.quiet = kept.quiet[edges.start : edges.stop].copy()
             agent.last_sent = [
-                LastSent(kept.last_sent_points[e].copy(), kept.last_sent_values[e].copy())
-                if kept.last_sent[e]
+                LastSent(kept.last_sent_points[e, :count].copy(), kept.last_sent_values[e, :count].copy())
+                if count != ABSENT
                 else None
-                for e in edges
+                for e, count in zip(edges, kept.last_sent[edges.start : edges.stop].tolist(), strict=True)
             ]
             reach, bits = agent.inbox.reach, self._terms.bits
             agent.inbox.packets = [packets_of(self._air, links, e, self._letter, self._now, reach, bits) for e in edges]
             agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
             if self.symmetric:
-                agent.inbox.latest = [sealed(self._air.latest[links.other[e]]) for e in edges]
-            cursor = int(self._counts.cursor[i])
-            left.append((points[i, cursor:].reshape(-1, width), targets[i, cursor:].reshape(-1, columns)))
-        return left
+                others = links.other[edges.start : edges.stop].tolist()
+                agent.inbox.latest = [sealed(self._air.latest[j, : self._air.latest_sent[j]]) for j in others]
+        return self._ahead.behind(self._counts.cursor)
+
+    def _evaluate(self, i: int) -> None:
+        """Have the i-th agent evaluate its function at what it learns from next."""
+        agent, kept, edges = self.agents[i], self._kept, range(int(self.links.start[i]), int(self.links.start[i + 1]))
+        agent.targets = sealed(kept.own_targets[i, : kept.own_samples[i]])
+        received = [kept.received_points[e, : kept.received_sent[e]].copy() for e in edges]
+        agent.evaluate(sealed(kept.own_points[i, : kept.own_sent[i]]), received)
 
     def _wanted_capacity(self, capacity: int) -> int:
         return self._most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - self._most))
@@ -313,44 +327,36 @@ class LossyPopulation(Population):
                 if self._rule_form.forget is not None:
                     self._rule_form.forget(matrix.reshape(rows, -1))
                 matrix[:] = matrix_of(self._rule_form, agent).reshape(-1)
-            cursor = int(self._counts.cursor[i])
-            left = self._ahead[0].shape[1] + 1 - cursor
-            if self._ahead[0].shape[1]:
-                sizes = form.step_sizes(form.steps(agent.state), left)
-                self._step_sizes[i, cursor:, : sizes.shape[1]] = sizes
+            if self._ahead.samples.shape[1]:
+                sizes = form.step_sizes(form.steps(agent.state), self._step_sizes.shape[1])
+                self._step_sizes[i, :, : sizes.shape[1]] = sizes
             if isinstance(form, PlainLearner):
-                form.follow(agent.state, self._step_sizes[i, cursor:])
-            self._counts.learned[i] = 0
+                form.follow(agent.state, self._step_sizes[i])
+            self._counts.learned[i] = self._steps[i] = 0
             due = self._air.due[:, edges]
             due[due < now] = ABSENT
-            agent.evaluate(sealed(kept.own_points[i]), [points.copy() for points in kept.received_points[edges]])
+            self._evaluate(i)
             keep_evaluated(agent, form, i, edges.start, kept)
             learning = int(kept.learning[i])
             remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
             kept.drawn_at[i, ~remembered] = ABSENT
-            kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = False, False, now
+            kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = ABSENT, False, now
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        self._sync_states()
-        points, targets = self._ahead
-        width, columns = points.shape[3], targets.shape[3]
-        for agent, x, y, cursor in zip(self.agents, points, targets, self._counts.cursor.tolist(), strict=True):
-            put_back(agent, x[cursor:].reshape(-1, width), y[cursor:].reshape(-1, columns))
-        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
-        points, targets = points[:, :0], targets[:, :0]
-        if drawn:
-            points, targets = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
-        self.hand(points, targets)
-        return bool(drawn)
+    def _draw(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
+        self.hand(self._ahead.again(self.agents, self._counts.cursor, ahead(rounds, self._now)))
 
-    def hand(self, points: Array, targets: Array) -> None:
-        """Go on with samples that were drawn ahead, (V, T, b, p) and (V, T, b, q)."""
+    def hand(self, drawn: Drawn) -> None:
+        """Go on with samples that were drawn ahead."""
         self._sync_states()
-        self._ahead = points, targets
-        self._counts.cursor[:] = 0
-        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, self._ahead[0].shape[1] + 1)
+        self._ahead = drawn
+        self._counts.cursor[:], self._steps[:] = 0, 0
+        steps, kept, samples = drawn.samples.shape[1] + 1, self._kept, None
+        if not self.symmetric and not self._terms.replays:  # all that steps are on
+            following = np.arange(len(self.agents)), kept.following % kept.samples.shape[1]
+            samples = np.column_stack([kept.own_samples, kept.samples[following], drawn.samples]).T
+        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
 
     def _make_room(self) -> None:

@@ -9,7 +9,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, WANTS, evaluate_at
+from kernelswarm.agents.arithmetic.abi import NOTHING, ORDER, ROOM, WANTS, evaluate_at
+from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.arithmetic.views import table
@@ -28,8 +29,18 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
     first_row,
 )
+from kernelswarm.agents.compiled.drawing import Drawn
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
-from kernelswarm.agents.compiled.receiving import before, gather, has_arrived, points_of, receive
+from kernelswarm.agents.compiled.receiving import (
+    answered_values,
+    before,
+    carried_points,
+    gather,
+    has_arrived,
+    own_values,
+    receive,
+    sent_points,
+)
 from kernelswarm.agents.compiled.rounds import draw_replayed, keep_points
 from kernelswarm.agents.node.inbox import POINTS, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
@@ -49,7 +60,7 @@ def run_lossy_rounds(
     received: Received,
     exchange: Exchange,
     spare: Scratch,
-    ahead: tuple[Array, Array],  # (V, T, b, p) and (V, T, b, q), samples drawn ahead
+    ahead: Drawn,
     realized: Realized,
     first: int,  # round of the network
     count: int,
@@ -62,7 +73,7 @@ def run_lossy_rounds(
         place = now - PRIMING - realized.first
         for i in range(nodes):
             if awake[i, place]:
-                reason = waits(i, now, ahead[0].shape[1], network, exchange)
+                reason = waits(i, now, ahead.samples.shape[1], network, own, exchange)
                 if reason != DONE:
                     return reason, now - first, i, 0.0
         receive(links, air, counts, network.coupling.symmetric, exchange.terms, awake, place, now)
@@ -70,16 +81,14 @@ def run_lossy_rounds(
             states.turn[0], states.turn[1] = now - first, i
             if awake[i, place]:
                 gathered = gather(i, now, network, own, exchange)
-                reason, curvature = learn(
-                    i, counts.cursor[i], counts.completed[i] + 1, gathered, network, own, received, spare, diverged
-                )
+                completed = counts.completed[i] + 1
+                reason, curvature = learn(i, 0, completed, gathered, network, own, received, spare, diverged)
                 if reason != DONE:
                     return reason, now - first, i, curvature
-                counts.learned[i] += 1
+                counts.learned[i] += gathered.taken > 0
                 counts.completed[i] += 1
-                for d in range(links.start[i + 1] - links.start[i]):
-                    if not np.isnan(network.work.constraint_values[d]):
-                        counts.constraint_rounds[links.start[i] + d] += 1
+                for e in range(links.start[i], links.start[i + 1] if own.samples[0, i] else links.start[i]):
+                    counts.constraint_rounds[e] += not np.isnan(network.work.constraint_values[e - links.start[i]])
         for i in range(nodes):
             states.turn[1] = i
             if awake[i, place]:
@@ -94,90 +103,111 @@ def run_lossy_rounds(
 
 
 @force_inline
-def waits(i: int, now: int, ahead: int, network: Network, exchange: Exchange) -> int:
-    """Return why node i cannot take a step with the ``ahead`` samples that were drawn, or DONE where it can."""
-    kept, links, counts = exchange.kept, network.links, network.states.counts
+def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Exchange) -> int:
+    """Return why node i cannot take a step with what was drawn for ``ahead`` rounds, or DONE where it can."""
+    kept, counts = exchange.kept, network.states.counts
     if exchange.terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
         return RETURNED
-    degree, size = links.start[i + 1] - links.start[i], kept.values.shape[1]
-    most = size * (1 + (2 if network.coupling.symmetric else 1) * degree)
-    full = exchange.counts.cursor[i] == ahead
-    return PAUSED if counts[i, WANTS] != NOTHING or counts[i, ROOM] < most or full else DONE
+    full = exchange.counts.cursor[i] == ahead or counts[i, ROOM] < own.most[i]
+    return PAUSED if counts[i, WANTS] != NOTHING or full or unforeseen(i, network, own) else DONE
+
+
+@force_inline
+def unforeseen(i: int, network: Network, own: Own) -> bool:
+    """Tell whether node i's function is larger than those for which it is known what a step on the most points wants:
+    on how many points a step is shows when messages have been received, and then it has to be taken."""
+    order = network.states.counts[i, ORDER]
+    return bool(order > own.foreseen[i] and order >= LEAST_BLOCKED_ORDER and own.most[i] >= BLOCKED_FROM_SAMPLES)
 
 
 @force_inline
 def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> None:
     """Evaluate node i's function at the samples that follow and at the newest points of its neighbours."""
-    links, coupling, work = network.links, network.coupling, network.work
-    air, kept, counts, terms = exchange
-    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
-    outputs, columns, memory = kept.values.shape[2], kept.rows.shape[1], kept.points.shape[1]
+    links, work = network.links, network.work
+    air, kept, _, terms = exchange
+    slots, room, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    outputs, columns = kept.values.shape[2], kept.rows.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
     evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
     tools, numbers, state, integers, _ = learner_of(i, network)
-    answer, sample = size * outputs, size * inputs
-    kept.learning[i] = kept.following[i]
-    place = first_row(i, begin, size, True)
-    width, kept_at = kept.targets.shape[3], i * memory + kept.learning[i] % memory
-    own_points = table(kept.own_points, i * sample, size, inputs)
-    copy_matrix(table(kept.points, kept_at * sample, size, inputs), own_points)
-    samples = kept.targets.shape[2]
-    wanted = table(kept.own_targets, i * samples * width, samples, width)
-    copy_matrix(table(kept.targets, kept_at * samples * width, samples, width), wanted)
-    values = table(kept.values, i * answer, size, outputs)
-    evaluate(tools, numbers, state, integers, own_points, table(kept.rows, place * columns, size, columns), values)
-    copy_matrix(values, table(kept.predicted, kept_at * answer, size, outputs))
-    for d in range(degree):
-        e = begin + d
+    answer, sample, place = room * outputs, room * inputs, first_row(i, begin, room)
+    kept_at, taken = take_up(i, kept), kept.own_sent[i]
+    own_points, values = (
+        table(kept.own_points, i * sample, taken, inputs),
+        table(kept.values, i * answer, taken, outputs),
+    )
+    if taken:
+        rows = table(kept.rows, place * columns, taken, columns)
+        evaluate(tools, numbers, state, integers, own_points, rows, values)
+    copy_matrix(values, table(kept.predicted, kept_at * answer, taken, outputs))
+    limited = network.coupling.implicit and degree > 0
+    if limited:
+        copy_matrix(own_points, work.points)
+        copy_matrix(values, work.values)
+    end = taken
+    for e in range(begin, begin + degree):
         then = now % slots
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
             then = before(then, slots)
             if has_arrived(air, e, sent, then, now, terms.reach):
-                received = table(kept.received_points, e * sample, size, inputs)
-                copy_matrix(points_of(air, then, e, links.other[e]), received)
-                if terms.replayed and kept.received_at[e] != air.carried[then, e]:
-                    keep_points(i, received, own.buffers)
-                kept.received_at[e] = air.carried[then, e]
+                newest = carried_points(air, then, e, links.other[e])
+                copy_matrix(newest, table(kept.received_points, e * sample, room, inputs))
+                if terms.replays and kept.received_at[e] != air.carried[then, e]:
+                    keep_points(i, newest, own.buffers)
+                kept.received_at[e], kept.received_sent[e] = air.carried[then, e], len(newest)
                 break
-        evaluate(
-            tools,
-            numbers,
-            state,
-            integers,
-            table(kept.received_points, e * sample, size, inputs),
-            table(kept.rows, (place + size * (1 + d)) * columns, size, columns),
-            table(kept.received_values, e * answer, size, outputs),
+        count = kept.received_sent[e]
+        if not count:
+            continue
+        points, found = (
+            table(kept.received_points, e * sample, count, inputs),
+            table(kept.received_values, e * answer, count, outputs),
         )
-    if not coupling.implicit or not degree:
-        return
-    taken = size * (1 + degree) if coupling.symmetric else size
-    points, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
-    copy_matrix(own_points, points)
-    copy_matrix(values, found)
-    if taken > size:
-        edges = size * degree
-        copy_matrix(table(kept.received_points, begin * sample, edges, inputs), table(points, sample, edges, inputs))
-        copy_matrix(table(kept.received_values, begin * answer, edges, outputs), table(found, answer, edges, outputs))
-    rows, eta = table(kept.rows, place * columns, taken, columns), own.step_sizes[i, counts.cursor[i] + 1, 0]
-    sum_rows(i, 0, points, rows, found, eta, network, own, kept.received_row_sums)
+        rows = table(kept.rows, (place + end) * columns, count, columns)
+        evaluate(tools, numbers, state, integers, points, rows, found)
+        if limited and network.coupling.symmetric:
+            copy_matrix(points, table(work.points, end * inputs, count, inputs))
+            copy_matrix(found, table(work.values, end * outputs, count, outputs))
+        end += count
+    if network.coupling.symmetric:
+        taken = end
+    if limited and taken:
+        points, found = table(work.points, 0, taken, inputs), table(work.values, 0, taken, outputs)
+        rows, eta = table(kept.rows, place * columns, taken, columns), own.step_sizes[i, own.steps[i], 0]
+        sum_rows(i, 0, points, rows, found, eta, network, own, kept.received_row_sums)
 
 
 @force_inline
-def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: tuple[Array, Array]) -> None:
+def take_up(i: int, kept: Kept) -> int:
+    """Have node i learn next from what followed; returns where that lies among what it keeps."""
+    _, memory, room, inputs = kept.points.shape
+    at = kept.following[i] % memory
+    kept.learning[i], kept_at = kept.following[i], i * memory + at
+    samples, sent = kept.samples[i, at], kept.sent[i, at]
+    kept.own_samples[i], kept.own_sent[i] = samples, sent
+    sample = room * inputs
+    copy_matrix(table(kept.points, kept_at * sample, sent, inputs), table(kept.own_points, i * sample, sent, inputs))
+    most, width = kept.targets.shape[2], kept.targets.shape[3]
+    wanted = table(kept.targets, kept_at * most * width, samples, width)
+    copy_matrix(wanted, table(kept.own_targets, i * most * width, samples, width))
+    return int(kept_at)
+
+
+@force_inline
+def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: Drawn) -> None:
     """Draw node i's next samples, and behind them the points that it replays, once what it sent is in its buffer."""
     _, kept, counts, terms = exchange
-    _, memory, size, inputs = kept.points.shape
-    samples, width, cursor = kept.targets.shape[2], kept.targets.shape[3], counts.cursor[i]
-    ahead_points, ahead_targets = ahead
-    row, batch = i * memory + now % memory, i * ahead_points.shape[1] + cursor
-    drawn = table(ahead_points, batch * samples * inputs, samples, inputs)
-    wanted = table(ahead_targets, batch * samples * width, samples, width)
-    copy_matrix(drawn, table(kept.points, row * size * inputs, samples, inputs))
-    copy_matrix(wanted, table(kept.targets, row * samples * width, samples, width))
-    kept.drawn_at[i, now % memory] = now
+    _, memory, room, inputs = kept.points.shape
+    most, width, cursor, at = kept.targets.shape[2], kept.targets.shape[3], counts.cursor[i], now % memory
+    row, batch, samples = i * memory + at, i * ahead.samples.shape[1] + cursor, ahead.samples[i, cursor]
+    drawn = table(ahead.points, batch * most * inputs, samples, inputs)
+    wanted = table(ahead.targets, batch * most * width, samples, width)
+    copy_matrix(drawn, table(kept.points, row * room * inputs, samples, inputs))
+    copy_matrix(wanted, table(kept.targets, row * most * width, samples, width))
+    kept.drawn_at[i, at], kept.samples[i, at], kept.sent[i, at] = now, samples, samples
     counts.cursor[i] += 1
     kept.following[i] = now
-    if not terms.replayed:
+    if not terms.replays or network.links.start[i + 1] == network.links.start[i]:
         return
     if terms.noise_on_points > 0.0 or terms.bound_on_points < np.inf:
         released = table(network.work.points, 0, samples, inputs)
@@ -187,8 +217,8 @@ def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, 
         distort(released, bound, noise, terms.quantile, EXACT, first, second, now, POINTS)
         drawn = released
     keep_points(i, drawn, own.buffers)
-    replayed = table(kept.points, (row * size + samples) * inputs, size - samples, inputs)
-    draw_replayed(i, replayed, own.buffers)
+    replayed = table(kept.points, (row * room + samples) * inputs, math.ceil(own.buffers.rate), inputs)
+    kept.sent[i, at] = samples + draw_replayed(i, replayed, own.buffers)
 
 
 @force_inline
@@ -203,61 +233,63 @@ def send(
     """Send what there is to say at node i, with the points that it has drawn."""
     links, coupling = network.links, network.coupling
     air, kept, _, terms = exchange
-    slots, size, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    slots, room, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
     outputs, memory = kept.values.shape[2], kept.points.shape[1]
     begin, degree, slot = links.start[i], links.start[i + 1] - links.start[i], now % slots
-    sample, answer = size * inputs, size * outputs
-    drawn = table(kept.points, (i * memory + now % memory) * sample, size, inputs)
-    sent = slot * air.points.shape[1] + i
-    copy_matrix(drawn, table(air.points, sent * sample, size, inputs))
-    copy_matrix(table(kept.values, i * answer, size, outputs), table(air.own, sent * answer, size, outputs))
-    for k in range(size):
+    sample, answer, at, count = room * inputs, room * outputs, now % memory, kept.own_sent[i]
+    air.sent[slot, i], air.samples[slot, i], air.evaluated[slot, i] = kept.sent[i, at], kept.samples[i, at], count
+    copy_matrix(table(kept.points, (i * memory + at) * sample, kept.sent[i, at], inputs), sent_points(air, slot, i))
+    copy_matrix(table(kept.values, i * answer, count, outputs), own_values(air, slot, i))
+    for k in range(count):
         air.own_row_sums[slot, i, k] = kept.row_sums[i, k]
     air.previous[slot, i] = kept.learning[i]
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     for d in range(degree):
         e = begin + d
+        count = kept.received_sent[e]
+        values = table(kept.received_values, e * answer, count, outputs)
         if terms.threshold > 0.0:
-            kept.quiet[e] = kept.last_sent[e] and moved(i, e, network, kept) <= threshold
+            kept.quiet[e] = kept.last_sent[e] > 0 and moved(i, e, network, kept) <= threshold
             if active[e, place] and not kept.quiet[e]:
-                kept.last_sent[e] = True
-                received = table(kept.received_points, e * sample, size, inputs)
-                copy_matrix(received, table(kept.last_sent_points, e * sample, size, inputs))
-                copy_matrix(
-                    table(kept.received_values, e * answer, size, outputs),
-                    table(kept.last_sent_values, e * answer, size, outputs),
-                )
+                kept.last_sent[e] = count
+                received = table(kept.received_points, e * sample, count, inputs)
+                copy_matrix(received, table(kept.last_sent_points, e * sample, count, inputs))
+                copy_matrix(values, table(kept.last_sent_values, e * answer, count, outputs))
         back = links.reverse[e]
-        outgoing = table(air.answers, (slot * air.answers.shape[1] + back) * answer, size, outputs)
-        copy_matrix(table(kept.received_values, e * answer, size, outputs), outgoing)
-        for k in range(size):
+        air.answered_points[slot, back] = count
+        copy_matrix(values, answered_values(air, slot, back))
+        for k in range(count):
             air.answer_row_sums[slot, back, k] = kept.received_row_sums[e, k]
         silent = kept.quiet[e] or not active[e, place]
         air.answered[slot, back] = SILENT if silent else kept.received_at[e]
         if coupling.duals >= 0:
             air.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
         if not silent:
-            count_message(i, e, network, exchange)
+            count_message(i, e, air.sent[slot, i], network, exchange)
 
 
 @force_inline
-def count_message(i: int, e: int, network: Network, exchange: Exchange) -> None:
-    """Count what node i's message on edge e holds."""
+def count_message(i: int, e: int, sent: int, network: Network, exchange: Exchange) -> None:
+    """Count what node i's message on edge e holds, with so many points."""
     coupling = network.coupling
     _, kept, counts, terms = exchange
-    size, inputs, outputs = kept.points.shape[2], kept.points.shape[3], kept.values.shape[2]
+    size, answered, inputs, outputs = (
+        kept.own_sent[i],
+        kept.received_sent[e],
+        kept.points.shape[3],
+        kept.values.shape[2],
+    )
     counts.traffic[e, SENT] += 1
     asks, asked = kept.asks[e], kept.asked[e]
     carries = asks and terms.carries_points
-    points = size * inputs if carries else 0
-    values = size * outputs if asked else 0
+    points = sent * inputs if carries else 0
+    values = answered * outputs if asked else 0
     others, scales = 0, int(carries) + int(asked)
     if coupling.symmetric:
-        limited = size if coupling.implicit else 0
-        others = limited if asked else 0
+        others = answered if asked and coupling.implicit else 0
         if asks:
             values += size * outputs
-            others += int(coupling.sends_duals) + limited
+            others += int(coupling.sends_duals) + (size if coupling.implicit else 0)
             scales += 1
     counts.scalars[i] += points + values + others
     if terms.bits == EXACT:
@@ -270,7 +302,8 @@ def count_message(i: int, e: int, network: Network, exchange: Exchange) -> None:
 @force_inline
 def moved(i: int, e: int, network: Network, kept: Kept) -> float:
     """Return how far node i's function has moved where it last answered on edge e."""
-    size, outputs = kept.last_sent_values.shape[1], kept.last_sent_values.shape[2]
+    _, room, inputs = kept.last_sent_points.shape
+    size, outputs = kept.last_sent[e], kept.last_sent_values.shape[2]
     tools, numbers, state, counts, _ = learner_of(i, network)
     values = table(network.work.values, 0, size, outputs)
     evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])(
@@ -278,7 +311,7 @@ def moved(i: int, e: int, network: Network, kept: Kept) -> float:
         numbers,
         state,
         counts,
-        kept.last_sent_points[e],
+        table(kept.last_sent_points, e * room * inputs, size, inputs),
         table(network.work.rows, 0, size, network.work.rows.shape[1]),
         values,
     )

@@ -82,8 +82,6 @@ class Population:
     """Whether nodes answer their neighbours one by one."""
     completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
-    forms_again = True
-    """Whether there may be such arrays again once it dissolves: not where rounds cannot give steps what they want."""
 
     def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -155,8 +153,7 @@ class Population:
             left -= completed
             if reason == PAUSED:
                 self._foresee()
-                self.forms_again = self._maintain()
-                if not self.forms_again:
+                if not self._maintain():
                     break
             elif reason != DONE:
                 self.sync()

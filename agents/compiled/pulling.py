@@ -22,7 +22,6 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Received,
     answer_over,
-    own_counts_of,
 )
 from kernelswarm.agents.node.surer import learn_from_surer_in
 from kernelswarm.protocols.compiled import constraints_at, coupling_gradient_at, neighbor_gradient_at
@@ -37,8 +36,6 @@ Array = npt.NDArray[np.float64]
 def pulls_of(ideal: bool) -> Compiled:
     """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
 
-    own_counts = own_counts_of(ideal)
-
     @force_inline
     def pull(
         i: int, t: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
@@ -46,13 +43,13 @@ def pulls_of(ideal: bool) -> Compiled:
         """Add the pull of the answers at the points of the step ``t``; returns why the node cannot, the curvature, and
         the part of its step."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        room, outputs, (samples, size) = own.values.shape[1], own.values.shape[2], own_counts(i, t, own)
+        room, outputs, samples, size = own.values.shape[1], own.values.shape[2], own.samples[t, i], own.sent[t, i]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         values = table(own.values, i * room * outputs, size, outputs)
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
         pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
         row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
-        batch_size = own.batch_sizes[i] if ideal else samples
+        batch_size = own.batch_sizes[i]
         if ideal:
             answers, own_row_sums = (
                 cube(received.answers, begin * room * outputs, degree, size, outputs),
@@ -63,7 +60,7 @@ def pulls_of(ideal: bool) -> Compiled:
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                taken = table(received.answers, at * size * outputs, size, outputs) if prompt else values
+                taken = table(received.answers, at * room * outputs, size, outputs) if prompt else values
                 for k in range(size):
                     for c in range(outputs):
                         answers[d, k, c] = taken[k, c]
@@ -99,7 +96,7 @@ def pulls_of(ideal: bool) -> Compiled:
                         pulls[d, k, c] = pulls[d, k, c] * share if share > 0.0 else 0.0
             if coupling.implicit:
                 if not ideal:
-                    at *= size
+                    at *= room
                 others = line(received.answer_row_sums, at, size) if coupling.symmetric else own_row_sums
                 for k in range(size):
                     row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
@@ -107,8 +104,8 @@ def pulls_of(ideal: bool) -> Compiled:
             return DONE, 0.0, 1.0
         strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)
         if not ideal:
-            reason, strength = pull_late(i, samples, rate, strength, gathered, network, received)
-            if reason != DONE:
+            reason, strength = pull_late(i, batch_size, rate, strength, gathered, network, received)
+            if reason != DONE or not samples:
                 return reason, strength, 1.0
         curvature, part = kinds.curvature[kind], 1.0
         if coupling.implicit:
@@ -126,39 +123,32 @@ def pulls_of(ideal: bool) -> Compiled:
     return pull
 
 
-def pulls_at_replayed_of(ideal: bool) -> Compiled:
-    """Return what fills in the pulls at the points that a node replays, on ideal links or others."""
-
-    own_counts = own_counts_of(ideal)
-
-    @force_inline
-    def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
-        """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
-        kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        (samples, size), outputs = own_counts(i, t, own), own.values.shape[2]
-        batch_size = own.batch_sizes[i] if ideal else samples
-        degree, kind, pulling = links.start[i + 1] - links.start[i], kinds.of[i], work.pulling
-        pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
-        row_sums = table(work.pair_row_sums, 0, degree, size)
-        strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, samples, size)
-        if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
-            return UNSTABLE, strength
-        weight = (size - samples) / batch_size
-        for k in range(samples, size):
-            work.stiffness[k] = 0.0 if kinds.linear[kind] else limited * weight
-            for c in range(outputs):
-                work.gradients[k, c] = pulling[k, c] * weight / part
-        return DONE, 0.0
-
-    return pull_at_replayed
+@force_inline
+def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
+    """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
+    kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+    samples, size, outputs = own.samples[t, i], own.sent[t, i], own.values.shape[2]
+    batch_size, degree = own.batch_sizes[i], links.start[i + 1] - links.start[i]
+    kind, pulling = kinds.of[i], work.pulling
+    pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
+    row_sums = table(work.pair_row_sums, 0, degree, size)
+    strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, samples, size)
+    if not coupling.implicit and rate * kinds.gain[kind] * strength >= 2.0:
+        return UNSTABLE, strength
+    weight = (size - samples) / batch_size
+    for k in range(samples, size):
+        work.stiffness[k] = 0.0 if kinds.linear[kind] else limited * weight
+        for c in range(outputs):
+            work.gradients[k, c] = pulling[k, c] * weight / part
+    return DONE, 0.0
 
 
 @force_inline
 def pull_late(
-    i: int, samples: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
+    i: int, batch_size: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
 ) -> tuple[int, float]:
-    """Fill in the pulls of late answers at the points that they are about, as many of them samples as in every set;
-    returns why the node cannot, and the strength of all pulls."""
+    """Fill in the pulls of late answers at the points that they are about; returns why the node cannot, and the
+    strength of all pulls."""
     kinds, links, coupling, work, lossy = (
         network.kinds,
         network.links,
@@ -166,18 +156,23 @@ def pull_late(
         network.work,
         network.work.lossy,
     )
-    size, outputs = received.answers.shape[-2], received.answers.shape[-1]
+    room, outputs = received.answers.shape[-2], received.answers.shape[-1]
     begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
     edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-    # The prompt answers are free again; their pulls are not, where points are replayed.
-    answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
-    bounds, both = table(lossy.bounds, 0, degree, size), line(lossy.pair_row_sums, 0, size)
-    at, weight = gathered.prompt, size / samples
+    at = gathered.prompt
     for d in range(degree):
         if lossy.earlier_at[d] == ABSENT:
             continue
+        size, place = lossy.earlier_sent[d], lossy.answer_at[d] * room
+        # The prompt answers are free again; their pulls are not, where points are replayed.
+        answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
+        bounds, both, weight = (
+            table(lossy.bounds, 0, degree, size),
+            line(lossy.pair_row_sums, 0, size),
+            size / batch_size,
+        )
         values = table(work.values, at * outputs, size, outputs)
-        answer = table(received.answers, lossy.answer_at[d] * size * outputs, size, outputs)
+        answer = table(received.answers, place * outputs, size, outputs)
         for other in range(degree):
             for k in range(size):
                 for c in range(outputs):
@@ -195,10 +190,10 @@ def pull_late(
             own_row_sums = line(work.row_sums, at, size)
             others = own_row_sums
             if coupling.symmetric:
-                others = line(received.answer_row_sums, lossy.answer_at[d] * size, size)
+                others = line(received.answer_row_sums, place, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + others[k]
-        one, limited = clip_pulls(pushed, bound, both, samples)
+        one, limited = clip_pulls(pushed, bound, both, batch_size)
         if not coupling.implicit and rate * kinds.gain[kind] * one >= 2.0:
             return UNSTABLE, one
         strength += one
@@ -213,8 +208,6 @@ def pull_late(
 def pulls_at_neighbors_of(ideal: bool) -> Compiled:
     """Return what fills in the pulls at the neighbours' own points, on ideal links or others."""
 
-    own_counts = own_counts_of(ideal)
-
     @force_inline
     def pull_at_neighbors(
         i: int, t: int, eta: float, part: float, network: Network, own: Own, received: Received
@@ -224,12 +217,12 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
         room, outputs = own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-        answer, (samples, at), size = room * outputs, own_counts(i, t, own), room
+        answer, at = room * outputs, own.sent[t, i]
         for d in range(degree):
-            if ideal:
-                size, samples = own.sent[t, links.other[begin + d]], own.batch_sizes[links.other[begin + d]]
-                if not size:
-                    continue
+            samples = own.batch_sizes[links.other[begin + d]]
+            size = own.sent[t, links.other[begin + d]] if ideal else work.lossy.values_sent[d]
+            if not size:
+                continue
             bounds, both = line(work.bounds, 0, size), line(work.pair_row_sums, 0, size)
             rate, weight = eta / samples, size / samples
             if ideal:
@@ -241,8 +234,6 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                 )
             else:
                 place, dual = work.lossy.values_at[d], work.lossy.duals[d]
-                if place == ABSENT:
-                    continue
                 mine, own_row_sums = table(work.values, at * outputs, size, outputs), line(work.row_sums, at, size)
             pushed = table(work.gradients, at * outputs, size, outputs)
             neighbor_gradient_at(coupling.functions[COUPLING_GRADIENT_AT_NEIGHBOR])(
@@ -296,7 +287,7 @@ def constraints_of(ideal: bool) -> Compiled:
     @force_inline
     def compare(
         i: int,
-        sent: int,
+        own_sent: int,
         targets: Array,
         loss: float,
         gathered: Gathered,
@@ -306,15 +297,15 @@ def constraints_of(ideal: bool) -> Compiled:
     ) -> None:
         """Fill in the constraint values and the excess losses of a node's edges, NaN where there is no answer."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
-        size, room, outputs = targets.shape[0], own.values.shape[1], own.values.shape[2]
+        (own_size, columns), outputs, room = targets.shape, own.values.shape[2], own.values.shape[1]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
         loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-        wanted_size = size * targets.shape[1]
         loss_values = loss_values_at(kinds.functions[kind, LOSS_VALUES])
         new = network.sums.samples[i] <= network.sums.distinct[i]
-        losses, at, whole = line(work.losses, 0, size), gathered.prompt, room * outputs
+        at, whole = gathered.prompt, room * outputs
         for d in range(degree):
-            values, wanted, before = table(own.values, i * whole, sent, outputs), targets, loss
+            size, sent, before = own_size, own_sent, loss
+            values, wanted = table(own.values, i * whole, sent, outputs), targets
             place, at_answer = begin + d, (begin * room + d * sent) * outputs
             if not ideal:
                 place = work.lossy.answer_at[d]
@@ -324,15 +315,19 @@ def constraints_of(ideal: bool) -> Compiled:
                     continue
                 earlier = work.lossy.earlier_at[d]
                 if earlier != ABSENT:
+                    size, sent = work.lossy.earlier_samples[d], work.lossy.earlier_sent[d]
                     values = table(work.values, at * outputs, sent, outputs)
-                    wanted = table(own.earlier_targets, earlier * wanted_size, size, targets.shape[1])
+                    at += sent
+                    if not size:
+                        continue  # what is replayed has no targets
+                    wanted = table(own.earlier_targets, earlier * own.earlier_targets.shape[2] * columns, size, columns)
                     predicted = table(values, 0, size, outputs)
                     if work.lossy.predicted_at[d] != ABSENT:
                         predicted = table(own.earlier_values, earlier * whole, size, outputs)
                     if coupling.compares_losses and new:
+                        losses = line(work.losses, 0, size)
                         loss_values(loss_numbers, predicted, wanted, losses)
                         before = total(losses)
-                    at += sent
             answer = cube(received.answers, at_answer, 1, sent, outputs)
             if coupling.functions[CONSTRAINT_VALUES] == NONE:
                 mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
@@ -343,6 +338,7 @@ def constraints_of(ideal: bool) -> Compiled:
             if coupling.compares_losses:
                 work.excess_loss[d] = np.nan
                 if new:
+                    losses = line(work.losses, 0, size)
                     loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, losses)
                     work.excess_loss[d] = (total(losses) - before) / size
 

@@ -23,7 +23,7 @@ from kernelswarm.agents.compiled.arrays import (
 from kernelswarm.agents.compiled.learning import learner_of
 from kernelswarm.agents.node.inbox import ANSWERS, DELIVERED, LOST_ON_THE_WAY, OWN, POINTS, SILENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.protocols.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
+from kernelswarm.protocols.compiling import force_inline, inline_always, njit_no_refcount
 from kernelswarm.protocols.limits import pair_row_sums_in
 from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
 from kernelswarm.protocols.unreliable.faults import misreport_in
@@ -51,27 +51,32 @@ def receive(
         quantile, bits = terms.quantile, terms.bits
         for j in range(air.points.shape[1]):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
-            points, own = air.points[slot, j], air.own[slot, j]
-            if terms.replayed:  # what is replayed has had its noise, and is only rounded
-                samples = points[: len(points) - terms.replayed]
+            points, own = sent_points(air, slot, j), own_values(air, slot, j)
+            if terms.replays:  # what is replayed has had its noise, and is only rounded
+                samples = table(points, 0, air.samples[slot, j], points.shape[1])
                 distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
                 distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
             else:
                 distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
             if symmetric:
                 distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
-                coarsen(air.own_row_sums[slot, j], bits)
+                coarsen(line(air.own_row_sums, (slot * air.own.shape[1] + j) * air.own.shape[2], len(own)), bits)
         for e in range(air.due.shape[1]):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
-            changed_values = air.answers[slot, e]
+            changed_values = answered_values(air, slot, e)
             distort(changed_values, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
             if symmetric:
-                coarsen(air.answer_row_sums[slot, e], bits)
+                begin = (slot * air.answers.shape[1] + e) * air.answers.shape[2]
+                coarsen(line(air.answer_row_sums, begin, len(changed_values)), bits)
     if symmetric:
         for j in range(air.points.shape[1]):
             if air.previous[slot, j] != SILENT:
-                copy_matrix(air.latest[j], air.before[slot, j])
-                copy_matrix(air.points[slot, j], air.latest[j])
+                room, width = air.points.shape[2], air.points.shape[3]
+                latest = table(air.latest, j * room * width, air.latest_sent[j], width)
+                copy_matrix(latest, table(air.before, (slot * air.points.shape[1] + j) * room * width, room, width))
+                points = sent_points(air, slot, j)
+                copy_matrix(points, table(air.latest, j * room * width, room, width))
+                air.latest_sent[j] = len(points)
     for e in range(air.due.shape[1]):
         air.due[slot, e] = ABSENT
         if air.answered[slot, e] == SILENT:
@@ -109,13 +114,37 @@ def misreport_all(links: Links, air: Air, symmetric: bool, terms: Terms, slot: i
         if len(rows):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             if vectors:
-                misreport_in(air.points[slot, j], rows, first, second, sent, POINTS)
+                misreport_in(sent_points(air, slot, j), rows, first, second, sent, POINTS)
             elif symmetric:
-                misreport_in(air.own[slot, j], rows, first, second, sent, OWN)
+                misreport_in(own_values(air, slot, j), rows, first, second, sent, OWN)
     for e in range(air.due.shape[1]):
         rows = terms.faults[start[links.other[e]] : start[links.other[e] + 1]]
         if len(rows):
-            misreport_in(air.answers[slot, e], rows, terms.edge_keys[e, 0], terms.edge_keys[e, 1], sent, ANSWERS)
+            first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
+            misreport_in(answered_values(air, slot, e), rows, first, second, sent, ANSWERS)
+
+
+@inline_always
+def sent_points(air: Air, slot: int, j: int) -> Array:
+    """Return the points that node j sends in the message in a slot."""
+    room, width = air.points.shape[2], air.points.shape[3]
+    place = slot * air.points.shape[1] + j
+    return table(air.points, place * room * width, air.sent[slot, j], width)
+
+
+@inline_always
+def own_values(air: Air, slot: int, j: int) -> Array:
+    """Return the values that node j sends in it, those at the points of its message before."""
+    room, outputs = air.own.shape[2], air.own.shape[3]
+    return table(air.own, (slot * air.own.shape[1] + j) * room * outputs, air.evaluated[slot, j], outputs)
+
+
+@inline_always
+def answered_values(air: Air, slot: int, e: int) -> Array:
+    """Return the values with which it answers on an edge."""
+    room, outputs = air.answers.shape[2], air.answers.shape[3]
+    place = slot * air.answers.shape[1] + e
+    return table(air.answers, place * room * outputs, air.answered_points[slot, e], outputs)
 
 
 @njit_no_refcount
@@ -143,11 +172,13 @@ def before(slot: int, slots: int) -> int:
 
 
 @inline_always
-def points_of(air: Air, slot: int, e: int, sender: int) -> ReadOnly:
+def carried_points(air: Air, slot: int, e: int, sender: int) -> Array:
     """Return the points that an edge carries in the message in a slot."""
-    points: ReadOnly = air.points[slot, sender]
+    room, width = air.points.shape[2], air.points.shape[3]
+    place = (slot * air.points.shape[1] + sender) * room * width
+    points = table(air.points, place, air.sent[slot, sender], width)
     if air.carried[slot, e] == air.previous[slot, sender]:
-        points = air.before[slot, sender]
+        points = table(air.before, place, air.evaluated[slot, sender], width)
     return points
 
 
@@ -155,7 +186,7 @@ def points_of(air: Air, slot: int, e: int, sender: int) -> ReadOnly:
 def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
     """Return the round of the newest message whose answer can be learned from, or ABSENT.
 
-    ``drawn_at`` (M,) are the rounds of the samples that the node remembers.
+    ``drawn_at`` (M,) are the rounds of the points that the node remembers.
     """
     slot = now % air.due.shape[0]
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
@@ -164,6 +195,8 @@ def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, n
             continue
         answered = air.answered[slot, e]
         if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
+            continue
+        if not air.answered_points[slot, e]:
             continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT
@@ -179,6 +212,8 @@ def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int
         if not has_arrived(air, e, sent, slot, now, terms.reach):
             continue
         previous = air.previous[slot, sender]
+        if not air.evaluated[slot, sender]:
+            continue
         if air.carried[slot, e] != previous:
             there = previous % slots
             if not has_arrived(air, e, previous, there, now, terms.reach) or air.carried[there, e] != previous:
@@ -192,55 +227,56 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
     """Find what there is to receive for node i's step, and put its points together: its own, those of neighbours whose
     values have come, and earlier ones of its own that are answered late."""
     links, coupling, work, kept, air = network.links, network.coupling, network.work, exchange.kept, exchange.air
-    size, inputs, outputs = own.points.shape[1], own.points.shape[2], own.values.shape[2]
-    columns = kept.rows.shape[1]
-    begin, degree, lossy, slots = links.start[i], links.start[i + 1] - links.start[i], work.lossy, air.points.shape[0]
-    answer, sample = size * outputs, size * inputs
+    size, inputs, (_, room, outputs) = own.sent[0, i], own.points.shape[3], own.values.shape
+    columns, begin, lossy = kept.rows.shape[1], links.start[i], work.lossy
+    degree, answer, sample = links.start[i + 1] - begin, room * outputs, room * inputs
     fresh, late, whole = find_answers(i, now, network, exchange)
-    row = first_row(i, begin, size, True)
+    row = first_row(i, begin, room)
     copy_matrix(table(kept.own_points, i * sample, size, inputs), work.points)
     copy_matrix(table(kept.rows, row * columns, size, columns), work.rows)
     copy_matrix(table(kept.values, i * answer, size, outputs), work.values)
-    taken = size
+    taken, row = size, row + size
     tools, numbers, state, counts, _ = learner_of(i, network)
     evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
     if coupling.symmetric:
         for d in range(degree):
             e = begin + d
-            sent = find_neighbor_values(d, e, now, network, exchange)
+            sent, heard = find_neighbor_values(d, e, now, network, exchange), row
+            row += kept.received_sent[e]
             if sent == ABSENT:
                 whole = False
                 continue
-            slot, j = sent % slots, links.other[e]
+            slot, j, count = sent % air.points.shape[0], links.other[e], lossy.values_sent[d]
             previous = air.previous[slot, j]
-            points = table(work.points, taken * inputs, size, inputs)
+            points = table(work.points, taken * inputs, count, inputs)
             rows, values = (
-                table(work.rows, taken * columns, size, columns),
-                table(work.values, taken * outputs, size, outputs),
+                table(work.rows, taken * columns, count, columns),
+                table(work.values, taken * outputs, count, outputs),
             )
             if previous == kept.received_at[e]:
-                copy_matrix(table(kept.received_points, e * sample, size, inputs), points)
-                copy_matrix(table(kept.rows, (row + size * (1 + d)) * columns, size, columns), rows)
-                copy_matrix(table(kept.received_values, e * answer, size, outputs), values)
+                copy_matrix(table(kept.received_points, e * sample, count, inputs), points)
+                copy_matrix(table(kept.rows, heard * columns, count, columns), rows)
+                copy_matrix(table(kept.received_values, e * answer, count, outputs), values)
             else:
                 whole = False
                 if air.carried[slot, e] != previous:
-                    slot = previous % slots
-                copy_matrix(points_of(air, slot, e, j), points)
+                    slot = previous % air.points.shape[0]
+                copy_matrix(carried_points(air, slot, e, j), points)
                 evaluate(tools, numbers, state, counts, points, rows, values)
-            taken += size
+            taken += count
     prompt = taken
     for d in range(degree):
         if lossy.earlier_at[d] != ABSENT:
-            points = table(work.points, taken * inputs, size, inputs)
+            count = lossy.earlier_sent[d]
+            points = table(work.points, taken * inputs, count, inputs)
             rows, values = (
-                table(work.rows, taken * columns, size, columns),
-                table(work.values, taken * outputs, size, outputs),
+                table(work.rows, taken * columns, count, columns),
+                table(work.values, taken * outputs, count, outputs),
             )
-            copy_matrix(table(kept.points, lossy.earlier_at[d] * sample, size, inputs), points)
+            copy_matrix(table(kept.points, lossy.earlier_at[d] * sample, count, inputs), points)
             evaluate(tools, numbers, state, counts, points, rows, values)
-            taken += size
-    if coupling.implicit and degree:
+            taken += count
+    if coupling.implicit and degree and taken:
         sum_received_rows(i, Gathered(taken, prompt), fresh, whole and late == 0, network, own, exchange)
     return Gathered(taken, prompt)
 
@@ -256,8 +292,8 @@ def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tupl
     for d in range(links.start[i + 1] - begin):
         e = begin + d
         lossy.answer_at[d], lossy.earlier_at[d], lossy.predicted_at[d] = ABSENT, ABSENT, ABSENT
-        sent = ABSENT
-        if kept.asks[e]:
+        lossy.earlier_sent[d], sent = 0, ABSENT
+        if kept.asks[e] and kept.own_sent[i]:
             sent = find_answer(air, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
         if sent == ABSENT:
             whole = False
@@ -271,6 +307,8 @@ def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tupl
             continue
         late += 1
         lossy.earlier_at[d] = i * memory + answered % memory
+        lossy.earlier_samples[d] = kept.samples[i, answered % memory]
+        lossy.earlier_sent[d] = kept.sent[i, answered % memory]
         if answered != kept.following[i]:
             lossy.predicted_at[d] = lossy.earlier_at[d]
     return fresh, late, whole
@@ -283,13 +321,14 @@ def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: E
     links, lossy = network.links, network.work.lossy
     air, kept, _, terms = exchange
     slots, j, sent = air.points.shape[0], links.other[e], ABSENT
-    lossy.values_at[d] = ABSENT
+    lossy.values_at[d], lossy.values_sent[d] = ABSENT, 0
     if kept.asked[e]:
         sent = find_values(air, terms, kept.used[e, 1], e, j, now)
     if sent == ABSENT:
         return ABSENT
     kept.used[e, 1] = sent
     lossy.values_at[d] = (sent % slots) * air.own.shape[1] + j
+    lossy.values_sent[d] = air.evaluated[sent % slots, j]
     lossy.values_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
     dual = air.duals[sent % slots, links.reverse[e]] if network.coupling.sends_duals else 0.0
     lossy.duals[d] = rounded_up(dual) if terms.bits != EXACT and 0.0 < dual < np.inf else dual
@@ -303,15 +342,17 @@ def sum_received_rows(
     """Fill in the row sums at the points of node i's step: those that were sent where it is on the same points, with
     ``fresh`` answers at its present samples, and such of its own where it is not."""
     links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
-    size, taken, begin = own.points.shape[1], gathered.taken, links.start[i]
+    size, taken, begin = own.sent[0, i], gathered.taken, links.start[i]
     row_sums = line(work.row_sums, 0, taken)
     if whole:
         for k in range(size):
             row_sums[k] = kept.row_sums[i, k]
+        at = size
         if coupling.symmetric:
             for d in range(links.start[i + 1] - begin):
-                for k in range(size):
-                    row_sums[size * (1 + d) + k] = kept.received_row_sums[begin + d, k]
+                for k in range(work.lossy.values_sent[d]):
+                    row_sums[at + k] = kept.received_row_sums[begin + d, k]
+                at += work.lossy.values_sent[d]
         return
     tools, numbers, state, counts, _ = learner_of(i, network)
     gram = table(network.scratch, 0, taken, taken)
@@ -320,9 +361,9 @@ def sum_received_rows(
         numbers,
         state,
         counts,
-        table(work.points, 0, taken, own.points.shape[2]),
+        table(work.points, 0, taken, own.points.shape[3]),
         table(work.rows, 0, taken, work.rows.shape[1]),
         table(work.values, 0, taken, own.values.shape[2]),
         gram,
     )
-    pair_row_sums_in(gram, size, fresh, own.step_sizes[i, exchange.counts.cursor[i], 0], row_sums)
+    pair_row_sums_in(gram, size, fresh, own.step_sizes[i, own.steps[i], 0], row_sums)

@@ -85,8 +85,8 @@ class VectorPopulation:
         What these nodes and the outside ones that they hear from sent last, by label.
     """
 
-    answers = symmetric = sends_duals = forms_again = False
-    completed = replayed = 0
+    answers = symmetric = sends_duals = False
+    completed = 0
 
     def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents

@@ -43,6 +43,7 @@ def update_lossy_mixture_weights(
     links: Links,
     predicted: Array,  # (K, V, 1, b, C)
     targets: Array,  # (V, 1, b, q)
+    samples: Integers,  # (V,)
     work: MixtureWork,
     exchange: MixtureExchange,
     realized: Realized,
@@ -62,7 +63,7 @@ def update_lossy_mixture_weights(
         ensemble.turn[1] = i
         if realized.awake[i, place]:
             degree = gather(i, now, links, work, exchange)
-            if not weigh(i, 0, degree, predicted.shape[3], ensemble, kinds, predicted, targets, work, diverged):
+            if not weigh(i, 0, degree, samples[i], ensemble, kinds, predicted, targets, work, diverged):
                 return i
             counts.learned[i] += 1
             counts.cursor[i] += 1

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.drawing import Drawn, ahead, put_back
 from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
@@ -31,13 +31,12 @@ class LossyStackedPopulation:
     Parameters
     ----------
     agents : sequence of LossyStackedAgent
-        In sorted order of their labels, past the rounds that prime the network, with whole batches everywhere.
+        In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
         What these nodes and the outside ones that they hear from sent last, by label.
     """
 
     completed = 0
-    forms_again = False
     answers = symmetric = sends_duals = False
     """What nodes say of their copies holds shares alone."""
 
@@ -49,9 +48,10 @@ class LossyStackedPopulation:
         self.places, self.links = talking.places, talking.links
         labels, members = list(self.places), len(self.populations)
         self._kinds = kinds_of_nodes(agents)
-        self._size = first.learner.batch_size
+        assert first.targets is not None
+        size, columns = max(agent.learner.batch_size for agent in agents), first.targets.shape[1]
         self._ensemble = ensemble_of(agents, messages, self.places)
-        self._work = mixture_work(self.links, members, self._size, first.outputs)
+        self._work = mixture_work(self.links, members, size, first.outputs)
         self._letter, self._ones = Letter(1, members, 0), np.ones(len(labels), dtype=np.int64)
         shares = {label: messages[label].ensemble[-1] for label in labels}
         self._exchange = MixtureExchange(
@@ -68,9 +68,7 @@ class LossyStackedPopulation:
         self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
         self._realization = realization_of(agents, self.links, labels)
         self._now = first.now
-        assert first.targets is not None
-        points, targets = (len(agents), 0, self._size, first.width), (len(agents), 0, *first.targets.shape)
-        self._ahead = np.zeros(points), np.zeros(targets)
+        self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def flight(self) -> Flight:
@@ -101,10 +99,8 @@ class LossyStackedPopulation:
         """
         self.completed = 0
         while self.completed < rounds:
-            if (self._exchange.counts.cursor == self._ahead[0].shape[1]).any() and not self._draw(
-                rounds - self.completed
-            ):
-                break
+            if (self._exchange.counts.cursor == self._ahead.samples.shape[1]).any():
+                self._draw(rounds - self.completed)
             if self._exchange.terms.forgets:
                 self._begin_anew()
             if not all(each.ready() for each in self.populations):
@@ -124,8 +120,8 @@ class LossyStackedPopulation:
             agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
             agent.links = unpacked(agent.links, known.states[i])
             agent.round += steps
-            agent.samples += steps * self._size
-            agent.tally.samples += steps * self._size
+            agent.tally.samples += int(known.samples[i]) - agent.samples
+            agent.samples = int(known.samples[i])
             agent.tally.loss = float(known.loss[i])
             agent.largest_target = float(known.largest_target[i])
             agent.received = self._exchange.received[edges].copy()
@@ -160,33 +156,18 @@ class LossyStackedPopulation:
             given = self._letter, self._now, terms.reach, terms.bits
             agent.inbox.packets = [packets_of(air, self.links, e, *given) for e in range(edges.start, edges.stop)]
             agent.inbox.last = air.last[edges].copy()
-        return self._left()
-
-    def _left(self) -> list[tuple[Array, Array]]:
-        """Return the samples of each node that were drawn ahead and not handed to its copies, (n, p) and (n, q)."""
-        width, columns = self._ahead[0].shape[3], self._ahead[1].shape[3]
-        return [
-            (points[cursor:].reshape(-1, width), targets[cursor:].reshape(-1, columns))
-            for points, targets, cursor in zip(*self._ahead, self._exchange.counts.cursor.tolist(), strict=True)
-        ]
+        return self._ahead.behind(self._exchange.counts.cursor)
 
     def _edges(self, i: int) -> slice:
         return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        for agent, left in zip(self.agents, self._left(), strict=True):
-            put_back(agent, *left)
-        points, targets = self._ahead
-        columns = points.shape[3] + targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self._now), columns)
-        self._ahead = points[:, :0], targets[:, :0]
-        if drawn:
-            self._ahead = np.stack([x for x, _ in drawn]), np.stack([y for _, y in drawn])
-        self._exchange.counts.cursor[:] = 0
+    def _draw(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
+        cursors = self._exchange.counts.cursor
+        self._ahead = self._ahead.again(self.agents, cursors, ahead(rounds, self._now))
+        cursors[:] = 0
         for each in self.populations:
-            each.hand(*self._ahead)
-        return bool(drawn)
+            each.hand(self._ahead)
 
     def _begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, and their copies, as single nodes do."""
@@ -208,6 +189,7 @@ class LossyStackedPopulation:
     def _run_round(self) -> None:
         """Have nodes weigh their copies, and the copies take their steps; raises for the first node that cannot."""
         realized, flights = self._realization, [each.in_flight for each in self.populations]
+        samples = flights[0][2].copy()  # the copies go on to others
         realized.look(self._now - PRIMING)
         errors: list[tuple[int, DivergenceError]] = []
         with AtTurn(self, self._ensemble.turn):
@@ -215,8 +197,9 @@ class LossyStackedPopulation:
                 self._ensemble,
                 self._kinds,
                 self.links,
-                np.stack([values for values, _ in flights])[:, :, np.newaxis],
+                np.stack([values for values, _, _ in flights])[:, :, np.newaxis],
                 flights[0][1][:, np.newaxis],
+                samples,
                 self._work,
                 self._exchange,
                 Realized(realized.awake, realized.deliveries, realized.active, realized.first),
@@ -231,7 +214,7 @@ class LossyStackedPopulation:
         first = min(errors, key=lambda entry: entry[0], default=None)
         if place >= 0 and (first is None or place <= first[0]):
             self.sync()
-            self.agents[place].check_values(self._work.mixture)
+            self.agents[place].check_values(self._work.mixture[: samples[place]])
         if first is not None:
             raise first[1]
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kernelswarm.agents.compiled import drawing, vector_population
-from kernelswarm.agents.compiled.filling import outside_of, sent_points
-from kernelswarm.agents.compiled.lossy_population import LossyPopulation, whole
+from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
 from kernelswarm.agents.compiled.population import Population
@@ -22,13 +21,12 @@ from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
-from kernelswarm.agents.populations.stacked_population import StackedPopulation, members_of, members_sent
+from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
-from kernelswarm.protocols.replay import replay_of
 
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
@@ -36,18 +34,14 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStacked
 def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    Data that end are no obstacle; on links that are not ideal and of vectors, nodes leave compiled rounds for good
-    then. ``banded`` says whether they keep conformal bands.
+    Data that end are no obstacle; nodes that send vectors leave compiled rounds for good then. ``banded`` says whether
+    they keep conformal bands.
     """
     if banded and (not ideal or isinstance(rule, ParameterRule)):
         what = "vectors" if isinstance(rule, ParameterRule) else "links that are not ideal"
         return f"conformal bands beside {what}"
     if isinstance(rule, ParameterRule):
         return vector_population.obstacle(learners, rule)
-    if not ideal and 0.0 < replay_of(rule).points < 1.0:
-        return "points that are replayed at a rate on links that are not ideal"
-    if not ideal and len({learner.batch_size for learner in learners}) > 1:
-        return "batch sizes that differ from node to node on links that are not ideal"
     return stacked_population.obstacle(rule) if fulfils(rule, StackedRule) else None
 
 
@@ -96,31 +90,9 @@ def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
     return bool(messages) and len(agents) == len(nodes) and drawing.prime(agents, messages)
 
 
-def fits(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every node has learned its part of priming, and, of vectors and on links that are not ideal, every
-    batch in flight is whole."""
+def fits(nodes: Sequence[Node]) -> bool:
+    """Tell whether every node has learned its part of priming, and, of vectors, every batch in flight is whole."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         return vector_population.fits(vectors)
-    late = [node for node in nodes if isinstance(node, LossyStackedAgent)]
-    if late:
-        return all(_all_there(members_of(late, k), members_sent(messages, k)) for k in range(len(late[0].ensemble)))
-    if any(node.own is None or node.following is None or node.targets is None for node in nodes):
-        return False
-    lossy = [node for node in nodes if isinstance(node, LossyAgent)]
-    return not lossy or _all_there(lossy, messages)
-
-
-def _all_there(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
-    """Tell whether every batch of agents on links that are not ideal is whole, in flight and in what they keep."""
-    samples, size = agents[0].learner.batch_size, sent_points(agents)
-    sent = [messages[node].points for node in outside_of(agents)]
-    for agent in agents:
-        if agent.own is None or agent.following is None or agent.targets is None:
-            return False
-        following, targets = agent.following
-        if len(agent.targets) != samples or len(targets) != samples:
-            return False
-        sent += [agent.own.points, following, *(evaluation.points for evaluation in agent.theirs)]
-    late = [agent for agent in agents if isinstance(agent, LossyAgent)]
-    return all(len(points) == size for points in sent) and whole(late)
+    return all(node.own is not None and node.following is not None and node.targets is not None for node in nodes)

@@ -49,7 +49,6 @@ class StackedPopulation:
     """
 
     completed = 0
-    forms_again = False
 
     def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents

@@ -222,7 +222,7 @@ class Block:
         if self._population is None:
             self._read(incoming)
             primes = self._compiled and prime(self._agents, self._messages)
-            if primes or (self._compiled and fits(self._agents, self._messages)):
+            if primes or (self._compiled and fits(self._agents)):
                 self._population = populated(self._agents, self._messages)
                 self._messages = {}
                 self._crossing = self._crossing_of(self._population)
@@ -231,8 +231,9 @@ class Block:
         population = self._population
         if population is not None and self._crossing is not None:
             done = -1
+            self._crossing.scatter(incoming)
             try:
-                done = population.run(rounds) if self._crossing.scatter(incoming) else 0
+                done = population.run(rounds)
             finally:
                 if done < 0:  # it has raised: the round that failed is the next one
                     self.done += population.completed // self._steps
@@ -240,7 +241,7 @@ class Block:
                 return done
             self._read(incoming)
             self._messages.update(population.to_agents())
-            self._population, self._crossing, self._compiled = None, None, population.forms_again
+            self._population, self._crossing, self._compiled = None, None, False
         self._run_agents()
         return 1
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.compiled.arrays import Flight, Links
-from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import columns_behind_values
@@ -101,7 +100,6 @@ class Crossing:
         outputs, stamps = flight.values.shape[2], len(flight.previous) > 0
         columns = outputs + columns_behind_values(agents[0].rule)
         self._form = _Form(columns, population.answers, population.symmetric, population.sends_duals, stamps)
-        self._whole = not isinstance(population, Population) or isinstance(population, LossyPopulation)
         points = len(places) * flight.points.shape[1] * flight.points.shape[2]
         values = (len(places) + int(begins[-1])) * flight.values.shape[1] * columns
         self._packed = np.zeros(1 + (ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
@@ -114,16 +112,11 @@ class Crossing:
         length = _gather(self._packed, self._boundary, self._form, population.links, population.flight())
         return self._packed[:length].tobytes()
 
-    def scatter(self, messages: Sequence[bytes]) -> bool:
-        """Hand the agents what the other blocks sent; False, and nothing, where a batch must be whole and is not."""
-        if not messages:
-            return True
-        numbers, population = np.frombuffer(b"".join(messages)), self._population
-        flight = population.flight()
-        if self._whole and not _all_there(numbers, self._heard, self._form, flight):
-            return False
-        _scatter(numbers, self._heard, self._form, population.links, flight)
-        return True
+    def scatter(self, messages: Sequence[bytes]) -> None:
+        """Hand the agents what the other blocks sent."""
+        if messages:
+            numbers, population = np.frombuffer(b"".join(messages)), self._population
+            _scatter(numbers, self._heard, self._form, population.links, population.flight())
 
 
 def _integers(numbers: Sequence[int] | Integers) -> Integers:
@@ -178,7 +171,10 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
         at += ENTRIES
         for k in range(begin, end):
             packed[at] = boundary.slots[k]
-            packed[at + 1] = flight.evaluated[links.other[boundary.edges[k]]] if form.answers else ABSENT
+            packed[at + 1] = ABSENT
+            if form.answers:
+                edge = boundary.edges[k]
+                packed[at + 1] = _answer_to(edge, links.reverse[edge], form, links, flight)
             at += 2
     packed[0] = at
     for b in range(len(boundary.nodes)):
@@ -204,7 +200,7 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
         if form.answers:
             for k in range(begin, end):
                 edge = boundary.edges[k]
-                count, place = flight.evaluated[links.other[edge]], links.reverse[edge] * size
+                count, place = _answer_to(edge, links.reverse[edge], form, links, flight), links.reverse[edge] * size
                 row_sums = line(flight.answer_row_sums, place, count)
                 variances = line(flight.answer_variances, place, count)
                 at = _put(packed, at, form, table(flight.answers, place * outputs, count, outputs), row_sums, variances)
@@ -231,28 +227,12 @@ def _edge_of(place: int, slot: int, heard: _Heard) -> int:
     return at if place != ABSENT and at < heard.begins[place + 1] and heard.edges[at] != ABSENT else ABSENT
 
 
-@njit_no_refcount
-def _all_there(numbers: Array, heard: _Heard, form: _Form, flight: Flight) -> bool:
-    """Tell whether every batch and every answer is as large as there is room for."""
-    width, size, at = flight.points.shape[2], flight.values.shape[1], 0
-    while at < len(numbers):
-        head, end = at + 1, at + int(numbers[at])
-        at = end
-        while head < end:
-            place, points, own = _place_of(numbers[head], heard), int(numbers[head + POINTS]), int(numbers[head + OWN])
-            if place != ABSENT and (points != flight.points.shape[1] or (own != ABSENT and own != size)):
-                return False
-            addressees = int(numbers[head + ADDRESSEES])
-            at += points * width + max(own, 0) * form.columns
-            at += addressees * int(numbers[head + DUALS]) + (1 + addressees) * int(numbers[head + STAMPS])
-            head += ENTRIES
-            for _ in range(addressees):
-                length = int(numbers[head + 1])
-                if form.answers and length != size and _edge_of(place, int(numbers[head]), heard) != ABSENT:
-                    return False
-                at += max(length, 0) * form.columns
-                head += 2
-    return True
+@force_inline
+def _answer_to(edge: int, answer: int, form: _Form, links: Links, flight: Flight) -> int:
+    """Return at how many points of a neighbour, over an edge, a node answers, with the answer in a place."""
+    if form.stamps:
+        return int(flight.answered_points[answer])
+    return int(flight.evaluated[links.other[edge]])
 
 
 @njit_no_refcount
@@ -266,12 +246,14 @@ def _scatter(numbers: Array, heard: _Heard, form: _Form, links: Links, flight: F
             place, points, own = _place_of(numbers[head], heard), int(numbers[head + POINTS]), int(numbers[head + OWN])
             duals, stamps = numbers[head + DUALS] > 0.0, numbers[head + STAMPS] > 0.0
             addressees, node = int(numbers[head + ADDRESSEES]), len(links.start) - 1 + place
-            head += ENTRIES
             if place != ABSENT:
                 flight.following[node] = points
+                if stamps:
+                    flight.samples[node], flight.evaluated[node] = points - int(numbers[head + REPLAYED]), max(own, 0)
                 for k in range(points):
                     for d in range(width):
                         flight.points[node, k, d] = numbers[at + k * width + d]
+            head += ENTRIES
             at += points * width
             if own != ABSENT:
                 if place != ABSENT:
@@ -291,9 +273,13 @@ def _scatter(numbers: Array, heard: _Heard, form: _Form, links: Links, flight: F
                         flight.sent[links.reverse[edge]] = numbers[at + k]
                     if stamps:
                         flight.answered[edge] = int(numbers[at_stamps + 1 + k])
+                    if stamps and length >= 0:
+                        flight.answered_points[edge] = length
                     if length > 0:
-                        begin = links.start[owner]
-                        there = begin * size + (edge - begin) * flight.evaluated[owner]
+                        there = edge * size
+                        if not stamps:  # they lie closer
+                            begin = links.start[owner]
+                            there = begin * size + (edge - begin) * flight.evaluated[owner]
                         row_sums = line(flight.answer_row_sums, there, length)
                         variances = line(flight.answer_variances, there, length)
                         answers = table(flight.answers, there * outputs, length, outputs)

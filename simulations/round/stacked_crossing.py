@@ -59,13 +59,13 @@ class StackedCrossing:
         ensemble = [each if isinstance(each, bytes) else each.gather() for each in self._ensemble]
         return joined([*ensemble, self._mixture.gather()])
 
-    def scatter(self, messages: Sequence[bytes]) -> bool:
-        """Hand the nodes what the other blocks sent; False where some batch is not whole, and they must go on alone."""
+    def scatter(self, messages: Sequence[bytes]) -> None:
+        """Hand the nodes what the other blocks sent."""
         parts = [parted(message, 1 + len(self._ensemble)) for message in messages if message]
         for k, each in enumerate(self._ensemble):
-            if not isinstance(each, bytes) and not each.scatter([part[k] for part in parts]):
-                return False
-        return self._mixture.scatter([part[-1] for part in parts])
+            if not isinstance(each, bytes):
+                each.scatter([part[k] for part in parts])
+        self._mixture.scatter([part[-1] for part in parts])
 
 
 class _Shares:
@@ -89,10 +89,9 @@ class _Shares:
     def gather(self) -> bytes:
         return self._header + self._population.logs[self._nodes].tobytes()
 
-    def scatter(self, messages: Sequence[bytes]) -> bool:
+    def scatter(self, messages: Sequence[bytes]) -> None:
         logs, places = self._population.logs, self._population.places
         for message in messages:
             header, numbers = split(message)
             for layout in self._reader.layouts(header):
                 logs[places[layout.sender]] = numbers[layout.points[0]]
-        return True

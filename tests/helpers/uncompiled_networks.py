@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm import simulate
+from tests.helpers.ending import Ending
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.3}
@@ -32,7 +33,28 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "protocol": {"name": "consensus", "replay": 2},
         "links": {**LINKS, "quantization": {"bits": 8}},
     },
+    "lossy, sizes that differ, replay at a rate, a node alone": {
+        "topology": nx.disjoint_union(nx.path_graph(4), nx.empty_graph(1)),
+        "protocol": {"name": "proximity", "replay": 0.5},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+        "links": {**LINKS, "noise": 0.1, "trigger": {"threshold": 0.01}},
+        "clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False},
+        "rounds": 12,
+    },
+    "lossy, one-sided, data that end": {
+        "stream": Ending((9, 4, 40, 7), "sine_regression"),
+        "protocol": {"name": "consensus", "form": "one_sided"},
+        "learner": {**POLK, "batch_size": 2},
+        "node": [{"nodes": [2], "learner": {"batch_size": 4}}],
+        "links": {**LINKS, "trigger": {"threshold": 0.001}, "quantization": {"bits": 8}},
+        "rounds": 12,
+    },
     "lossy, ensembles": {"protocol": "stacking", "links": LINKS},
+    "lossy, ensembles, sizes that differ": {
+        "protocol": {"name": "stacking", "replay": 0.5},
+        "node": [{"nodes": [0], "learner": {"batch_size": 2}}],
+        "links": LINKS,
+    },
     "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},

@@ -15,10 +15,11 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
+from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
-from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending, described, engine_of, known
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, engine_of, known
 
 LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
 ROWS = (61, 40, 33, 20, 48, 8)

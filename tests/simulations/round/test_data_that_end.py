@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -13,13 +13,11 @@ import pytest
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.rows.finite import FiniteSource
-from tests.contracts.specimens import SIZES, TRANSITIONS
+from tests.contracts.specimens import SIZES
+from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 
@@ -41,23 +39,6 @@ RULES: dict[str, dict[str, Any]] = {
 EVERY_RULE = pytest.mark.parametrize("rule", RULES)
 EVERY_BATCH = pytest.mark.parametrize("batch", [1, 3])
 POLK = {"step_size": 0.2, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "budget": {"epsilon": 0.01}}
-
-
-@dataclass(frozen=True)
-class Ending:
-    """So many samples of a stream at each node."""
-
-    rows: tuple[int, ...]
-    name: str
-
-    def open(self, nodes: int, seed: int, held_out: int, locations: Any) -> Source:
-        stream = build("stream", TRANSITIONS if self.name == "markov_reward" else {"name": self.name})
-        found = stream.open(nodes, seed, held_out, locations)
-        sources = [
-            FiniteSource(*source.draw(count), source.held_out(count), 1)
-            for count, source in zip(self.rows, found.nodes, strict=True)
-        ]
-        return replace(found, nodes=sources, lengths=list(self.rows))
 
 
 def described(rule: str, batch: int = 1, learner: str = "polk", rows: Any = ROWS, **tables: Any) -> Experiment:
@@ -196,16 +177,6 @@ def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> Non
             engine.run(rounds)
             assert same(known(engine), known(single))
     assert all(block._compiled for engine in engines for block in engine.blocks)
-
-
-def test_on_unreliable_links_nodes_go_on_agent_by_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = formed(monkeypatch)
-    experiment = described("symmetric", links={"loss": 0.2})
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
-    for _ in stages(experiment, arrays, single):
-        pass
-    assert same(known(arrays), known(single))
-    assert len(found) <= 1 and arrays.blocks[0]._population is None
 
 
 def test_samples_that_are_put_back_do_not_pile_up() -> None:

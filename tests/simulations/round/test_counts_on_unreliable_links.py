@@ -1,0 +1,220 @@
+"""On links and by clocks that are not ideal, nodes are in arrays from the first round after priming to the last: with
+batches of any size, data that end, gaps and a rate of replay, and with the bits of agent by agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.running.simulation import simulate
+from tests.contracts.specimens import SIZES
+from tests.helpers.ending import Ending
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.link_mixes import GRAPH, MIXES
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.simulations.round.test_counts_of_points import RATE, RULES, lived, rounds_one_by_one
+from tests.simulations.round.test_data_that_end import described, engine_of, known
+from tests.simulations.round.test_rounds_without_samples import described as described_with_gaps
+from tests.simulations.round.test_rounds_without_samples import table
+
+BLOCKS = [[0, 3], [1], [2, 4]]
+LARGER = [{"nodes": [1, 7], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
+ROWS = (47, 40, 33, 20, 8)
+"""Of the nodes with batches of three the first has a last batch of one sample, and the other's end first, with two."""
+CASES: dict[str, dict[str, Any]] = {
+    "sizes": {"node": LARGER, "rows": (400,) * 5},
+    "ends": {"batch": 3},
+    "rate": {"rule": RATE, "batch": 2, "rows": (400,) * 5},
+    "all": {"node": LARGER, "rule": RATE},
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+EACH_SORT = pytest.mark.parametrize("case", ["ends", "all"])
+STAGES = (1, 1, 2, 5, 8, 13, 20)
+
+
+def network(rule: str, case: str, mix: str, learner: str = "polk", **tables: Any) -> Experiment:
+    chosen = {"topology": GRAPH, **CASES[case], **MIXES[mix], **tables}
+    schedule, batch = chosen.pop("schedule", None), chosen.pop("batch", 1)
+    stream = Ending(chosen.pop("rows", ROWS), "sine_regression")
+    protocol = {**RULES[rule], **chosen.pop("rule", {})}
+    found = described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
+    return found if schedule is None else replace(found, schedule=schedule)
+
+
+def assert_same_everywhere(experiment: Experiment, stages: tuple[int, ...] = STAGES) -> None:
+    wanted = lived(experiment, stages, compiled=False)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, stages, blocks), wanted, strict=True):
+            assert same(one, other)
+
+
+@EACH_SORT
+@pytest.mark.parametrize("mix", MIXES)
+def test_the_same_bits_as_agent_by_agent_whatever_links_do(mix: str, case: str) -> None:
+    assert_same_everywhere(network("symmetric", case, mix))
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("mix", ["churn without memory", "everything"])
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("symmetric", "stacking")])
+def test_the_same_bits_as_agent_by_agent_under_every_protocol(rule: str, mix: str, case: str) -> None:
+    assert_same_everywhere(network(rule, case, mix))
+
+
+@EACH_SORT
+@pytest.mark.parametrize("mix", ["bursts kept", "long delay", "rounded", "churn", "failures", "faulty"])
+def test_ensembles_have_the_same_bits(mix: str, case: str) -> None:
+    assert_same_everywhere(network("stacking", case, mix), (1, 1, 3, 9, 20))
+
+
+def test_ensembles_that_begin_anew_have_the_same_bits() -> None:
+    clock = {"name": "churn", "leaves": 0.2, "returns": 0.3, "memory": False}
+    links = {"delay": {"name": "between", "longest": 3}, "on_missing": "repeat"}
+    for case in CASES:
+        assert_same_everywhere(network("stacking", case, "loss", clock=clock, links=links), (1, 1, 3, 30))
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity, explicit", "stacking"])
+def test_only_priming_is_agent_by_agent(rule: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        engine = engine_of(network(rule, case, "asleep"), blocks)
+        engine.run(60)
+        assert all(block._population is not None for block in engine.blocks)
+    assert set(found) == set(range(PRIMING))
+
+
+@pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity"])
+def test_data_may_end_before_the_network_is_primed(rule: str) -> None:
+    for rows in ((30, 1, 16, 3, 1), (1, 30, 1, 2, 9)):
+        for case in ("ends", "all"):
+            assert_same_everywhere(network(rule, case, "delay", rows=rows), (1, 2, 9, 12))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("rule", ["isolated", "one-sided", "symmetric", "proximity", "stacking"])
+def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = {"name": "isolated"} if rule == "isolated" else {**RULES[rule], **RATE}
+    learner = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "batch_size": batch}
+    links = {"loss": 0.2, "delay": {"name": "between", "longest": 2}}
+    experiment = described_with_gaps(table(), protocol, learner, links=links)
+    wanted = lived(experiment, (5, 20, 20), compiled=False)
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, [[0, 2], [1, 3]]):
+        for one, other in zip(lived(experiment, (5, 20, 20), blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == set(range(PRIMING))
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided"])
+@pytest.mark.parametrize(
+    ("learner", "keys"),
+    [
+        *((name, {}) for name in SIZES if name != "policy_evaluation"),
+        ("colk", {"pairs": "sliding"}),
+        ("colk", {"tracking": "average"}),
+    ],
+    ids=str,
+)
+def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
+    sizes = [{"nodes": [1, 7], "learner": {"batch_size": 4}}]  # even, for learners of pairs
+    experiment = network(rule, "all", "delay", learner, keys=keys, batch=2, node=sizes)
+    assert same(lived(experiment, (30,)), lived(experiment, (30,), compiled=False))
+
+
+@EVERY_CASE
+def test_plain_python_keeps_its_bits(case: str) -> None:
+    own = {"kernel": PlainGaussian(0.3), "loss": PlainSquared()}
+    for rule in (RULES["one-sided"], RULES["symmetric"], PlainConsensus(0.3)):
+        experiment = network("symmetric", case, "churn without memory", keys=own)
+        if isinstance(rule, PlainConsensus):
+            if case in ("rate", "all"):
+                continue  # it knows of no replay
+            experiment = replace(experiment, protocol=rule)
+        assert same(lived(experiment, (3, 20)), lived(experiment, (3, 20), compiled=False))
+
+
+@pytest.mark.parametrize("case", ["ends", "all"])
+@pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric"])
+def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
+    experiment = network(rule, case, "churn without memory", "multi_kernel")
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays.run(45)
+    single.run(45)
+    assert same(known(arrays), known(single))
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
+def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
+    experiment = network(rule, case, "rounded" if rule == "stacking" else "everything")
+    for at in (3, 14):
+        engine = engine_of(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(20)
+        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
+            other = engine_of(experiment, blocks, compiled)
+            other.restore(snapshots, at)
+            other.run(20)
+            assert same(known(other), known(engine))
+
+
+@EACH_SORT
+@pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
+def test_the_same_digests_and_tables(rule: str, case: str) -> None:
+    experiment = replace(network(rule, case, "long delay"), rounds=40)
+    wanted = simulate(replace(experiment, backend=Halves(5, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and one
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
+
+
+@pytest.mark.parametrize("replay", [0.4, 2])
+@pytest.mark.parametrize("rule", ["one-sided", "symmetric"])
+def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float) -> None:
+    graph = nx.Graph(GRAPH)
+    graph.add_node(9)
+    protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
+    experiment = network(rule, "sizes", "delay", topology=graph, rows=(60,) * 6)
+    experiment = replace(experiment, protocol=build("protocol", protocol))
+    wanted = lived(experiment, (3, 30), compiled=False)
+    assert same(lived(experiment, (3, 30)), wanted)
+    assert same(lived(experiment, (3, 30), [[0, 1, 2], [3, 4, 5]]), wanted)
+
+
+def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None:
+    """A late answer makes a step one on eight points and more, which are other arithmetic to newton: whoever was on
+    fewer before must not be in arrays then."""
+    links = {"loss": 0.5, "delay": {"name": "between", "longest": 2}}
+    experiment = described(
+        "symmetric",
+        3,
+        "newton",
+        topology=GRAPH,
+        protocol={"name": "consensus", "penalty": 0.5},
+        links=links,
+        stream={"name": "sine_regression", "noise": 0.3},
+        keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
+    )
+    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    for _ in range(12):
+        arrays.run(4)
+        single.run(4)
+        assert same(known(arrays), known(single))
+    assert max(agent.function.order for agent in arrays.blocks[0].agents) > 150
