@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import Node, Outgoing, UnevenDraws
+from kernelswarm.agents.node.node import Node, Outgoing, UnevenDraws, follow_bands
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Integers
 
@@ -26,6 +26,8 @@ AHEAD = 2**22
 
 LONGEST = 256
 """Rounds for which samples are drawn ahead, at most."""
+
+NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 NOT_YET = np.zeros((0, 0))
 """The rows and values of points at which a function has not been evaluated."""
@@ -78,12 +80,13 @@ class Drawn(NamedTuple):
     points: Array  # (V, T, b, p)
     targets: Array  # (V, T, b, q)
     samples: Integers  # (V, T) how many there are
+    predicted: Array  # (V, T, b, C) what nodes say before the steps in which they take them; of no nodes unless kept
 
     @staticmethod
     def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Drawn":
         """Return room for batches of up to so many samples, and none of them."""
         points, targets = np.zeros((nodes, 0, size, inputs)), np.zeros((nodes, 0, size, columns))
-        return Drawn(points, targets, np.zeros((nodes, 0), dtype=np.int64))
+        return Drawn(points, targets, np.zeros((nodes, 0), dtype=np.int64), NOT_KEPT)
 
     def again(self, agents: Sequence[Node], cursors: Integers, rounds: int) -> "Drawn":
         """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
@@ -96,7 +99,7 @@ class Drawn(NamedTuple):
         for (x, y), each, own, wanted in zip(found, samples, points, targets, strict=True):
             part_in(x, own, each)
             part_in(y, wanted, each)
-        return Drawn(points, targets, samples)
+        return Drawn(points, targets, samples, NOT_KEPT)
 
     def behind(self, cursors: Integers) -> list[tuple[Array, Array]]:
         """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
@@ -104,6 +107,20 @@ class Drawn(NamedTuple):
         there = np.arange(self.points.shape[2]) < self.samples[:, :, np.newaxis]
         each = zip(self.points, self.targets, there, cursors.tolist(), strict=True)
         return [(x[at:][some[at:]], y[at:][some[at:]]) for x, y, some, at in each]
+
+
+class Followed(NamedTuple):
+    """What bands follow, of nodes that take steps on what was drawn when they are awake."""
+
+    predicted: Array  # (V, T, b, C) of Drawn
+    targets: Array  # (V, T + 2, b, q) of two batches from before, and then of Drawn
+    samples: Integers  # (T + 2, V) how many there are
+
+    def follow(self, nodes: Sequence[Node], first: Integers, reached: Integers) -> None:
+        """Have nodes adapt their bands to their steps from one on, (V,), and before another, (V,)."""
+        for i, (node, begin, end) in enumerate(zip(nodes, first.tolist(), reached.tolist(), strict=True)):
+            own = slice(i, i + 1)
+            follow_bands([node], self.predicted[own], self.targets[own], self.samples[:, own], begin, end - begin)
 
 
 def part_in(rows: Array, batches: Array, counts: Integers) -> None:

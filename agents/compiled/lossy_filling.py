@@ -322,3 +322,10 @@ def sealed(array: Array) -> Array:
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
+
+
+def widened(rows: Array, columns: int) -> Array:
+    """Copy rows into rows with so many columns, or as many as they have."""
+    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
+    wider[:, : rows.shape[1]] = rows
+    return wider

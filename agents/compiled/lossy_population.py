@@ -21,6 +21,7 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.drawing import (
     Drawn,
+    Followed,
     ahead,
     batch_sizes_of,
     foresee,
@@ -50,6 +51,7 @@ from kernelswarm.agents.compiled.lossy_filling import (
     realization_of,
     sealed,
     terms_of,
+    widened,
 )
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.population import Population
@@ -123,6 +125,8 @@ class LossyPopulation(Population):
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
+        self._followed: Followed | None = None  # where nodes keep bands
+        self._bands_at = self._counts.cursor.copy()  # their steps that those have followed
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
 
@@ -168,6 +172,9 @@ class LossyPopulation(Population):
             self._now += completed
             self.completed += completed
             left -= completed
+            if self._followed is not None:
+                self._followed.follow(self.agents, self._bands_at, self._counts.cursor)
+                self._bands_at = self._counts.cursor.copy()
             if reason == PAUSED:
                 if (self._counts.cursor == self._ahead.samples.shape[1]).any():
                     self._draw(left)
@@ -350,13 +357,17 @@ class LossyPopulation(Population):
     def hand(self, drawn: Drawn) -> None:
         """Go on with samples that were drawn ahead."""
         self._sync_states()
+        kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
+        samples = np.column_stack([kept.own_samples, kept.samples[following], drawn.samples]).T
+        if any(agent.band is not None for agent in self.agents):
+            targets = np.concatenate([np.stack([kept.own_targets, kept.targets[following]], 1), drawn.targets], axis=1)
+            drawn = drawn._replace(predicted=np.zeros((*drawn.targets.shape[:3], self.agents[0].outputs)))
+            self._followed = Followed(drawn.predicted, targets, samples)
         self._ahead = drawn
-        self._counts.cursor[:], self._steps[:] = 0, 0
-        steps, kept, samples = drawn.samples.shape[1] + 1, self._kept, None
-        if not self.symmetric and not self._terms.replays:  # all that steps are on
-            following = np.arange(len(self.agents)), kept.following % kept.samples.shape[1]
-            samples = np.column_stack([kept.own_samples, kept.samples[following], drawn.samples]).T
-        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples)
+        self._counts.cursor[:], self._steps[:], self._bands_at[:] = 0, 0, 0
+        alone = not self.symmetric and not self._terms.replays  # steps are on samples, and late ones, only
+        steps = drawn.samples.shape[1] + 1
+        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
 
     def _make_room(self) -> None:
@@ -382,10 +393,3 @@ class LossyPopulation(Population):
         for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, learned, strict=True):
             form.sync(agent.state, counts, steps)
         self._look()
-
-
-def widened(rows: Array, columns: int) -> Array:
-    """Copy rows into rows with so many columns, or as many as they have."""
-    wider = np.zeros((len(rows), max(columns, rows.shape[1])))
-    wider[:, : rows.shape[1]] = rows
-    return wider

@@ -81,6 +81,8 @@ def run_lossy_rounds(
             states.turn[0], states.turn[1] = now - first, i
             if awake[i, place]:
                 gathered = gather(i, now, network, own, exchange)
+                if len(ahead.predicted):
+                    keep_predicted(i, counts.cursor[i], own, ahead)
                 completed = counts.completed[i] + 1
                 reason, curvature = learn(i, 0, completed, gathered, network, own, received, spare, diverged)
                 if reason != DONE:
@@ -100,6 +102,14 @@ def run_lossy_rounds(
         for e in range(realized.deliveries.shape[0]):
             air.deliveries[now % air.points.shape[0], e] = realized.deliveries[e, place]
     return DONE, count, 0, 0.0
+
+
+@force_inline
+def keep_predicted(i: int, cursor: int, own: Own, ahead: Drawn) -> None:
+    """Copy what node i says at its samples before it learns from them."""
+    size, (_, room, outputs), (_, rounds, most, _) = own.samples[0, i], own.values.shape, ahead.predicted.shape
+    values = table(own.values, i * room * outputs, size, outputs)
+    copy_matrix(values, table(ahead.predicted, (i * rounds + cursor) * most * outputs, size, outputs))
 
 
 @force_inline

@@ -25,7 +25,7 @@ from kernelswarm.agents.compiled.arrays import (
     Network,
     Own,
 )
-from kernelswarm.agents.compiled.drawing import Batches
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, Batches
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
     answers_at,
@@ -56,8 +56,6 @@ from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 FIRST_POINTS = 8
 """Points of each node for which there is room at first, beside those of a step."""

@@ -37,9 +37,8 @@ def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, ban
     Data that end are no obstacle; nodes that send vectors leave compiled rounds for good then. ``banded`` says whether
     they keep conformal bands.
     """
-    if banded and (not ideal or isinstance(rule, ParameterRule)):
-        what = "vectors" if isinstance(rule, ParameterRule) else "links that are not ideal"
-        return f"conformal bands beside {what}"
+    if banded and (isinstance(rule, ParameterRule) or (not ideal and fulfils(rule, StackedRule))):
+        return f"conformal bands beside {'vectors' if isinstance(rule, ParameterRule) else 'copies'}"
     if isinstance(rule, ParameterRule):
         return vector_population.obstacle(learners, rule)
     return stacked_population.obstacle(rule) if fulfils(rule, StackedRule) else None

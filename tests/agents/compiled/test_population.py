@@ -324,8 +324,7 @@ def test_kernels_and_protocols_of_ones_own_are_called_by_compiled_rounds():
     assert obstacle([learner], OwnConsensus()) is None
     assert obstacle([learner, own], Isolated()) is None
     assert obstacle([learner, larger], Isolated()) is None
-    assert obstacle([learner, larger], Isolated(), ideal=False) is None
-    assert obstacle([learner], Consensus(replay=0.5), ideal=False) is None
+    assert obstacle([learner], Consensus(replay=0.5)) is None
     engine = next(iter(engines(experiment(PROTOCOLS["consensus"], kernel=Own(0.4)))))
     engine.run(5)
     assert in_arrays(engine) == [True]

@@ -134,7 +134,6 @@ def test_what_is_not_compiled_is_named():
     assert obstacle([Raker(kernel=Gaussian(1.0))], Domkl()) is None
     assert obstacle([learner], Own()) == "the protocol Own"
     assert "more than its weights" in str(obstacle([Nystroem(kernel=Gaussian(1.0))], Diffusion()))
-    assert obstacle([learner], Diffusion(), ideal=False) is None
 
 
 def test_a_field_that_is_not_there_is_refused():

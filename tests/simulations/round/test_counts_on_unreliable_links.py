@@ -185,6 +185,20 @@ def test_the_same_digests_and_tables(rule: str, case: str) -> None:
                 np.testing.assert_array_equal(column, other[key])
 
 
+@EVERY_CASE
+@pytest.mark.parametrize("mix", ["delay", "asleep", "churn without memory", "everything"])
+def test_conformal_bands_keep_their_bits(mix: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluation = {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20}
+    experiment = network("symmetric", case, mix, evaluation=evaluation)
+    wanted = lived(experiment, STAGES, compiled=False)
+    assert any(name == "band" and array.any() for (_, name), array in wanted[-1].items())
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, STAGES, blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == set(range(PRIMING))
+
+
 @pytest.mark.parametrize("replay", [0.4, 2])
 @pytest.mark.parametrize("rule", ["one-sided", "symmetric"])
 def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float) -> None:
