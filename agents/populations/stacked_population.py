@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import Kinds
-from kernelswarm.agents.compiled.drawing import ahead, draw_rounds, put_back
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, ahead, draw_rounds, put_back
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
-from kernelswarm.agents.compiled.population import NOT_KEPT, Population
+from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, follow_bands
