@@ -204,6 +204,49 @@ def draw_rounds(
     return drawn, counts
 
 
+class Laid(NamedTuple):
+    """What nodes learn from in T rounds, laid out by these."""
+
+    points: Array  # (T, V, b, p)
+    targets: Array  # (T, V, b, q)
+    counts: Integers  # (T, V) how many there are
+
+    def followed_by(self, others: "Laid") -> "Laid":
+        """Return these, and behind them other rounds."""
+        return Laid(
+            np.concatenate([self.points, others.points]),
+            np.concatenate([self.targets, others.targets]),
+            np.concatenate([self.counts, others.counts]),
+        )
+
+
+def by_round(drawn: Sequence[tuple[Array, Array]], sizes: Integers, rounds: int) -> Laid:
+    """Lay samples out by rounds, with as much room for each node as the largest batch takes.
+
+    Parameters
+    ----------
+    drawn : sequence of tuple of Array
+        Of each node points (n, p) and targets (n, q), those of the first round in front; in the last round that has
+        any there may be fewer than in a batch.
+    sizes : Array
+        (V,) the samples of a batch.
+    rounds : int
+        T.
+    """
+    (x, y), room = drawn[0], int(sizes.max())
+    points, targets = (np.zeros((rounds, len(drawn), room, each.shape[1])) for each in (x, y))
+    counts = np.zeros((rounds, len(drawn)), dtype=np.int64)
+    for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
+        whole, rest = divmod(len(x), size)
+        end = whole * size
+        points[:whole, i, :size] = x[:end].reshape(whole, size, x.shape[1])
+        targets[:whole, i, :size] = y[:end].reshape(whole, size, y.shape[1])
+        counts[:whole, i] = size
+        if rest:
+            points[whole, i, :rest], targets[whole, i, :rest], counts[whole, i] = x[end:], y[end:], rest
+    return Laid(points, targets, counts)
+
+
 def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
     """Have agents that have only sent their first points draw what follows, so that they can move into arrays.
 

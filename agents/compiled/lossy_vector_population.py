@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, Realized, VectorExchange
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back
+from kernelswarm.agents.compiled.drawing import put_back
 from kernelswarm.agents.compiled.lossy_filling import (
     Letter,
     air_of,
@@ -33,7 +33,7 @@ class LossyVectorPopulation(VectorPopulation):
     Parameters
     ----------
     agents : sequence of LossyVectorNode
-        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+        In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
         What these nodes and the outside ones that they hear from sent last, by label.
     """
@@ -67,7 +67,7 @@ class LossyVectorPopulation(VectorPopulation):
         return Flight(*sent, ones, ones, ones, air.previous[slot], air.answered[slot])
 
     def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived; raises as VectorPopulation."""
+        """Live through ``rounds`` rounds; returns how many; raises as VectorPopulation."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
@@ -87,24 +87,28 @@ class LossyVectorPopulation(VectorPopulation):
             self.completed += completed
             left -= completed
             if reason == PAUSED:
-                if not self._draw(left):
-                    break
+                self._draw(left)
             elif reason == RETURNED:
                 self._begin_anew()
             elif reason != DONE:
                 self.sync()
-                self.agents[node].check_values(self._vectors.values[node])
-        return rounds - left
+                self._check_values(node, int(self._counts.cursor[node]))
+        return rounds
 
     def sync(self) -> None:
         """Bring the nodes up to date."""
         counts = self._counts
         for i, agent in enumerate(self.agents):
-            self._sync(i, int(counts.learned[i]))
+            self._sync(i, *self._learned(i))
             agent.now = self._now
             agent.tally.scalars_sent, agent.tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
             agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
         counts.learned[:] = 0
+
+    def _learned(self, i: int) -> tuple[int, int]:
+        """Return the rounds in which node i has learned since it was brought up to date, and the samples in them."""
+        end, rounds = int(self._counts.cursor[i]), int(self._counts.learned[i])
+        return rounds, int(self._samples.counts[end - rounds : end, i].sum())
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
@@ -131,36 +135,30 @@ class LossyVectorPopulation(VectorPopulation):
 
     def _begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, as single nodes do."""
-        exchange, now, samples, vectors = self._exchange, self._now, self._samples, self._vectors
+        exchange, now, sizes = self._exchange, self._now, self._samples.step_sizes
         awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
             agent, form, at = self.agents[i], self._forms[i], int(self._counts.cursor[i])
-            self._sync(i, int(self._counts.learned[i]))
+            self._sync(i, *self._learned(i))
             self._counts.learned[i] = 0
-            agent.evaluate(sealed(samples.points[at, i]), ())
-            agent.targets = sealed(samples.targets[at, i])
+            points, targets = self._batch(i, at)
+            agent.evaluate(sealed(points), ())
+            agent.targets = sealed(targets)
             agent.begin_anew(now)
             form.move(agent.state, self._states.storage[i], 0)
-            self._known(i)[:], vectors.last_sent[i] = packed(agent.links), agent.last_sent
+            self._known(i)[:], self._vectors.last_sent[i] = packed(agent.links), agent.last_sent
             assert agent.own is not None
-            size = len(agent.own.values)
-            vectors.values[i], vectors.rows[size * i : size * (i + 1)] = agent.own.values, agent.own.rows
-            sizes = form.step_sizes(0, len(samples.step_sizes) - at)
-            samples.step_sizes[at:, i, : sizes.shape[1]] = sizes
+            self._keep_evaluated(i, agent.own)
+            first = form.step_sizes(0, len(sizes) - at)
+            sizes[at:, i, : first.shape[1]] = first
             due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
             due[due < now] = ABSENT
             exchange.quiet[i], exchange.begun[i] = False, now
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
+    def _draw(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
         self.sync()
-        points, targets, _ = self._samples
-        width, columns, cursor = points.shape[3], targets.shape[3], self._reached()
-        for i, (agent, at) in enumerate(zip(self.agents, cursor, strict=True)):
-            put_back(agent, points[at + 2 :, i].reshape(-1, width), targets[at + 2 :, i].reshape(-1, columns))
-        drawn = draw_ahead(self.agents, ahead(rounds, self._now), width + columns)
-        now = np.array(cursor) + np.arange(2)[:, np.newaxis]
-        nodes = np.arange(len(cursor))
-        self._take_on(points[now, nodes], targets[now, nodes], drawn, 0)
+        for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
+            put_back(agent, *self._behind(i, at + 2))
+        self._draw_on(rounds, self._now, 0)
         self._counts.cursor[:] = 0
-        return bool(drawn)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import DONE, Flight
-from kernelswarm.agents.compiled.drawing import ahead, draw_ahead, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import Laid, ahead, by_round, draw_rounds, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
@@ -57,21 +57,7 @@ def obstacle(learners: Sequence[Learner], rule: ParameterRule) -> str | None:
             return f"the learner {type(learner).__name__}"
         if not fulfils(form, CompiledFeatureLearner):
             return f"the learner {type(learner).__name__}, whose compiled state is more than its weights"
-    if len({learner.batch_size for learner in learners}) > 1:
-        return "batch sizes that differ from node to node"
     return None
-
-
-def fits(nodes: Sequence[VectorNode]) -> bool:
-    """Tell whether every node has spoken, and every batch in flight is whole."""
-    size = nodes[0].learner.batch_size
-    return all(
-        node.targets is not None
-        and node.following is not None
-        and len(node.targets) == size
-        and len(node.following[0]) == size
-        for node in nodes
-    )
 
 
 class VectorPopulation:
@@ -80,7 +66,7 @@ class VectorPopulation:
     Parameters
     ----------
     agents : sequence of VectorNode
-        In sorted order of their labels, past the rounds that prime the network, with whole batches in flight.
+        In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
         What these nodes and the outside ones that they hear from sent last, by label.
     """
@@ -95,7 +81,7 @@ class VectorPopulation:
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
         first = agents[0]
-        size = first.learner.batch_size
+        self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
         rule: CompiledParameterRule = handed_over(first.rule, "protocol")
         self.links = links_of(agents, places, None)
         self._ones = np.ones(len(places), dtype=np.int64)  # vectors that each sends
@@ -108,25 +94,28 @@ class VectorPopulation:
             last_sent[places[node]] = messages[node].points[0]
         self._rule, self._width = rule, last_sent.shape[1]
         self._phases = _phases(agents, rule, sent.start)
-        self._states = states_of(agents, self._forms, [0] * len(agents), [size] * len(agents))
-        scratch = max(form.scratch(agent.state, 0, size) for agent, form in zip(agents, self._forms, strict=True))
+        self._states = states_of(agents, self._forms, [0] * len(agents), self._batch_sizes)
+        each, room = zip(agents, self._forms, self._batch_sizes.tolist(), strict=True), int(self._batch_sizes.max())
+        scratch = max(form.scratch(agent.state, 0, size) for agent, form, size in each)
         held = [_in_flight(agent) for agent in agents]
+        own = held[0][0]
         self._vectors = Vectors(
             np.concatenate(vectors),
             np.cumsum([0, *map(len, vectors)]),
             last_sent,
-            np.concatenate([np.ascontiguousarray(own.rows) for own, _, _ in held]),
-            np.stack([own.values for own, _, _ in held]),
+            np.zeros((len(agents) * room, own.rows.shape[1])),
+            np.zeros((len(agents), room, own.values.shape[1])),
             np.zeros(scratch),
         )
-        self._samples = Samples(
-            np.stack([np.stack([own.points, following[0]]) for own, _, following in held], axis=1),
-            np.stack([np.stack([targets, following[1]]) for _, targets, following in held], axis=1),
-            np.zeros((1, len(agents), 1)),
-        )
-        self._work = self._workspace()
-        self._at = 0  # of the samples that are learned from next
+        for i, (own, _, _) in enumerate(held):
+            self._keep_evaluated(i, own)
+        now = [(own.points, targets) for own, targets, _ in held]
+        following = [further for *_, further in held]
+        laid = by_round(now, self._batch_sizes, 1).followed_by(by_round(following, self._batch_sizes, 1))
+        self._take_on(laid, np.zeros((1, len(agents), 1)))
+        self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
+        self._since_sync = np.zeros(len(agents), dtype=np.int64)  # and the samples in them
         self.restart_sums()
 
     def flight(self) -> Flight:
@@ -139,7 +128,7 @@ class VectorPopulation:
         return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
 
     def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single nodes must go on.
+        """Live through ``rounds`` rounds; returns how many.
 
         Raises
         ------
@@ -148,9 +137,8 @@ class VectorPopulation:
         """
         left, self.completed = rounds, 0
         while left:
-            ahead = len(self._samples.step_sizes) - 1 - self._at
-            if not ahead and not self._draw(left):
-                break
+            if self._at == len(self._samples.step_sizes) - 1:
+                self._draw(left)
             count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
                 reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED)
@@ -160,8 +148,8 @@ class VectorPopulation:
             left -= completed
             if reason != DONE:
                 self.sync()
-                self.agents[node].check_values(self._vectors.values[node])
-        return rounds - left
+                self._check_values(node, self._at)
+        return rounds
 
     def _network(self) -> VectorNetwork:
         return VectorNetwork(
@@ -175,16 +163,27 @@ class VectorPopulation:
             self._work,
         )
 
+    def _check_values(self, i: int, at: int) -> None:
+        """Raise what node i says of its values at its samples of a round."""
+        self.agents[i].check_values(self._vectors.values[i, : self._samples.counts[at, i]])
+
     def sync(self) -> None:
         """Bring the nodes up to date."""
+        self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
-        for i, agent in enumerate(self.agents):
-            self._sync(i, rounds)
+        for i, (agent, samples) in enumerate(zip(self.agents, self._since_sync.tolist(), strict=True)):
+            self._sync(i, rounds, samples)
             agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+        self._since_sync[:] = 0
 
-    def _sync(self, i: int, rounds: int) -> None:
-        """Bring a node up to date that has lived through so many rounds since it was."""
-        agent, samples = self.agents[i], rounds * self._samples.points.shape[2]
+    def _count(self) -> None:
+        """Count the samples that nodes have learned from."""
+        lived, self._counted = slice(self._counted, self._at), self._at
+        self._since_sync += self._samples.counts[lived].sum(axis=0)
+
+    def _sync(self, i: int, rounds: int, samples: int) -> None:
+        """Bring a node up to date that has lived through so many rounds, with so many samples, since it was."""
+        agent = self.agents[i]
         self._forms[i].sync(agent.state, self._states.counts[i], rounds)
         agent.links = unpacked(agent.links, self._known(i))
         agent.round += rounds
@@ -216,38 +215,55 @@ class VectorPopulation:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
         left: list[tuple[Array, Array]] = []
         for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
-            points, targets = self._samples.points[:, i], self._samples.targets[:, i]
-            agent.evaluate(points[at].copy(), ())
-            agent.targets = targets[at].copy()
-            agent.following = points[at + 1].copy(), targets[at + 1].copy()
-            width, columns = points.shape[2], targets.shape[2]
-            left.append((points[at + 2 :].reshape(-1, width), targets[at + 2 :].reshape(-1, columns)))
+            (points, targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
+            agent.evaluate(points, ())
+            agent.targets = targets
+            left.append(self._behind(i, at + 2))
         return left
+
+    def _batch(self, i: int, at: int) -> tuple[Array, Array]:
+        """Return the points (n, p) and targets (n, q) that node i has in a round."""
+        points, targets, counts, *_ = self._samples
+        there = slice(counts[at, i])
+        return points[at, i, there].copy(), targets[at, i, there].copy()
+
+    def _behind(self, i: int, at: int) -> tuple[Array, Array]:
+        """Return those that it has from a round on, as they were drawn."""
+        points, targets, counts, *_ = self._samples
+        there = np.arange(points.shape[2]) < counts[at:, i, np.newaxis]
+        return points[at:, i][there], targets[at:, i][there]
+
+    def _keep_evaluated(self, i: int, own: Evaluated) -> None:
+        """Take over what node i has evaluated at the samples that it learns from next."""
+        vectors, count = self._vectors, len(own.values)
+        begin = i * vectors.values.shape[1]
+        vectors.values[i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
 
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""
         return [self._at] * len(self.agents)
 
-    def _draw(self, rounds: int) -> bool:
-        """Draw samples for some rounds ahead; False where the data does not hold a whole batch for every node."""
-        points, targets, _ = self._samples
-        columns = points.shape[3] + targets.shape[3]
-        drawn = draw_ahead(self.agents, ahead(rounds, self.agents[0].round + self._rounds_since_sync), columns)
-        if not drawn:
-            return False
-        now = slice(self._at, self._at + 2)
-        self._take_on(points[now], targets[now], drawn, self._rounds_since_sync)
-        self._at = 0
-        return True
+    def _draw(self, rounds: int) -> None:
+        """Draw samples for some rounds ahead."""
+        self._count()
+        self._draw_on(rounds, self.agents[0].round + self._rounds_since_sync, self._rounds_since_sync)
+        self._at = self._counted = 0
 
-    def _take_on(self, points: Array, targets: Array, drawn: Sequence[tuple[Array, Array]], stepped: int) -> None:
-        """Go on with the samples in flight, (2, V, b, p) and (2, V, b, q), and those that each node has drawn behind
-        them, where the states do not count the last ``stepped`` steps yet."""
-        if drawn:
-            points = np.concatenate([points, np.stack([x for x, _ in drawn], axis=1)])
-            targets = np.concatenate([targets, np.stack([y for _, y in drawn], axis=1)])
-        sizes = sizes_ahead(self.agents, self._forms, stepped, len(points) - 1)
-        self._samples = Samples(points, targets, np.ascontiguousarray(sizes.swapaxes(0, 1)))
+    def _draw_on(self, rounds: int, lived: int, stepped: int) -> None:
+        """Draw samples behind those in flight, after so many rounds, of which states do not count the last ``stepped``
+        steps yet."""
+        points, targets, counts, *_ = self._samples
+        now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
+        in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
+        columns = points.shape[3] + targets.shape[3]
+        count, drawn = draw_rounds(self.agents, ahead(rounds, lived), points.shape[2], columns)
+        laid = in_flight.followed_by(by_round(drawn, self._batch_sizes, count))
+        sizes = np.ascontiguousarray(sizes_ahead(self.agents, self._forms, stepped, count + 1).swapaxes(0, 1))
+        self._take_on(laid, sizes)
+
+    def _take_on(self, laid: Laid, sizes: Array) -> None:
+        """Go on with samples, and the sizes of the steps on them."""
+        self._samples = Samples(laid.points, laid.targets, laid.counts, sizes, self._batch_sizes)
         self._work = self._workspace()
 
     def _workspace(self) -> Work:

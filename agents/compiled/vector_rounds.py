@@ -66,7 +66,7 @@ class Vectors(NamedTuple):
     known: Array  # (length of all together,) as the protocol lays it out, node by node: the weights (L, C) first
     begins: Integers  # (V + 1,) where that of each node begins
     last_sent: Array  # (V + outside, n) what their neighbours know of them
-    rows: Array  # (V b, R) of the points that the nodes learn from next
+    rows: Array  # (V b, R) of the points that the nodes learn from next, which there is room for of each
     values: Array  # (V, b, C) there
     scratch: Array  # what the steps work with
 
@@ -79,11 +79,13 @@ class VectorSums(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Samples that were drawn ahead, and the sizes of the steps on them."""
+    """Samples that were drawn ahead, and the sizes of the steps on them: room for b of each node, the most of any."""
 
     points: Array  # (rounds + 2, V, b, p), so that a round reads on and on
     targets: Array  # (rounds + 2, V, b, q)
+    counts: Integers  # (rounds + 2, V) how many there are
     step_sizes: Array  # (rounds + 1, V, k)
+    batch_sizes: Integers  # (V,) how many there are where none are missing
 
 
 class Work(NamedTuple):
@@ -149,17 +151,18 @@ def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
     False where it diverges."""
     states, kinds, links, vectors, sums, phases, samples, work = network
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
-    nodes, size, wide = targets.shape[1], targets.shape[2], targets.shape[3]
+    nodes, room, wide = targets.shape[1], targets.shape[2], targets.shape[3]
     length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[2]
     columns, degree = vectors.rows.shape[1], links.start[i + 1] - links.start[i]
-    kind, sizes = kinds.of[i], work.sizes
-    own = table(vectors.values, i * size * outputs, size, outputs)
-    wanted = table(targets, (t * nodes + i) * size * wide, size, wide)
-    if not admit(i, own, wanted, sums.largest_target, diverged):
-        return False
-    loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
-    loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, work.losses)
-    sums.loss[i] += total(work.losses)
+    kind, sizes, size = kinds.of[i], work.sizes, samples.counts[t, i]
+    wanted = table(targets, (t * nodes + i) * room * wide, size, wide)
+    if size:
+        own, losses = table(vectors.values, i * room * outputs, size, outputs), line(work.losses, 0, size)
+        if not admit(i, own, wanted, sums.largest_target, diverged):
+            return False
+        loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
+        loss_values_at(kinds.functions[kind, LOSS_VALUES])(loss_numbers, own, wanted, losses)
+        sums.loss[i] += total(losses)
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[t, i, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
@@ -170,9 +173,9 @@ def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
         descend(i, t, network)
     if phases.sees_at_end:
         lambdas = line(phases.lambdas, kind * columns, columns)
-        rows = table(vectors.rows, i * size * columns, size, columns)
+        rows, whole = table(vectors.rows, i * room * columns, size, columns), samples.batch_sizes[i]
         seeing_at(rule[RECEIVE_FINISH])(
-            phases.numbers, state, last_sent, received, counts, sizes[0], lambdas, rows, wanted
+            phases.numbers, state, last_sent, received, counts, sizes[0], lambdas, rows, wanted, whole
         )
     else:
         phase_at(rule[RECEIVE_FINISH])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
@@ -189,17 +192,19 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
     """Have node i see its samples t, before it sends."""
     states, kinds, _, vectors, _, phases, samples, work = network
     storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
-    nodes, size, inputs = points.shape[1], points.shape[2], points.shape[3]
+    nodes, room, inputs, size = points.shape[1], points.shape[2], points.shape[3], samples.counts[t, i]
     columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[2], kinds.of[i], work.sizes
-    evaluate_at(kinds.functions[kind, EVALUATE])(
-        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
-        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-        line(storage, i * storage.shape[1], storage.shape[1]),
-        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
-        table(points, (t * nodes + i) * size * inputs, size, inputs),
-        table(vectors.rows, i * size * columns, size, columns),
-        table(vectors.values, i * size * outputs, size, outputs),
-    )
+    rows = table(vectors.rows, i * room * columns, size, columns)
+    if size:
+        evaluate_at(kinds.functions[kind, EVALUATE])(
+            line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
+            line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+            line(storage, i * storage.shape[1], storage.shape[1]),
+            line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
+            table(points, (t * nodes + i) * room * inputs, size, inputs),
+            rows,
+            table(vectors.values, i * room * outputs, size, outputs),
+        )
     if rule[ADAPT_FINISH] == NONE:
         return
     for n in range(len(sizes)):
@@ -207,11 +212,11 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
     none = line(work.counts, 0, 0)
     if phases.sees_before:
-        lambdas = line(phases.lambdas, kind * columns, columns)
-        rows = table(vectors.rows, i * size * columns, size, columns)
-        wide = samples.targets.shape[3]
-        seen = table(samples.targets, (t * nodes + i) * size * wide, size, wide)
-        seeing_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], lambdas, rows, seen)
+        lambdas, wide = line(phases.lambdas, kind * columns, columns), samples.targets.shape[3]
+        seen, whole = table(samples.targets, (t * nodes + i) * room * wide, size, wide), samples.batch_sizes[i]
+        seeing_at(rule[ADAPT_FINISH])(
+            phases.numbers, state, none, work.nothing, none, sizes[0], lambdas, rows, seen, whole
+        )
         return
     if rule[ADAPT_START] != NONE:
         phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
@@ -221,20 +226,23 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def descend(i: int, t: int, network: VectorNetwork) -> None:
-    """Take node i's learner's step on its samples t from the weights that are moved."""
+    """Take node i's learner's step on its samples t from the weights that are moved; without samples they stay."""
     states, kinds, _, vectors, _, phases, samples, work = network
-    values, gradient, rates, stiffness = work.values, work.gradient, work.rates, work.stiffness
-    weights, sizes, columns = work.moved, work.sizes, vectors.rows.shape[1]
-    nodes, size, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
-    wide, outputs, kind = samples.targets.shape[3], values.shape[1], kinds.of[i]
-    features = len(weights) // outputs
+    weights, sizes, size = work.moved, work.sizes, samples.counts[t, i]
+    if size == 0:
+        return
+    nodes, room, inputs = samples.points.shape[1], samples.points.shape[2], samples.points.shape[3]
+    wide, outputs, kind = samples.targets.shape[3], work.values.shape[1], kinds.of[i]
+    columns, features = vectors.rows.shape[1], len(weights) // outputs
     functions = line(kinds.functions, kind * kinds.functions.shape[1], kinds.functions.shape[1])
     tools = line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1])
     numbers = line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind])
     counts = line(states.counts, i * states.counts.shape[1], states.counts.shape[1])
-    points = table(samples.points, (t * nodes + i) * size * inputs, size, inputs)
-    targets = table(samples.targets, (t * nodes + i) * size * wide, size, wide)
-    rows = table(vectors.rows, i * size * columns, size, columns)
+    points = table(samples.points, (t * nodes + i) * room * inputs, size, inputs)
+    targets = table(samples.targets, (t * nodes + i) * room * wide, size, wide)
+    rows, kept = table(vectors.rows, i * room * columns, size, columns), table(work.rows, 0, size, columns)
+    values, gradient = table(work.values, 0, size, outputs), table(work.gradient, 0, size, outputs)
+    rates, stiffness = line(work.rates, 0, size), line(work.stiffness, 0, size)
     combine(rows, table(weights, 0, features, outputs), features, values)
     if functions[GRADIENT] == NONE:
         loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
@@ -243,10 +251,8 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         gradient_at(functions[GRADIENT])(
             tools, numbers, weights, counts, vectors.scratch, points, rows, values, targets, sizes, gradient
         )
-    for k in range(size):
-        rates[k] = sizes[0] / size
-        stiffness[k] = kinds.curvature[kind]
-    copy_matrix(rows, work.rows)
+    weigh(sizes[0], kinds.curvature[kind], samples.batch_sizes[i], gradient, rates, stiffness)
+    copy_matrix(rows, kept)
     step_at(functions[STEP])(
         tools,
         numbers,
@@ -254,7 +260,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         counts,
         vectors.scratch,
         points,
-        work.rows,
+        kept,
         gradient,
         rates,
         stiffness,
@@ -263,3 +269,16 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         values,
         targets,
     )
+
+
+@force_inline
+def weigh(eta: float, curvature: float, batch_size: int, gradient: Array, rates: Array, stiffness: Array) -> None:
+    """Fill in the rates and the curvatures of a node's samples; fewer than a batch are taken as their share of one."""
+    size = len(rates)
+    share = 1.0 if size >= batch_size else size / batch_size
+    for k in range(size):
+        rates[k] = eta / size
+        stiffness[k] = curvature * share
+        if share < 1.0:
+            for c in range(gradient.shape[1]):
+                gradient[k, c] *= share

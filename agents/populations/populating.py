@@ -34,7 +34,7 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStacked
 def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    Data that end are no obstacle; nodes that send vectors leave compiled rounds for good then. ``banded`` says whether
+    ``banded`` says whether
     they keep conformal bands.
     """
     if banded and (isinstance(rule, ParameterRule) or (not ideal and fulfils(rule, StackedRule))):
@@ -90,8 +90,5 @@ def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
 
 
 def fits(nodes: Sequence[Node]) -> bool:
-    """Tell whether every node has learned its part of priming, and, of vectors, every batch in flight is whole."""
-    vectors = [node for node in nodes if isinstance(node, VectorNode)]
-    if vectors:
-        return vector_population.fits(vectors)
+    """Tell whether every node has learned its part of priming."""
     return all(node.own is not None and node.following is not None and node.targets is not None for node in nodes)

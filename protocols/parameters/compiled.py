@@ -24,11 +24,11 @@ the weights.
 ``last_sent``, ``vectors`` and ``counts`` are those of
 :class:`~kernelswarm.protocols.parameters.contract.Received`; before a node sends they have no rows."""
 
-SEEING = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, NUMBERS, MATRIX, MATRIX)
-"""``phase(numbers, state, last_sent, vectors, counts, eta, lambdas (L,), features (b, L), targets (b, q))`` changes the
-state of a protocol that learns from the samples itself.
+SEEING = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, NUMBERS, MATRIX, MATRIX, types.int64)
+"""``phase(numbers, state, last_sent, vectors, counts, eta, lambdas (L,), features (n, L), targets (n, q), batch_size)``
+changes the state of a protocol that learns from the samples itself.
 
-The last three and ``eta`` are those of :class:`~kernelswarm.protocols.parameters.contract.Samples`."""
+The last four and ``eta`` are those of :class:`~kernelswarm.protocols.parameters.contract.Samples`: n is b, or less."""
 
 phase_at, seeing_at = at(PHASE), at(SEEING)
 

@@ -113,6 +113,7 @@ def _see(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (3 C,), a_ij (deg,)."""
     outputs, count = targets.shape[1], len(lambdas)
@@ -134,6 +135,7 @@ def _receive(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Average the sums, and solve."""
     size, degree = len(lambdas) * targets.shape[1], len(vectors)

@@ -104,6 +104,7 @@ def _see(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Take the samples into the sums; the state is the weights (L C,), the dual (L C,), the sums and rho."""
     add(state[2 * len(lambdas) * targets.shape[1] : -1], features, targets, numbers[0])
@@ -120,6 +121,7 @@ def _receive(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Take both steps."""
     size = len(lambdas) * targets.shape[1]

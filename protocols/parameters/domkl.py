@@ -136,6 +136,7 @@ def _see(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Count what the members lose; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
     size = len(lambdas) * targets.shape[1]
@@ -155,12 +156,13 @@ def _receive(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Take both steps, and weigh the members."""
     size = len(lambdas) * targets.shape[1]
     members = (len(state) - 3 * size - 2) // 2
     sums, dual = state[size : 2 * size + members], state[2 * size + members : 3 * size + members]
-    multiply(last_sent, vectors, counts, sums, dual, state[-1], eta, lambdas, features, targets, len(features))
+    multiply(last_sent, vectors, counts, sums, dual, state[-1], eta, lambdas, features, targets, batch_size)
     mix(sums, vectors, counts, state[:size])
 
 

@@ -126,6 +126,7 @@ def _see(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), and a_ij."""
     count, outputs = len(lambdas), targets.shape[1]
@@ -150,6 +151,7 @@ def _receive(
     lambdas: Array,
     features: Array,
     targets: Array,
+    batch_size: int,
 ) -> None:
     """Average the sums, settle those that are through, and solve."""
     size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]

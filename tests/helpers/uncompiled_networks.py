@@ -56,6 +56,17 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "links": LINKS,
     },
     "vectors": {"protocol": "diffusion", "learner": {"name": "random_features", "features": 6, "kernel": KERNEL}},
+    "vectors, sizes that differ": {
+        "protocol": "odkla",
+        "learner": {"name": "linear", "step_size": 0.1},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+    },
+    "vectors, sizes that differ, lossy": {
+        "protocol": "domkl",
+        "learner": {"name": "raker", "features": 4, "step_size": 0.1, "kernel": KERNEL},
+        "node": [{"nodes": [2], "learner": {"batch_size": 2}}],
+        "links": LINKS,
+    },
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},
     "filter, certainty": {

@@ -1,0 +1,141 @@
+"""Nodes that send vectors, with batches of different sizes and of different numbers of rows, are in arrays to the end,
+with the bits of agent by agent, on links of all kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.link_mixes import MIXES
+from tests.helpers.vector_protocols import PROTOCOLS, learner_for
+from tests.simulations.round.test_counts_of_points import LARGER, ROWS, lived, rounds_one_by_one
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending, engine_of, known
+from tests.simulations.round.test_rounds_without_samples import described as of_rows
+from tests.simulations.round.test_rounds_without_samples import table
+
+FEATURES = {
+    "name": "random_features",
+    "features": 5,
+    "regularization": 0.01,
+    "step_size": {"name": "diminishing", "initial": 0.2},
+}
+CASES: dict[str, dict[str, Any]] = {
+    "sizes": {"node": LARGER, "rows": (400,) * 6},
+    "ends": {"batch": 3},
+    "both": {"node": LARGER},
+}
+LINKS: dict[str, dict[str, Any]] = {
+    "ideal": {},
+    "lossy": {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}},
+    "asleep": MIXES["churn without memory"],
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+ON_ALL_LINKS = pytest.mark.parametrize("links", LINKS)
+FEW = [{"name": name} for name in ("diffusion", "gradient_tracking", "odkla", "dkla", "drfgp", "domkl")]
+
+
+def network(protocol: dict[str, Any], case: str, links: str = "ideal", **tables: Any) -> Experiment:
+    chosen = {**CASES[case], **LINKS[links], **tables}
+    if protocol["name"] == "dkla" and links == "lossy":
+        protocol = {**protocol, "penalty": 0.01}  # with more it diverges there
+    learner = {**FEATURES, "batch_size": chosen.pop("batch", 1), **chosen.pop("learner", {})}
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": Ending(chosen.pop("rows", ROWS), "sine_regression"),
+            "learner": learner_for(protocol, learner),
+            "protocol": protocol,
+            "rounds": 60,
+            "evaluate_every": 7,
+            **chosen,
+        }
+    )
+
+
+@ON_ALL_LINKS
+@EVERY_CASE
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
+def test_the_same_bits_as_agent_by_agent(protocol: dict[str, Any], case: str, links: str) -> None:
+    experiment, rounds = network(protocol, case, links), (1, 2, 5, 13, 45)
+    wanted = lived(experiment, rounds, compiled=False)
+    cuts = (None, BLOCKS, EACH) if protocol in FEW else (None,)
+    for blocks in cuts:
+        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+            assert same(one, other)
+
+
+@EVERY_CASE
+@pytest.mark.parametrize("loss", [{"name": "huber", "threshold": 0.5}, "multiclass_logistic"], ids=str)
+@pytest.mark.parametrize("step", ["implicit", "explicit"])
+def test_steps_of_a_share_of_a_batch_keep_their_bits(step: str, loss: Any, case: str) -> None:
+    rows = CASES[case].get("rows", ROWS)
+    stream = "gaussian_mixture" if loss == "multiclass_logistic" else "sine_regression"
+    protocol = {"name": "multitask", "step": step, "penalty": 0.3}
+    experiment = network(protocol, case, learner={"loss": loss, "step_size": 0.1}, stream=Ending(rows, stream))
+    assert same(lived(experiment, (4, 60)), lived(experiment, (4, 60), compiled=False))
+
+
+@ON_ALL_LINKS
+@EVERY_CASE
+def test_only_the_rounds_that_prime_the_network_are_lived_one_by_one(
+    case: str, links: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        engine = engine_of(network({"name": "diffusion"}, case, links), blocks)
+        engine.run(70)
+        assert all(block._population is not None for block in engine.blocks)
+    assert set(found) == {0, 1}
+
+
+@ON_ALL_LINKS
+@EVERY_CASE
+@pytest.mark.parametrize("protocol", FEW, ids=str)
+def test_a_network_goes_on_from_a_checkpoint(protocol: dict[str, Any], case: str, links: str) -> None:
+    experiment = network(protocol, case, links)
+    for at in (3, 19):
+        engine = engine_of(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(25)
+        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
+            other = engine_of(experiment, blocks, compiled)
+            other.restore(snapshots, at)
+            other.run(25)
+            assert same(known(other), known(engine))
+
+
+@ON_ALL_LINKS
+@EVERY_CASE
+@pytest.mark.parametrize("protocol", [{"name": "gradient_tracking"}, {"name": "drfgp"}], ids=str)
+def test_the_same_digests_and_tables(protocol: dict[str, Any], case: str, links: str) -> None:
+    experiment = network(protocol, case, links)
+    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and one
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("protocol", FEW[:-1], ids=str)
+def test_rows_without_a_target_are_rounds_in_arrays(
+    protocol: dict[str, Any], batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = of_rows(table(), protocol, {"name": "linear", "batch_size": batch, "step_size": 0.1})
+    wanted = lived(experiment, (7, 60), compiled=False)
+    found = rounds_one_by_one(monkeypatch)
+    assert same(lived(experiment, (7, 60)), wanted)
+    assert set(found) == {0, 1}
