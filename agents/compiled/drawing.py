@@ -205,46 +205,33 @@ def draw_rounds(
 
 
 class Laid(NamedTuple):
-    """What nodes learn from in T rounds, laid out by these."""
+    """What nodes learn from in T rounds, laid out by these, with as much room for each as the largest batch takes."""
 
     points: Array  # (T, V, b, p)
     targets: Array  # (T, V, b, q)
     counts: Integers  # (T, V) how many there are
 
-    def followed_by(self, others: "Laid") -> "Laid":
-        """Return these, and behind them other rounds."""
-        return Laid(
-            np.concatenate([self.points, others.points]),
-            np.concatenate([self.targets, others.targets]),
-            np.concatenate([self.counts, others.counts]),
-        )
+    def followed_by(self, rounds: int, drawn: Sequence[tuple[Array, Array]], sizes: Integers) -> "Laid":
+        """Return these, and behind them so many rounds.
 
-
-def by_round(drawn: Sequence[tuple[Array, Array]], sizes: Integers, rounds: int) -> Laid:
-    """Lay samples out by rounds, with as much room for each node as the largest batch takes.
-
-    Parameters
-    ----------
-    drawn : sequence of tuple of Array
-        Of each node points (n, p) and targets (n, q), those of the first round in front; in the last round that has
-        any there may be fewer than in a batch.
-    sizes : Array
-        (V,) the samples of a batch.
-    rounds : int
-        T.
-    """
-    (x, y), room = drawn[0], int(sizes.max())
-    points, targets = (np.zeros((rounds, len(drawn), room, each.shape[1])) for each in (x, y))
-    counts = np.zeros((rounds, len(drawn)), dtype=np.int64)
-    for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
-        whole, rest = divmod(len(x), size)
-        end = whole * size
-        points[:whole, i, :size] = x[:end].reshape(whole, size, x.shape[1])
-        targets[:whole, i, :size] = y[:end].reshape(whole, size, y.shape[1])
-        counts[:whole, i] = size
-        if rest:
-            points[whole, i, :rest], targets[whole, i, :rest], counts[whole, i] = x[end:], y[end:], rest
-    return Laid(points, targets, counts)
+        ``drawn`` holds all points (n, p) and targets (n, q) that each node has in them, ``sizes`` (V,) the samples of a
+        batch: in the last round that has any there may be fewer.
+        """
+        first = len(self.counts)
+        points, targets = (np.zeros((first + rounds, *each.shape[1:])) for each in self[:2])
+        counts = np.empty((first + rounds, len(sizes)), dtype=np.int64)
+        points[:first], targets[:first], counts[:first], counts[first:] = *self, sizes
+        for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
+            whole, rest = divmod(len(x), size)
+            end = first + whole
+            if whole < rounds:
+                counts[end:, i] = 0
+            if rest:
+                points[end, i, :rest], targets[end, i, :rest], counts[end, i] = x[-rest:], y[-rest:], rest
+                x, y = x[:-rest], y[:-rest]
+            points[first:end, i, :size] = x.reshape(whole, size, x.shape[1])
+            targets[first:end, i, :size] = y.reshape(whole, size, y.shape[1])
+        return Laid(points, targets, counts)
 
 
 def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
@@ -277,9 +264,11 @@ def sizes_ahead(
     stepped: int | Integers,
     steps: int,
     samples: Integers | None = None,
+    by_rounds: bool = False,
 ) -> Array:
     """Return the sizes of so many steps, (V, steps, k), where the states do not count the last ``stepped`` ones, (V,)
-    or of all, yet; ``samples`` (T, V), where given, are all points that they are on."""
+    or of all, yet; ``samples`` (T, V), where given, are all points that they are on. In memory they lie by nodes, or by
+    rounds."""
     known: dict[tuple[int, int], Array] = {}  # most nodes have the same learner
     each: list[Array] = []
     before = [stepped] * len(agents) if isinstance(stepped, int) else stepped.tolist()
@@ -288,7 +277,8 @@ def sizes_ahead(
         if (id(form), first) not in known:
             known[id(form), first] = form.step_sizes(first, steps)
         each.append(known[id(form), first])
-    sizes = np.zeros((len(agents), steps, max(own.shape[1] for own in each)))
+    most = max(own.shape[1] for own in each)
+    sizes = np.zeros((steps, len(agents), most)).swapaxes(0, 1) if by_rounds else np.zeros((len(agents), steps, most))
     for i, (row, own, agent, form) in enumerate(zip(sizes, each, agents, forms, strict=True)):
         row[:, : own.shape[1]] = own
         if isinstance(form, PlainLearner):

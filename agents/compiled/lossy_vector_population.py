@@ -18,6 +18,7 @@ from kernelswarm.agents.compiled.lossy_filling import (
 )
 from kernelswarm.agents.compiled.lossy_vector_rounds import VectorLinks, run_lossy_vector_rounds
 from kernelswarm.agents.compiled.vector_population import NO_DUALS, VectorPopulation
+from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
@@ -71,7 +72,7 @@ class LossyVectorPopulation(VectorPopulation):
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
-            count = min(left, realized.awake.shape[1] - place)
+            count, before = min(left, realized.awake.shape[1] - place), self._reached()
             with AtTurn(self, self._states.turn):
                 reason, completed, node = run_lossy_vector_rounds(
                     self._network(),
@@ -83,6 +84,9 @@ class LossyVectorPopulation(VectorPopulation):
                     count,
                     DIVERGED,
                 )
+            if self._banded:
+                for i, (first, end) in enumerate(zip(before, self._reached(), strict=True)):
+                    self._follow_bands(slice(i, i + 1), first, end - first)
             self._now += completed
             self.completed += completed
             left -= completed
@@ -148,9 +152,11 @@ class LossyVectorPopulation(VectorPopulation):
             form.move(agent.state, self._states.storage[i], 0)
             self._known(i)[:], self._vectors.last_sent[i] = packed(agent.links), agent.last_sent
             assert agent.own is not None
-            self._keep_evaluated(i, agent.own)
+            self._keep_evaluated(i, agent.own, at)
             first = form.step_sizes(0, len(sizes) - at)
             sizes[at:, i, : first.shape[1]] = first
+            if isinstance(form, PlainLearner):
+                form.follow(agent.state, sizes[at:, i])
             due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
             due[due < now] = ABSENT
             exchange.quiet[i], exchange.begun[i] = False, now

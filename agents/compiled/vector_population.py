@@ -6,9 +6,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner
 from kernelswarm.agents.compiled.arrays import DONE, Flight
-from kernelswarm.agents.compiled.drawing import Laid, ahead, by_round, draw_rounds, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import Laid, ahead, draw_rounds, put_back, sizes_ahead
 from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
@@ -18,16 +17,16 @@ from kernelswarm.agents.compiled.vector_rounds import (
     VectorSums,
     Work,
     run_vector_rounds,
+    slot_of,
 )
-from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
-from kernelswarm.agents.learners.forms import learner_forms
-from kernelswarm.agents.learners.plain import PlainLearner
-from kernelswarm.agents.node.node import DIVERGED, Outgoing
+from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
+from kernelswarm.agents.learners.forms import feature_form, learner_forms
+from kernelswarm.agents.learners.plain_features import PlainFeatures
+from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
-from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.callbacks import array_of
-from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.parameters.compiled import (
     PHASE,
@@ -38,26 +37,11 @@ from kernelswarm.protocols.parameters.compiled import (
     place_of,
     unpacked,
 )
-from kernelswarm.protocols.parameters.contract import ParameterRule
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 NO_DUALS = np.zeros(0)
-
-
-def obstacle(learners: Sequence[Learner], rule: ParameterRule) -> str | None:
-    """Say what keeps nodes out of compiled rounds; None where nothing does."""
-    try:
-        handed_over(rule, "protocol")
-        forms = learner_forms(learners)
-    except NotCompiledError as cause:
-        return str(cause)
-    for form, learner in zip(forms, learners, strict=True):
-        if isinstance(form, PlainLearner):
-            return f"the learner {type(learner).__name__}"
-        if not fulfils(form, CompiledFeatureLearner):
-            return f"the learner {type(learner).__name__}, whose compiled state is more than its weights"
-    return None
 
 
 class VectorPopulation:
@@ -85,7 +69,7 @@ class VectorPopulation:
         rule: CompiledParameterRule = handed_over(first.rule, "protocol")
         self.links = links_of(agents, places, None)
         self._ones = np.ones(len(places), dtype=np.int64)  # vectors that each sends
-        self._forms = learner_forms([agent.learner for agent in agents])
+        self._forms = learner_forms([agent.learner for agent in agents], feature_form)
         self._kinds = kinds_of(agents, self._forms)
         vectors = [packed(agent.links) for agent in agents]
         sent = place_of(first.links, rule.sent)
@@ -104,15 +88,17 @@ class VectorPopulation:
             np.cumsum([0, *map(len, vectors)]),
             last_sent,
             np.zeros((len(agents) * room, own.rows.shape[1])),
-            np.zeros((len(agents), room, own.values.shape[1])),
+            np.zeros((1, len(agents), room, own.values.shape[1])),
             np.zeros(scratch),
         )
         for i, (own, _, _) in enumerate(held):
-            self._keep_evaluated(i, own)
-        now = [(own.points, targets) for own, targets, _ in held]
-        following = [further for *_, further in held]
-        laid = by_round(now, self._batch_sizes, 1).followed_by(by_round(following, self._batch_sizes, 1))
-        self._take_on(laid, np.zeros((1, len(agents), 1)))
+            self._keep_evaluated(i, own, 0)
+        self._banded = any(agent.band is not None for agent in agents)
+        now, following = [(own.points, targets) for own, targets, _ in held], [further for *_, further in held]
+        points, targets = (np.zeros((0, len(agents), room, each.shape[1])) for each in following[0])
+        nothing = Laid(points, targets, np.zeros((0, len(agents)), dtype=np.int64))
+        laid = nothing.followed_by(1, now, self._batch_sizes)
+        self._take_on(laid.followed_by(1, following, self._batch_sizes), np.zeros((1, len(agents), 1)))
         self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._since_sync = np.zeros(len(agents), dtype=np.int64)  # and the samples in them
@@ -142,6 +128,8 @@ class VectorPopulation:
             count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
                 reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED)
+            if self._banded:
+                self._follow_bands(slice(None), self._at, completed)
             self._at += completed
             self.completed += completed
             self._rounds_since_sync += completed
@@ -163,9 +151,17 @@ class VectorPopulation:
             self._work,
         )
 
+    def _follow_bands(self, which: slice, first: int, rounds: int) -> None:
+        """Adapt the bands of some nodes to some rounds from the first on."""
+        lived, counts = (slice(first, first + rounds), which), self._samples.counts
+        values, targets = self._vectors.values[lived].swapaxes(0, 1), self._samples.targets[lived].swapaxes(0, 1)
+        told = np.ascontiguousarray(values), np.ascontiguousarray(targets), counts[lived]
+        follow_bands(self.agents[which], *told, 0, rounds)
+
     def _check_values(self, i: int, at: int) -> None:
         """Raise what node i says of its values at its samples of a round."""
-        self.agents[i].check_values(self._vectors.values[i, : self._samples.counts[at, i]])
+        values = self._vectors.values[slot_of(at, self._vectors.values), i]
+        self.agents[i].check_values(values[: self._samples.counts[at, i]])
 
     def sync(self) -> None:
         """Bring the nodes up to date."""
@@ -233,11 +229,14 @@ class VectorPopulation:
         there = np.arange(points.shape[2]) < counts[at:, i, np.newaxis]
         return points[at:, i][there], targets[at:, i][there]
 
-    def _keep_evaluated(self, i: int, own: Evaluated) -> None:
-        """Take over what node i has evaluated at the samples that it learns from next."""
+    def _keep_evaluated(self, i: int, own: Evaluated, at: int) -> None:
+        """Take over what node i has evaluated at its samples of a round, from which it learns next."""
         vectors, count = self._vectors, len(own.values)
-        begin = i * vectors.values.shape[1]
-        vectors.values[i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
+        begin, slot = i * vectors.values.shape[2], slot_of(at, vectors.values)
+        vectors.values[slot, i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
+        form, agent = self._forms[i], self.agents[i]
+        if isinstance(form, PlainFeatures):
+            form.begin(agent.state, agent.round - agent.begun, own)
 
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""
@@ -257,9 +256,12 @@ class VectorPopulation:
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
         count, drawn = draw_rounds(self.agents, ahead(rounds, lived), points.shape[2], columns)
-        laid = in_flight.followed_by(by_round(drawn, self._batch_sizes, count))
-        sizes = np.ascontiguousarray(sizes_ahead(self.agents, self._forms, stepped, count + 1).swapaxes(0, 1))
-        self._take_on(laid, sizes)
+        laid = in_flight.followed_by(count, drawn, self._batch_sizes)
+        if self._banded:
+            values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
+            values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
+            self._vectors = self._vectors._replace(values=values)
+        self._take_on(laid, sizes_ahead(self.agents, self._forms, stepped, count + 1, by_rounds=True).swapaxes(0, 1))
 
     def _take_on(self, laid: Laid, sizes: Array) -> None:
         """Go on with samples, and the sizes of the steps on them."""
@@ -268,7 +270,7 @@ class VectorPopulation:
 
     def _workspace(self) -> Work:
         """Return what rounds on the present samples work with."""
-        size, outputs = self._vectors.values.shape[1:]
+        size, outputs = self._vectors.values.shape[2:]
         widest = max(len(agent.neighbors) for agent in self.agents)
         return Work(
             rows=np.zeros((size, self._vectors.rows.shape[1])),

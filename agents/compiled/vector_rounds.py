@@ -34,7 +34,7 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.learning import admit
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.protocols.compiling import force_inline, nogil
+from kernelswarm.protocols.compiling import force_inline, inline_always, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.parameters.compiled import phase_at, seeing_at
@@ -67,7 +67,7 @@ class Vectors(NamedTuple):
     begins: Integers  # (V + 1,) where that of each node begins
     last_sent: Array  # (V + outside, n) what their neighbours know of them
     rows: Array  # (V b, R) of the points that the nodes learn from next, which there is room for of each
-    values: Array  # (V, b, C) there
+    values: Array  # (1, V, b, C) there, or (rounds + 2, V, b, C) where bands are told of them afterwards
     scratch: Array  # what the steps work with
 
 
@@ -145,6 +145,12 @@ def run_vector_rounds(
     return DONE, count, 0
 
 
+@inline_always
+def slot_of(t: int, values: Array) -> int:
+    """Return where the values of a round are: those of the round alone are there, or of all, for bands."""
+    return t if values.shape[0] > 1 else 0
+
+
 @force_inline
 def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
     """Have node i learn from its samples t and from what it has received, the first of what is there to work with;
@@ -152,12 +158,13 @@ def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
     states, kinds, links, vectors, sums, phases, samples, work = network
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
     nodes, room, wide = targets.shape[1], targets.shape[2], targets.shape[3]
-    length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[2]
+    length, width, outputs = storage.shape[1], vectors.last_sent.shape[1], vectors.values.shape[3]
     columns, degree = vectors.rows.shape[1], links.start[i + 1] - links.start[i]
     kind, sizes, size = kinds.of[i], work.sizes, samples.counts[t, i]
     wanted = table(targets, (t * nodes + i) * room * wide, size, wide)
     if size:
-        own, losses = table(vectors.values, i * room * outputs, size, outputs), line(work.losses, 0, size)
+        begin, losses = (slot_of(t, vectors.values) * nodes + i) * room * outputs, line(work.losses, 0, size)
+        own = table(vectors.values, begin, size, outputs)
         if not admit(i, own, wanted, sums.largest_target, diverged):
             return False
         loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
@@ -193,18 +200,17 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
     states, kinds, _, vectors, _, phases, samples, work = network
     storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
     nodes, room, inputs, size = points.shape[1], points.shape[2], points.shape[3], samples.counts[t, i]
-    columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[2], kinds.of[i], work.sizes
+    columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[3], kinds.of[i], work.sizes
     rows = table(vectors.rows, i * room * columns, size, columns)
-    if size:
-        evaluate_at(kinds.functions[kind, EVALUATE])(
-            line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
-            line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
-            line(storage, i * storage.shape[1], storage.shape[1]),
-            line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
-            table(points, (t * nodes + i) * room * inputs, size, inputs),
-            rows,
-            table(vectors.values, i * room * outputs, size, outputs),
-        )
+    evaluate_at(kinds.functions[kind, EVALUATE])(
+        line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
+        line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
+        line(storage, i * storage.shape[1], storage.shape[1]),
+        line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
+        table(points, (t * nodes + i) * room * inputs, size, inputs),
+        rows,
+        table(vectors.values, (slot_of(t, vectors.values) * nodes + i) * room * outputs, size, outputs),
+    )
     if rule[ADAPT_FINISH] == NONE:
         return
     for n in range(len(sizes)):

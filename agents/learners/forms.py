@@ -1,20 +1,24 @@
 """What learners hand over to compiled rounds, or the same made of their methods, asked once of each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from kernelswarm.agents.arithmetic.abi import CompiledLearner
+from kernelswarm.agents.arithmetic.abi import CompiledFeatureLearner, CompiledLearner
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.plain import PlainLearner
+from kernelswarm.agents.learners.plain_features import PlainFeatures
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.core.fulfilling import fulfils
 
 
-def learner_forms(learners: Sequence[Learner]) -> list[CompiledLearner]:
-    """Return what each learner hands over, the same object for equal learners."""
+def learner_forms(
+    learners: Sequence[Learner], form_of: "Callable[[Learner], CompiledLearner] | None" = None
+) -> list[CompiledLearner]:
+    """Return what each learner hands over, the same object for equal learners; by default its :func:`learner_form`."""
     found: dict[Learner, CompiledLearner] = {}
     known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
     for learner in _different(learners):
         if learner not in found:
-            found[learner] = learner_form(learner)
+            found[learner] = (form_of or learner_form)(learner)
         known[id(learner)] = found[learner]
     return [known[id(learner)] for learner in learners]
 
@@ -26,6 +30,12 @@ def learner_form(learner: Learner) -> CompiledLearner:
     except NotCompiledError:
         return PlainLearner(learner)
     return found
+
+
+def feature_form(learner: Learner) -> CompiledLearner:
+    """Return what a learner that is linear in its features hands over, or the same made of its methods."""
+    form = learner_form(learner)
+    return form if fulfils(form, CompiledFeatureLearner) else PlainFeatures(learner)
 
 
 def _different(learners: Sequence[Learner]) -> list[Learner]:

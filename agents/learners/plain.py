@@ -19,7 +19,7 @@ FIRST_LENGTH = 256
 """Numbers for which there is room in the box at first."""
 
 
-class _Asked:
+class Asked:
     """A node's state, and what is known of it between steps."""
 
     __slots__ = ("evaluated", "kept", "order", "place", "sizes", "state", "steps", "steps_at", "summed")
@@ -57,9 +57,9 @@ class PlainLearner:
 
     def __init__(self, learner: Learner) -> None:
         self._learner, self._name = learner, type(learner).__name__
-        self._nodes: list[_Asked] = []
+        self._nodes: list[Asked] = []
         self._places: dict[int, int] = {}  # among them, by where what stands for their states lies
-        self._known: dict[int, _Asked] = {}  # by their states
+        self._known: dict[int, Asked] = {}  # by their states
         self._head, self._box = np.zeros(2), np.zeros(0)
         self._parts: dict[tuple[int, ...], list[Array]] = {}
         self._grow(FIRST_LENGTH)
@@ -141,10 +141,10 @@ class PlainLearner:
     def maintain(self, state: Any) -> None:
         """Do nothing."""
 
-    def _of(self, state: Any) -> _Asked:
+    def _of(self, state: Any) -> Asked:
         node = self._known.get(id(state))
         if node is None:
-            node = self._known[id(state)] = _Asked(state)
+            node = self._known[id(state)] = Asked(state)
         return node
 
     def _grow(self, size: int, *rest: int) -> None:

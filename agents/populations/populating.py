@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kernelswarm.agents.compiled import drawing, vector_population
+from kernelswarm.agents.compiled import drawing
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
@@ -10,7 +10,7 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.forms import learner_form
+from kernelswarm.agents.learners.forms import feature_form, learner_form
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.lossy import LossyAgent
@@ -34,26 +34,34 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStacked
 def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
     """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
 
-    ``banded`` says whether
-    they keep conformal bands.
+    ``banded`` says whether they keep conformal bands.
     """
-    if banded and (isinstance(rule, ParameterRule) or (not ideal and fulfils(rule, StackedRule))):
-        return f"conformal bands beside {'vectors' if isinstance(rule, ParameterRule) else 'copies'}"
+    if banded and not ideal and fulfils(rule, StackedRule):
+        return "conformal bands beside copies on links that are not ideal"
     if isinstance(rule, ParameterRule):
-        return vector_population.obstacle(learners, rule)
+        return _in_plain_python(rule)
     return stacked_population.obstacle(rule) if fulfils(rule, StackedRule) else None
+
+
+def _in_plain_python(rule: AnyRule) -> str | None:
+    """Name a protocol that hands over no compiled functions; None where it does, or sends nothing."""
+    try:
+        if rule.communicates:
+            handed_over(rule, "protocol")
+    except NotCompiledError as cause:
+        return str(cause)
+    return None
 
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
     """Name a part in plain Python that compiled rounds call; None where there is none."""
     for member in rule.members if fulfils(rule, StackedRule) else (rule,):
-        try:
-            if member.communicates:
-                handed_over(member, "protocol")
-        except NotCompiledError as cause:
-            return str(cause)
+        cause = _in_plain_python(member)
+        if cause is not None:
+            return cause
+    form_of = feature_form if isinstance(rule, ParameterRule) else learner_form
     for learner in dict.fromkeys(learners):
-        if isinstance(learner_form(learner), PlainLearner):
+        if isinstance(form_of(learner), PlainLearner):
             return f"the learner {type(learner).__name__}"
         for kind, part in (("loss", learner.loss), ("kernel", getattr(learner, "kernel", None))):
             if part is not None and not hands_over(part):

@@ -9,7 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info
+from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.losses import Logistic, Squared
@@ -112,6 +114,97 @@ class PlainPolk(Polk):
         if self.failing and (targets == MARK).any():
             _raises()
         return super().step(state, evaluations, gradients, curvatures, targets, eta)
+
+
+@dataclass(frozen=True)
+class PlainPowers(LinearInFeatures):
+    """Polynomials of the first input by stochastic gradients with momentum, in steps that depend on all of its state.
+
+    Parameters
+    ----------
+    degree : int
+        Of the polynomials.
+    failing : bool
+        Whether a step fails at MARK.
+    """
+
+    degree: int = 3
+    failing: bool = False
+    gain: ClassVar[None] = None
+
+    def init(self, inputs: int, outputs: int) -> Any:
+        state = Moving(Polynomial(np.zeros((self.degree + 1, outputs)), inputs))
+        state.momentum = np.zeros((self.degree + 1, outputs))
+        return state
+
+    def function_from(self, arrays: Any) -> Any:
+        return Polynomial(arrays["weights"], int(arrays["inputs"]))
+
+    def eta(self, state: Any) -> float:
+        moved = float(np.abs(state.function.coefficients).sum() + np.abs(state.momentum).sum())
+        return super().eta(state) / (1.0 + 0.1 * moved + 0.01 * state.steps)
+
+    def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
+        return shaken(super().gradient(state, own, targets) * float(own.rows.sum(axis=0).mean() + 1.0))
+
+    def place(self, state: Any, coefficients: Array, steps: int) -> None:
+        state.function.coefficients, state.steps = coefficients, steps  # which it keeps, and writes to
+
+    def step(
+        self,
+        state: Any,
+        evaluations: Sequence[Evaluated],
+        gradients: Sequence[Array],
+        curvatures: Sequence[float] | None,
+        targets: Array,
+        eta: float | None = None,
+    ) -> Info:
+        if self.failing and (targets == MARK).any():
+            _raises()
+        before = state.function.coefficients.copy()
+        state.function.coefficients = before.copy()
+        found = super().step(state, evaluations, gradients, curvatures, targets, eta)
+        state.momentum = 0.5 * state.momentum + (state.function.coefficients - before)
+        state.function.coefficients = before + state.momentum
+        return found
+
+    def snapshot(self, state: Any) -> dict[str, Array]:
+        return {**super().snapshot(state), "momentum": state.momentum.copy()}
+
+    def restore(self, state: Any, arrays: Any) -> None:
+        state.momentum = arrays["momentum"].copy()
+        self.place(state, arrays["coefficients"].copy(), int(arrays["steps"]))
+
+
+class Moving(FeatureState):
+    """A state with a momentum."""
+
+    momentum: Array
+
+
+class Polynomial:
+    """The function ``sum_k w_k x^k`` of the first input; its features lie column by column."""
+
+    def __init__(self, coefficients: Array, inputs: int) -> None:
+        self.coefficients, self.inputs = coefficients, inputs
+        self.outputs, self.order, self.shrunk = coefficients.shape[1], len(coefficients), len(coefficients) - 1
+
+    @property
+    def weights(self) -> Array:
+        return self.coefficients
+
+    def features(self, points: Array) -> Array:
+        powers: Array = np.array([points[:, 0] ** k for k in range(self.order)]).T
+        return powers
+
+    def values(self, points: Array) -> Array:
+        return combine(self.features(points), self.coefficients)
+
+    def arrays(self) -> dict[str, Array]:
+        return {"weights": self.coefficients.copy(), "inputs": np.array(float(self.inputs))}
+
+    def distance(self, other: Any) -> float:
+        return float(np.linalg.norm(self.coefficients - other.coefficients))
 
 
 @dataclass(frozen=True)

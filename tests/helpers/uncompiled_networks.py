@@ -8,8 +8,9 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm import simulate
+from kernelswarm.agents.parts.schedules import Constant
 from tests.helpers.ending import Ending
-from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainPowers, PlainSquared
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.3}
 POLK = {"name": "polk", "step_size": 0.2, "kernel": KERNEL}
@@ -66,6 +67,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "learner": {"name": "raker", "features": 4, "step_size": 0.1, "kernel": KERNEL},
         "node": [{"nodes": [2], "learner": {"batch_size": 2}}],
         "links": LINKS,
+    },
+    "vectors, plain Python, bands": {
+        "protocol": "gradient_tracking",
+        "learner": PlainPowers(step_size=Constant(0.1), batch_size=2),
+        "evaluation": {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20},
     },
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},

@@ -139,3 +139,23 @@ def test_rows_without_a_target_are_rounds_in_arrays(
     found = rounds_one_by_one(monkeypatch)
     assert same(lived(experiment, (7, 60)), wanted)
     assert set(found) == {0, 1}
+
+
+BANDS = [("conformal", "ideal"), ("pooled", "ideal"), ("conformal", "lossy"), ("conformal", "asleep")]
+
+
+@EVERY_CASE
+@pytest.mark.parametrize(("bands", "links"), BANDS)
+@pytest.mark.parametrize("protocol", FEW[:-1], ids=str)
+def test_bands_keep_their_bits(
+    protocol: dict[str, Any], bands: str, links: str, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = {"level": 0.9, "bands": bands, "local_samples": 20, "global_samples": 20}
+    experiment = network(protocol, case, links, evaluation=evaluation)
+    wanted = lived(experiment, (1, 12, 40), compiled=False)
+    assert sum("band" in name for _, name in wanted[-1]) == len(GRAPH)
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, (1, 12, 40), blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == {0, 1}

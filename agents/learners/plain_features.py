@@ -1,0 +1,216 @@
+"""A learner in plain Python whose functions are linear in features, for compiled rounds in which nodes send vectors.
+
+The round has the weights, and a protocol steps from others than the node's: what compiled rounds call puts weights into
+the learner's state before it is asked. All is asked in the order of single nodes.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.arithmetic.views import table
+from kernelswarm.agents.learners.contract import Evaluated, Learner
+from kernelswarm.agents.learners.plain import Asked, PlainLearner
+from kernelswarm.agents.learners.plain_calls import EVALUATED, NODE, STEPPED, WEIGHED, asked_at, box_of
+from kernelswarm.agents.plain.filling import fill
+from kernelswarm.protocols.compiling import njit_no_refcount
+from kernelswarm.protocols.first_class import Integers
+
+Array = npt.NDArray[np.float64]
+
+SIZE, CURVATURE, HEAD = 0, 1, 2
+"""What a step is told at the begin of the box."""
+
+
+@njit_no_refcount
+def evaluate(
+    tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
+) -> None:
+    """Have the function of the node's weights evaluated."""
+    (size, inputs), outputs, columns = points.shape, values.shape[1], rows.shape[1]
+    box = box_of(tools, size * (inputs + columns + outputs))
+    for k in range(size):
+        for c in range(inputs):
+            box[k * inputs + c] = points[k, c]
+    asked_at(tools[EVALUATED])(counts[NODE], 0, size, inputs, outputs, columns)
+    features = table(box, size * inputs, size, columns)
+    found = table(box, size * (inputs + columns), size, outputs)
+    for k in range(size):
+        for c in range(columns):
+            rows[k, c] = features[k, c]
+        for c in range(outputs):
+            values[k, c] = found[k, c]
+
+
+@njit_no_refcount
+def gradient(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,  # some weights
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    values: Array,
+    targets: Array,
+    sizes: Array,
+    found: Array,
+) -> None:
+    """Have the gradient computed, with some weights, at the samples that were evaluated last."""
+    (size, outputs), width, count = values.shape, targets.shape[1], len(storage)
+    box = box_of(tools, count + size * (2 * outputs + width))
+    for k in range(count):
+        box[k] = storage[k]
+    known, wanted = table(box, count, size, outputs), table(box, count + size * outputs, size, width)
+    for k in range(size):
+        for c in range(outputs):
+            known[k, c] = values[k, c]
+        for c in range(width):
+            wanted[k, c] = targets[k, c]
+    asked_at(tools[WEIGHED])(counts[NODE], 0, size, width, outputs, 0)
+    answer = table(box, count + size * (outputs + width), size, outputs)
+    for k in range(size):
+        for c in range(outputs):
+            found[k, c] = answer[k, c]
+
+
+@njit_no_refcount
+def step(
+    tools: Integers,
+    numbers: Array,
+    storage: Array,  # some weights
+    counts: Integers,
+    scratch: Array,
+    points: Array,
+    rows: Array,
+    gradients: Array,
+    rates: Array,
+    stiffness: Array,
+    implicit: bool,
+    sizes: Array,
+    values: Array,
+    targets: Array,
+) -> float:
+    """Have the step taken from the weights and on the samples of the last gradient; the weights are moved."""
+    (size, outputs), count, width = gradients.shape, len(storage), targets.shape[1]
+    box = box_of(tools, HEAD + size * outputs + count)
+    box[SIZE], box[CURVATURE] = sizes[0], stiffness[0]
+    given = table(box, HEAD, size, outputs)
+    for k in range(size):
+        for c in range(outputs):
+            given[k, c] = gradients[k, c]
+    asked_at(tools[STEPPED])(counts[NODE], size, outputs, size, width, implicit)
+    for k in range(count):
+        storage[k] = box[HEAD + size * outputs + k]
+    return 0.0
+
+
+@njit_no_refcount
+def place(numbers: Array, storage: Array, weights: Array) -> None:
+    """Keep the node's weights, with which it is evaluated next."""
+    for k in range(len(weights)):
+        storage[k] = weights[k]
+
+
+class _Placed(Asked):
+    """A node's state, and what is known of it between steps."""
+
+    __slots__ = ("own", "rounds", "shape", "storage", "targets")
+
+    def __init__(self, state: Any) -> None:
+        super().__init__(state)
+        self.own: Evaluated  # at the samples of the round
+        self.targets: Array
+        self.storage: Array  # its weights, in one row
+        self.shape: tuple[int, ...]  # of these
+        self.rounds = 0  # since it began
+
+
+class PlainFeatures(PlainLearner):
+    """What the methods of such a learner hand over.
+
+    Parameters
+    ----------
+    learner : Learner
+        A learner that is linear in its features.
+    """
+
+    evaluate = staticmethod(evaluate)
+    gradient = staticmethod(gradient)
+    step = staticmethod(step)
+    place = staticmethod(place)
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self._linear: Any = learner
+
+    def begin(self, state: Any, rounds: int, own: Evaluated) -> None:
+        """Take over so many rounds since the node began, and what it has evaluated at the samples of the next."""
+        node = self._of(state)
+        node.rounds, node.own = rounds, own
+
+    def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
+        """Take over the sizes of the rounds to come, (rounds, 1), of which each is known when its samples are seen."""
+        node = self._of(state)
+        node.sizes, node.steps_at = sizes, 0
+        self._ask_size(node)
+
+    def length(self, state: Any, capacity: int) -> int:
+        """Return the number of weights."""
+        return int(self._linear.coefficients(state).size)
+
+    def move(self, state: Any, storage: Array, capacity: int) -> None:
+        """Take up a state, whose weights are kept in a vector."""
+        super().move(state, storage, capacity)
+        node, weights = self._of(state), self._linear.coefficients(state)
+        node.storage, node.shape = storage, weights.shape
+        storage[:] = weights.reshape(-1)
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        """Put the state where its function has the node's weights."""
+        node = self._of(state)
+        self._put(node, node.storage, node.rounds)
+
+    def _of(self, state: Any) -> _Placed:
+        node = self._known.get(id(state))
+        if not isinstance(node, _Placed):
+            node = self._known[id(state)] = _Placed(state)
+        return node
+
+    def _put(self, node: _Placed, weights: Array, steps: int) -> None:
+        """Put a node's state where its function has some weights, which the learner may keep."""
+        self._linear.place(node.state, weights.reshape(node.shape).copy(), steps)
+
+    def _ask_size(self, node: _Placed) -> None:
+        self._put(node, node.storage, node.rounds)
+        node.sizes[node.steps_at, 0] = self._learner.eta(node.state)
+
+    def _evaluate(self, place: int, number: int, size: int, inputs: int, outputs: int, *rest: int) -> None:
+        points, rows, values = self._parts_of(size, inputs, size, rest[0], size, outputs)
+        node = self._of(self._nodes[place].state)
+        node.rounds += 1
+        node.steps_at += 1
+        self._put(node, node.storage, node.rounds)
+        node.own = self._learner.evaluate(node.state, points.copy())
+        fill(rows, node.own.rows, f"{self._name}.evaluate")
+        fill(values, node.own.values, f"{self._name}.evaluate")
+        node.sizes[node.steps_at, 0] = self._learner.eta(node.state)
+
+    def _gradient(self, place: int, number: int, size: int, width: int, outputs: int, *rest: int) -> None:
+        node = self._of(self._nodes[place].state)
+        weights, values, targets, gradient = self._parts_of(
+            1, len(node.storage), size, outputs, size, width, size, outputs
+        )
+        self._put(node, weights, 0)
+        node.own, node.targets = node.own._replace(values=values.copy()), targets.copy()
+        fill(gradient, self._learner.gradient(node.state, node.own, node.targets), f"{self._name}.gradient")
+
+    def _step(self, place: int, taken: int, outputs: int, size: int, width: int, implicit: int) -> None:
+        node = self._of(self._nodes[place].state)
+        head, gradient, weights = self._parts_of(1, HEAD, size, outputs, 1, len(node.storage))
+        eta, curvature = head[0].tolist()
+        curvatures = [curvature] if implicit else None
+        self._learner.step(node.state, [node.own], [gradient.copy()], curvatures, node.targets, eta)
+        weights[0] = self._linear.coefficients(node.state).reshape(-1)
+        self._ask_size(node)

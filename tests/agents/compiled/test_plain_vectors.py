@@ -1,0 +1,118 @@
+"""Learners in plain Python, and such without a compiled place for weights, in rounds in which nodes send vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kernelswarm import SimulationError, simulate
+from kernelswarm.agents.learners.features.linear import Linear
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.experiment.experiment import Experiment, Override
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.link_mixes import MIXES
+from tests.helpers.plain_parts import Marked, PlainPowers, PlainSquared
+from tests.helpers.vector_protocols import PROTOCOLS
+from tests.simulations.round.test_counts_of_points import LARGER, ROWS, lived, rounds_one_by_one
+from tests.simulations.round.test_data_that_end import BLOCKS, GRAPH, Ending, engine_of, known
+
+POWERS = PlainPowers(step_size=Constant(0.1), regularization=0.01, batch_size=2)
+LINKS: dict[str, dict[str, Any]] = {
+    "ideal": {},
+    "lossy": {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}},
+    "asleep": MIXES["churn without memory"],
+}
+ON_ALL_LINKS = pytest.mark.parametrize("links", LINKS)
+
+
+def described(
+    protocol: Any, links: str = "ideal", learner: Any = POWERS, rows: Any = ROWS, **tables: Any
+) -> Experiment:
+    if protocol["name"] == "dkla":
+        protocol = {**protocol, "penalty": 0.01}  # with more it diverges where links lose
+    return Experiment.from_dict(
+        {
+            "topology": GRAPH,
+            "stream": Ending(rows, "sine_regression"),
+            "learner": learner,
+            "protocol": protocol,
+            "rounds": 40,
+            "evaluate_every": 7,
+            **LINKS[links],
+            **tables,
+        }
+    )
+
+
+@ON_ALL_LINKS
+@pytest.mark.parametrize("protocol", [each for each in PROTOCOLS if each["name"] != "domkl"], ids=str)
+def test_the_same_bits_as_node_by_node(protocol: dict[str, Any], links: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, rounds = described(protocol, links), (1, 2, 5, 30)
+    wanted = lived(experiment, rounds, compiled=False)
+    one_by_one = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(one_by_one) == {0, 1}
+
+
+@ON_ALL_LINKS
+def test_learners_of_which_some_are_plain(links: str) -> None:
+    own = {"name": "tests.helpers.plain_parts:PlainPowers", "degree": 1, "step_size": 0.1, "batch_size": 3}
+    experiment = described({"name": "ditto"}, links, Linear(step_size=Constant(0.1)), rows=(300,) * 6)
+    experiment = replace(experiment, overrides=(Override((1, 4), own),))
+    assert same(lived(experiment, (9, 30)), lived(experiment, (9, 30), compiled=False))
+
+
+@ON_ALL_LINKS
+@pytest.mark.parametrize("protocol", ["gradient_tracking", "odkla", "dkla"])
+def test_a_network_goes_on_from_a_checkpoint(protocol: str, links: str) -> None:
+    experiment = described({"name": protocol}, links, node=LARGER)
+    for at in (3, 17):
+        engine = engine_of(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(20)
+        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
+            other = engine_of(experiment, blocks, compiled)
+            other.restore(snapshots, at)
+            other.run(20)
+            assert same(known(other), known(engine))
+
+
+@ON_ALL_LINKS
+def test_the_same_digests_and_tables(links: str) -> None:
+    experiment = described({"name": "multitask"}, links, learner=replace(POWERS, loss=PlainSquared()))
+    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            for key, column in dict(getattr(wanted, name)).items():
+                np.testing.assert_array_equal(getattr(found, name)[key], column)
+
+
+@pytest.mark.parametrize("links", ["ideal", "lossy"])
+def test_what_a_learner_raises_names_its_node(links: str) -> None:
+    experiment = described({"name": "diffusion"}, links, replace(POWERS, batch_size=1, failing=True), stream=Marked())
+    told = []
+    for size, compiled in ((6, False), (6, True), (2, True)):
+        with pytest.raises(SimulationError) as failure:
+            simulate(replace(experiment, backend=Halves(size, compiled)))
+        cause = failure.value.__cause__
+        assert cause is not None and isinstance(cause.__cause__, LookupError)
+        told.append(str(failure.value))
+    assert told == [told[0]] * 3 and "there is no such key" in told[0]
+
+
+def test_no_learner_is_an_obstacle() -> None:
+    assert obstacle([POWERS], Diffusion()) is None
+    assert in_python([POWERS], Diffusion()) == "the learner PlainPowers"
+    assert in_python([Linear()], Diffusion()) is None
