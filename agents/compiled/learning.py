@@ -226,7 +226,7 @@ def learning(ideal: bool) -> Compiled:
                     work.gradients[k, c] /= part
         sizes[0] = eta * part
         if gathered.taken:
-            weigh_sets(i, at, network, own)
+            weigh_sets(i, at, gathered, network, own)
             own.steps[i] += 1
             if ideal:
                 own.foreseen[i] = gathered.taken
@@ -267,7 +267,7 @@ def weighing(ideal: bool) -> Compiled:
     """Return what weighs the points of a step, on ideal links or others."""
 
     @force_inline
-    def weigh_sets(i: int, at: int, network: Network, own: Own) -> None:
+    def weigh_sets(i: int, at: int, gathered: Gathered, network: Network, own: Own) -> None:
         """Fill in the rates of the points of node i's step: a set of points is weighed by how many there are."""
         links, work, eta = network.links, network.work, network.work.sizes[0]
         size, sent, begin = own.samples[at, i], own.sent[at, i], links.start[i]
@@ -279,7 +279,7 @@ def weighing(ideal: bool) -> Compiled:
                 count = own.sent[at, links.other[begin + d]] if ideal else work.lossy.values_sent[d]
                 weigh_set(place, count, eta, work.rates)
                 place += count
-        if not ideal:
+        if not ideal and gathered.taken > gathered.prompt:
             for d in range(degree):
                 weigh_set(place, work.lossy.earlier_sent[d], eta, work.rates)
                 place += work.lossy.earlier_sent[d]
@@ -290,9 +290,10 @@ def weighing(ideal: bool) -> Compiled:
 @force_inline
 def weigh_set(begin: int, count: int, eta: float, rates: Array) -> None:
     """Fill in the rates of a set of so many points."""
-    rate = eta / max(count, 1)
-    for k in range(begin, begin + count):
-        rates[k] = rate
+    if count:
+        rate = eta / count
+        for k in range(begin, begin + count):
+            rates[k] = rate
 
 
 def steps_of(ideal: bool) -> Compiled:

@@ -160,7 +160,7 @@ def pull_late(
     begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
     edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
     at = gathered.prompt
-    for d in range(degree):
+    for d in range(degree if gathered.taken > at else 0):
         if lossy.earlier_at[d] == ABSENT:
             continue
         size, place = lossy.earlier_sent[d], lossy.answer_at[d] * room

@@ -265,7 +265,7 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
                 evaluate(tools, numbers, state, counts, points, rows, values)
             taken += count
     prompt = taken
-    for d in range(degree):
+    for d in range(degree if late else 0):
         if lossy.earlier_at[d] != ABSENT:
             count = lossy.earlier_sent[d]
             points = table(work.points, taken * inputs, count, inputs)
