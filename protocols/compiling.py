@@ -1,8 +1,8 @@
 """How functions are compiled: kept on disk, and each no more often than it must be.
 
 By itself numba compiles a function once for arrays that may be written to and once for such that may not, and once for
-each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, and the latter
-is no difference.
+each number that a compiled caller writes out. Here the former is stated by the parameters' annotations, or by those of
+the fields where a parameter is a named tuple, and the latter is no difference.
 
 By itself numba also makes each loop ready for thousands of turns: several turns at a time, entries side by side in
 vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
@@ -35,7 +35,7 @@ from kernelswarm.inside_numba import (
 )
 from kernelswarm.kept_code import KeptCode
 from kernelswarm.protocols.core.callbacks import called
-from kernelswarm.protocols.core.contiguous import passed
+from kernelswarm.protocols.core.contiguous import PassedTuple, passed
 from kernelswarm.protocols.core.turns import aside
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -49,6 +49,8 @@ ReadOnly = Annotated[npt.NDArray[np.float64], _ONLY_READ]
 
 ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
 
+_READ = ReadOnly, ReadOnlyIntegers
+
 _LONG_LOOPS = "LONG_LOOPS"
 """The constant by which a module says, where it is True, that its loops have hundreds of turns."""
 
@@ -60,7 +62,7 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         super().__init__(py_func, *rest, **options)
         parameters = inspect.signature(py_func).parameters.values()
         self._only_read = [
-            parameter.annotation in (ReadOnly, ReadOnlyIntegers)  # no strings: such a module would need evaluation
+            parameter.annotation in _READ  # no strings: such a module would need evaluation
             for parameter in parameters
         ]
         self.aliases: set[tuple[Any, ...]] = set()
@@ -108,6 +110,10 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         return bool(self.py_func.__globals__.get(_LONG_LOOPS))
 
     def _widened(self, kind: Any, only_read: bool) -> Any:
+        if isinstance(kind, types.BaseNamedTuple):
+            said = kind.instance_class.__annotations__
+            members = [self._widened(member, said.get(name) in _READ) for name, member in zip(kind.fields, kind)]
+            return PassedTuple(members, kind.instance_class)
         if not isinstance(kind, types.Array):
             return _types.unliteral(kind)
         readonly = only_read or not kind.mutable

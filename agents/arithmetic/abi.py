@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -70,30 +71,56 @@ GRADIENT = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX
 """``gradient(tools, numbers, storage, counts, scratch, points (n, p), rows (n, R), values (n, C), targets (n, q), sizes
 (k,), gradient (n, C))`` fills the last and leaves the state as it is."""
 
-STEP = types.float64(
-    TOOLS,
-    NUMBERS,
-    VECTOR_OUT,
-    COUNTS_OUT,
-    VECTOR_OUT,
-    MATRIX,
-    MATRIX_OUT,
-    MATRIX_OUT,
-    NUMBERS,
-    NUMBERS,
-    types.boolean,
-    NUMBERS,
-    MATRIX,
-    MATRIX,
+
+class StepArguments(NamedTuple):
+    """What a learner's step is given; rows and gradients may be written to.
+
+    The first n of the N points are the node's own samples.
+    """
+
+    tools: Integers  # the addresses of functions that the step calls
+    numbers: Array  # the learner's own, the same for all of its states
+    storage: Array  # the state's numbers
+    counts: Integers  # the state's integers
+    scratch: Array  # to work with
+    points: Array  # (N, p)
+    rows: Array  # (N, R), what `evaluate` kept
+    gradients: Array  # (N, C)
+    rates: Array  # (N,)
+    stiffness: Array  # (N,)
+    implicit: bool
+    sizes: Array  # (k,), eta and what other schedules the learner has, at this step
+    values: Array  # (n, C), f at the samples
+    targets: Array  # (n, q)
+
+
+STEP_ARGUMENTS = PassedTuple(
+    [
+        TOOLS,
+        NUMBERS,
+        VECTOR_OUT,
+        COUNTS_OUT,
+        VECTOR_OUT,
+        MATRIX,
+        MATRIX_OUT,
+        MATRIX_OUT,
+        NUMBERS,
+        NUMBERS,
+        types.boolean,
+        NUMBERS,
+        MATRIX,
+        MATRIX,
+    ],
+    StepArguments,
 )
-"""``step(tools, numbers, storage, counts, scratch, points (N, p), rows (N, R), gradients (N, C), rates (N,), stiffness
-(N,), implicit, sizes (k,), values (n, C), targets (n, q)) -> compression error``; rows and gradients may be written to.
+"""The type of these, which are passed one by one."""
 
-The first n of the points are the node's own samples, with f's values and the targets there; ``sizes`` are eta and what
-other schedules the learner has, at this step."""
+STEP = types.float64(STEP_ARGUMENTS)
+"""``step(given) -> compression error``, of what :class:`StepArguments` says."""
 
-TAUGHT_STEP = types.float64(*STEP.args, MATRIX)
-"""The same, and last what neighbours taught, (N, 2 C + 1), as of :mod:`kernelswarm.agents.node.surer`."""
+TAUGHT_STEP = types.float64(STEP_ARGUMENTS, MATRIX)
+"""``taught_step(given, taught)``: the same, and what neighbours taught, (N, 2 C + 1), as of
+:mod:`kernelswarm.agents.node.surer`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
 """``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with

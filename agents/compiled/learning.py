@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import (
     ORDER,
     ROOM,
+    StepArguments,
     gradient_at,
     inner_at,
     loss_derivatives_at,
@@ -314,43 +315,27 @@ def steps_of(ideal: bool) -> Compiled:
             if benched:
                 repack_at(repack)(state, counts, spare.storage, inputs, outputs, counts[ORDER] + taken)
                 state = spare.storage
-        gradients, implicit = table(work.gradients, 0, taken, outputs), network.coupling.implicit
-        rates, stiffness = line(work.rates, 0, taken), line(work.stiffness, 0, taken)
+        given = StepArguments(
+            tools,
+            numbers,
+            state,
+            counts,
+            network.scratch,
+            points,
+            rows,
+            table(work.gradients, 0, taken, outputs),
+            line(work.rates, 0, taken),
+            line(work.stiffness, 0, taken),
+            network.coupling.implicit,
+            work.sizes,
+            values,
+            targets,
+        )
         if ideal and network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
-            network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(
-                tools,
-                numbers,
-                state,
-                counts,
-                network.scratch,
-                points,
-                rows,
-                gradients,
-                rates,
-                stiffness,
-                implicit,
-                work.sizes,
-                values,
-                targets,
-                table(work.taught, 0, taken, 2 * outputs + 1),
-            )
+            taught = table(work.taught, 0, taken, 2 * outputs + 1)
+            network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(given, taught)
         else:
-            network.sums.compression_error[i] += step_at(functions[STEP])(
-                tools,
-                numbers,
-                state,
-                counts,
-                network.scratch,
-                points,
-                rows,
-                gradients,
-                rates,
-                stiffness,
-                implicit,
-                work.sizes,
-                values,
-                targets,
-            )
+            network.sums.compression_error[i] += step_at(functions[STEP])(given)
         if ideal and benched:
             put_back(i, repack, network.states, counts, spare, capacity, taken, inputs, outputs)
 

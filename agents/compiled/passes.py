@@ -17,6 +17,7 @@ from kernelswarm.agents.arithmetic.abi import (
     SINGLE_STEPS,
     WANTS,
     CompiledLearner,
+    StepArguments,
     evaluate_at,
     gradient_at,
     loss_derivatives_at,
@@ -239,20 +240,22 @@ def _steps(
         if not squared < DIVERGED:
             return taken, GRADIENT_GROWS
         step(
-            tools,
-            numbers,
-            storage,
-            counts,
-            scratch,
-            batch,
-            rows,
-            gradients,
-            rates,
-            stiffness,
-            False,
-            sizes,
-            values,
-            wanted,
+            StepArguments(
+                tools,
+                numbers,
+                storage,
+                counts,
+                scratch,
+                batch,
+                rows,
+                gradients,
+                rates,
+                stiffness,
+                False,
+                sizes,
+                values,
+                wanted,
+            )
         )
         taken += 1
     return taken, DONE

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
+    StepArguments,
     evaluate_at,
     gradient_at,
     loss_derivatives_at,
@@ -259,7 +260,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         )
     weigh(sizes[0], kinds.curvature[kind], samples.batch_sizes[i], gradient, rates, stiffness)
     copy_matrix(rows, kept)
-    step_at(functions[STEP])(
+    given = StepArguments(
         tools,
         numbers,
         weights,
@@ -275,6 +276,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         values,
         targets,
     )
+    step_at(functions[STEP])(given)
 
 
 @force_inline

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.abi import ORDER, StepArguments
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 from kernelswarm.protocols.core.memory import numbers_at
@@ -114,30 +114,16 @@ def gradient(
 
 
 @njit_no_refcount
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Have the step taken; returns the compression error, and leaves the order behind."""
+    tools, gradients, targets = given.tools, given.gradients, given.targets
     (taken, outputs), (size, width) = gradients.shape, targets.shape
     begin = RESULTS + 1
     box = box_of(tools, begin + taken * (2 + outputs) + size * width)
-    box[RESULTS] = sizes[0]
+    box[RESULTS] = given.sizes[0]
     for k in range(taken):
-        box[begin + k] = rows[k, 0]
-        box[begin + taken + k] = stiffness[k]
+        box[begin + k] = given.rows[k, 0]
+        box[begin + taken + k] = given.stiffness[k]
     weights = table(box, begin + 2 * taken, taken, outputs)
     for k in range(taken):
         for c in range(outputs):
@@ -146,6 +132,6 @@ def step(
     for k in range(size):
         for c in range(width):
             wanted[k * width + c] = targets[k, c]
-    asked_at(tools[STEPPED])(counts[NODE], taken, outputs, size, width, int(implicit))
-    counts[ORDER] = int(box[NEW_ORDER])
+    asked_at(tools[STEPPED])(given.counts[NODE], taken, outputs, size, width, int(given.implicit))
+    given.counts[ORDER] = int(box[NEW_ORDER])
     return float(box[ERROR])

@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.abi import (
     ROOM,
     SINGLE_STEPS,
     WANTS,
+    StepArguments,
     bound_at,
     kernel_at,
     next_budget_at,
@@ -89,67 +90,44 @@ def inspection_due(order: int) -> int:
 
 
 @njit_no_refcount
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.step` does."""
-    gram = inner_products(tools, numbers, counts, scratch, points)
-    weigh(gram, gradients, rates, stiffness, implicit)
-    return compress(tools, numbers, storage, counts, scratch, points, rows, gradients, gram, sizes, 0)
+    gram = inner_products(given, given.numbers)
+    weigh(gram, given.gradients, given.rates, given.stiffness, given.implicit)
+    return compress(given, given.numbers, gram, 0)
 
 
 @inline_always
-def inner_products(tools: Integers, numbers: Array, counts: Integers, scratch: Array, points: Array) -> Array:
-    """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with."""
-    taken = len(points)
-    gram = table(scratch, 5 * counts[CAPACITY], taken, taken)
+def inner_products(given: StepArguments, numbers: Array) -> Array:
+    """Return the inner products of a step's points, (N, N), in the scratch behind what KOMP works with.
+
+    The numbers are POLK's, where a learner has others behind them.
+    """
+    points, taken = given.points, len(given.points)
+    gram = table(given.scratch, 5 * given.counts[CAPACITY], taken, taken)
     if taken == 1 and own_numbers(numbers)[UNIT] > 0.0:
         gram[0, 0] = 1.0
     else:
-        kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     return gram
 
 
 @inline_always
-def compress(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    new_weights: Array,
-    gram: Array,
-    sizes: Array,
-    fixed: int,
-) -> float:
+def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> float:
     """Add weighted points to the shrunk function and compress, as :meth:`~kernelswarm.agents.learners.polk.Polk.move`
-    does; the first ``fixed`` points stay."""
+    does; the weights lie where the gradients were, and the first ``fixed`` points stay."""
+    tools, storage, counts, sizes = given.tools, given.storage, given.counts, given.sizes
     own = own_numbers(numbers)
     budget = line(own, FIRST, len(own) - FIRST)
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
     # By its address: compiled into every learner's step, it would be half of what a first run compiles.
     error: float = project_at(tools[KOMP])(
-        scratch,
+        given.scratch,
         storage,
         counts,
-        points,
-        new_weights,
-        rows,
+        given.points,
+        given.gradients,
+        given.rows,
         gram,
         1.0 - sizes[0] * own[REGULARIZATION],
         epsilon,
@@ -157,7 +135,7 @@ def compress(
         fixed,
     )
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], counts[ORDER])
-    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], len(points))
+    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], len(given.points))
     return error
 
 

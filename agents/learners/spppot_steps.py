@@ -10,6 +10,7 @@ from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     MIRROR,
     ORDER,
+    StepArguments,
     loss_derivatives_at,
     mirror_at,
 )
@@ -136,48 +137,35 @@ def inner(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.spppot.Spppot.step` does."""
+    tools, numbers, storage, counts = given.tools, given.numbers, given.storage, given.counts
+    gradients, targets, implicit = given.gradients, given.targets, given.implicit
     taken, outputs = gradients.shape
-    capacity, order, inputs = counts[CAPACITY], counts[ORDER], points.shape[1]
+    capacity, order, inputs = counts[CAPACITY], counts[ORDER], given.points.shape[1]
     own, polk = _own(numbers), _part(numbers, -1)
-    integral, eta, count = _part(numbers, INTEGRAL), sizes[0], len(targets)
+    integral, eta, count = _part(numbers, INTEGRAL), given.sizes[0], len(targets)
     _, weights, factor, _ = tables(storage, capacity, inputs, outputs)
     part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
     behind = 5 * capacity + taken * taken  # what POLK works with
-    apart = table(scratch, behind, count if len(integral) and implicit else 0, outputs)
+    apart = table(given.scratch, behind, count if len(integral) and implicit else 0, outputs)
     if len(apart):
-        loss_derivatives_at(tools[DERIVATIVES])(_part(numbers, LOSS), values, targets, apart)
+        loss_derivatives_at(tools[DERIVATIVES])(_part(numbers, LOSS), given.values, targets, apart)
         for k in range(count):
             for c in range(outputs):
                 apart[k, c] *= part
     behind += taken * outputs
-    duals = table(scratch, behind, taken if implicit and own[CURVED] > 0.0 else 0, outputs)
+    duals = table(given.scratch, behind, taken if implicit and own[CURVED] > 0.0 else 0, outputs)
     if len(duals):
-        combine(rows, weights, order, duals)
-    gram = inner_products(tools, polk, counts, scratch, points)
-    weigh_duals(gram, gradients, rates, stiffness, implicit, duals, apart)
+        combine(given.rows, weights, order, duals)
+    gram = inner_products(given, polk)
+    weigh_duals(gram, gradients, given.rates, given.stiffness, implicit, duals, apart)
     if own[GRID_ONLY] > 0.0:
-        memory = table(scratch, behind + taken * outputs, taken + 1, capacity)
+        memory = table(given.scratch, behind + taken * outputs, taken + 1, capacity)
         shrink = 1.0 - eta * own[SHRINKAGE]
-        error = absorb_points(weights, factor, order, rows, gram, gradients, shrink, memory)
+        error = absorb_points(weights, factor, order, given.rows, gram, gradients, shrink, memory)
     else:
-        error = compress(tools, polk, storage, counts, scratch, points, rows, gradients, gram, sizes, counts[FIXED])
+        error = compress(given, polk, gram, counts[FIXED])
     scale = eta * part
     for m in range(len(integral) // outputs):
         for c in range(outputs):

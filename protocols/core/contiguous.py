@@ -4,6 +4,8 @@ Numba passes an array as all that it keeps of one: whose memory it is, the numbe
 lengths and strides, seven numbers for a vector and nine for a matrix. A step of a learner takes thirteen arrays, so a
 call of it wrote a hundred numbers to memory and read them there: three such calls took a fifth of a small step. Of a
 contiguous array that somebody else keeps for as long as the call takes, a pointer and the lengths say everything.
+
+A named tuple is passed as its members are, one behind the other, so that the tuple itself costs nothing.
 """
 
 from typing import Any
@@ -44,6 +46,28 @@ def passed(kind: Any, readonly: bool) -> Any:
     if kind.layout == "C" and kind.aligned and isinstance(kind.dtype, types.Number):
         return Contiguous(kind.dtype, kind.ndim, readonly)
     return kind.copy(readonly=readonly)
+
+
+class PassedTuple(_types.NamedTuple):  # type: ignore[misc]
+    """The type of a named tuple that a function takes, whatever arrays its members are where it is called."""
+
+    def can_convert_from(self, context: Any, other: Any) -> Any:
+        """Say what another tuple of the same class is as an argument: what the worst of its members is."""
+        if not isinstance(other, types.BaseNamedTuple) or other.instance_class is not self.instance_class:
+            return None
+        kinds = [context.can_convert(*pair) for pair in zip(map(_types.unliteral, other), self, strict=True)]
+        return None if None in kinds else max(kinds)
+
+
+_registered(PassedTuple)(_models.TupleModel)
+
+
+@_cast(_types.BaseNamedTuple, PassedTuple)
+def _same_members(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
+    """Cast each member."""
+    pairs = enumerate(zip(found, wanted, strict=True))
+    members = [context.cast(builder, builder.extract_value(value, k), *pair) for k, pair in pairs]
+    return context.make_tuple(builder, wanted, members)
 
 
 @_registered(Contiguous)

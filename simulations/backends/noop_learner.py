@@ -4,33 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numba
-import numpy as np
-import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.learners.baselines.ogd import Ogd
 from kernelswarm.agents.learners.kernel_steps import CompiledExpansion
 
-Array = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
 
 @numba.njit  # not kept on the disk: it is compiled as soon as it would be loaded
-def stay(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def stay(given: StepArguments) -> float:
     """Take no step."""
     return 0.0
 

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.abi import DIAGONAL, ORDER, ROOM, SINGLE_STEPS, WANTS, diagonal_at, kernel_at
+from kernelswarm.agents.arithmetic.abi import (
+    DIAGONAL,
+    ORDER,
+    ROOM,
+    SINGLE_STEPS,
+    WANTS,
+    StepArguments,
+    diagonal_at,
+    kernel_at,
+)
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.kernel_sum import OWN
@@ -103,61 +112,44 @@ def diagonal_of(tools: Integers, numbers: Array, points: Array) -> Array:
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.baselines.kernel_descent.KernelDescent.step` does."""
-    size, eta = len(gradients), sizes[0]
-    own = own_numbers(numbers)
+    scratch, points, gradients, size = given.scratch, given.points, given.gradients, len(given.gradients)
+    own = own_numbers(given.numbers)
     gram = table(scratch, 0, size, size)
     work = line(scratch, size * size, len(scratch) - size * size)
-    if implicit or own[GRAM] > 0.0:
+    if given.implicit or own[GRAM] > 0.0:
         if size == 1 and own[UNIT] > 0.0:
             gram[0, 0] = 1.0
         else:
-            kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    weigh(gram, gradients, rates, stiffness, implicit)
-    shrink = 1.0 - eta * own[REGULARIZATION]
-    move = move_at(tools[MOVES])
+            kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
+    weigh(gram, gradients, given.rates, given.stiffness, given.implicit)
+    shrink = 1.0 - given.sizes[0] * own[REGULARIZATION]
+    storage, counts, move = given.storage, given.counts, move_at(given.tools[MOVES])
     for k in range(HEADER):
         work[k] = 0.0
-    wanted = move(own, storage, counts, work, points, rows, gram, gradients, shrink, eta)
+    wanted = move(own, storage, counts, work, points, given.rows, gram, gradients, shrink, given.sizes[0])
     while wanted != DONE:
-        _answer(tools, numbers, storage, counts, work, points, wanted)
-        wanted = move(own, storage, counts, work, points, rows, gram, gradients, shrink, eta)
+        _answer(given, work, wanted)
+        wanted = move(own, storage, counts, work, points, given.rows, gram, gradients, shrink, given.sizes[0])
     counts[ROOM] = counts[CAPACITY] - counts[ORDER]
     error: float = work[ERROR]
     return error
 
 
 @inline_always
-def _answer(
-    tools: Integers, numbers: Array, storage: Array, counts: Integers, work: Array, points: Array, wanted: int
-) -> None:
+def _answer(given: StepArguments, work: Array, wanted: int) -> None:
     """Put what a rule wants to know where it looks for it."""
-    order, inputs = counts[ORDER], points.shape[1]
-    dictionary = table(storage, OWN, order, inputs)
+    order, inputs, numbers = given.counts[ORDER], given.points.shape[1], kernel_numbers(given.numbers)
+    dictionary = table(given.storage, OWN, order, inputs)
     if wanted == NORMS:
-        diagonal_at(tools[DIAGONALS])(kernel_numbers(numbers), dictionary, line(work, HEADER, order))
+        diagonal_at(given.tools[DIAGONALS])(numbers, dictionary, line(work, HEADER, order))
         return
     if wanted < order:
-        asked = table(storage, OWN + wanted * inputs, 1, inputs)
+        asked = table(given.storage, OWN + wanted * inputs, 1, inputs)
     else:
-        asked = table(points, (wanted - order) * inputs, 1, inputs)
-    kernel_at(tools[CROSS])(kernel_numbers(numbers), asked, dictionary, table(work, HEADER, 1, order))
+        asked = table(given.points, (wanted - order) * inputs, 1, inputs)
+    kernel_at(given.tools[CROSS])(numbers, asked, dictionary, table(work, HEADER, 1, order))
 
 
 @inline_always

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import loss_derivatives_at, loss_values_at
+from kernelswarm.agents.arithmetic.abi import StepArguments, loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import raker_steps
@@ -235,26 +235,20 @@ def evaluate(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.adaraker.AdaRaker.step` does."""
+    tools, numbers, scratch, rows, gradients, values, targets = (
+        given.tools,
+        given.numbers,
+        given.scratch,
+        given.rows,
+        given.gradients,
+        given.values,
+        given.targets,
+    )
     size, outputs = gradients.shape
     seen, count, width, instances = len(values), int(numbers[MEMBERS]), int(numbers[WIDTH]), int(numbers[INSTANCES])
-    parts = parted(storage, count, width, instances, outputs)
+    parts = parted(given.storage, count, width, instances, outputs)
     loss_numbers = line(numbers, FIRST, int(numbers[LOSS_NUMBERS]))
     place = 0
     features = table(scratch, place, size, width)
@@ -304,11 +298,11 @@ def step(
         mixed,
         instance_losses,
         1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
-        rates,
+        given.rates,
         shortened,
-        stiffness,
-        implicit,
-        sizes[0],
+        given.stiffness,
+        given.implicit,
+        given.sizes[0],
     )
     return 0.0
 

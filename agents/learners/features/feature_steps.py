@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING
+from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
@@ -45,29 +45,21 @@ def evaluate(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, in which nothing is compressed."""
-    size, outputs = gradients.shape
-    coefficients = table(storage, 0, int(numbers[COUNT]), outputs)
-    gram = table(scratch, 0, size, size)
-    shrink = 1.0 - sizes[0] * numbers[REGULARIZATION]
-    descend(coefficients, gram, rows, gradients, rates, stiffness, implicit, shrink, int(numbers[SHRUNK]))
+    coefficients = table(given.storage, 0, int(given.numbers[COUNT]), given.gradients.shape[1])
+    shrink, shrunk = 1.0 - given.sizes[0] * given.numbers[REGULARIZATION], int(given.numbers[SHRUNK])
+    descend_by(given, coefficients, shrink, shrunk)
     return 0.0
+
+
+@inline_always
+def descend_by(given: StepArguments, coefficients: Array, shrink: float, shrunk: int) -> None:
+    """Do as :func:`descend` on what a step is given; the Gram matrix lies at the begin of its scratch."""
+    size = len(given.gradients)
+    gram = table(given.scratch, 0, size, size)
+    rows, gradients, rates, stiffness = given.rows, given.gradients, given.rates, given.stiffness
+    descend(coefficients, gram, rows, gradients, rates, stiffness, given.implicit, shrink, shrunk)
 
 
 @cached_njit

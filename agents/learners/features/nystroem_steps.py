@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, kernel_at
+from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.inverse_factor import append, split
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
@@ -160,29 +160,16 @@ def _weigh(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    memory: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.nystroem.Nystroem.step` does."""
+    numbers, counts, memory = given.numbers, given.counts, given.scratch
+    points, gradients = given.points, given.gradients
     size, outputs = gradients.shape
     own = own_numbers(numbers)
     landmarks, capacity = int(own[LANDMARKS]), counts[CAPACITY]
-    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
+    dictionary, weights, factor, precision = tables(given.storage, capacity, points.shape[1], outputs)
     gram = table(memory, scratch(capacity, size, outputs), size, size)
-    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    kernel_at(given.tools[CROSS])(kernel_numbers(numbers), points, points, gram)
     order, error = project(
         dictionary,
         weights,
@@ -193,13 +180,13 @@ def step(
         int(own[RANK]),
         memory,
         points,
-        rows,
+        given.rows,
         gram,
         gradients,
-        rates,
-        stiffness,
-        implicit,
-        1.0 - sizes[0] * own[REGULARIZATION],
+        given.rates,
+        given.stiffness,
+        given.implicit,
+        1.0 - given.sizes[0] * own[REGULARIZATION],
     )
     counts[ORDER] = order
     counts[ROOM] = ALWAYS if landmarks <= capacity else capacity - order

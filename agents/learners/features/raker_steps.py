@@ -14,6 +14,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
+    StepArguments,
     loss_derivatives_at,
     loss_values_at,
 )
@@ -218,23 +219,18 @@ def evaluate(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.raker.Raker.step` does."""
+    tools, numbers, storage, scratch, rows, gradients, values, targets = (
+        given.tools,
+        given.numbers,
+        given.storage,
+        given.scratch,
+        given.rows,
+        given.gradients,
+        given.values,
+        given.targets,
+    )
     size, outputs = gradients.shape
     seen, count, width = len(values), int(numbers[MEMBERS]), int(numbers[FEATURES_EACH])
     weights = count * width * outputs
@@ -277,10 +273,10 @@ def step(
         theirs,
         lost,
         1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
-        rates,
-        stiffness,
-        implicit,
-        1.0 - sizes[0] * numbers[REGULARIZATION],
+        given.rates,
+        given.stiffness,
+        given.implicit,
+        1.0 - given.sizes[0] * numbers[REGULARIZATION],
         numbers[FORGETTING],
         numbers[RATE],
     )

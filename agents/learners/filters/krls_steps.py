@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, kernel_at
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
@@ -184,27 +184,19 @@ def products(
 
 
 @cached_njit
-def taught_step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-    taught: Array,
-) -> float:
+def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does.
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
+    tools, numbers, counts, scratch, points, gradients = (
+        given.tools,
+        given.numbers,
+        given.counts,
+        given.scratch,
+        given.points,
+        given.gradients,
+    )
     size, outputs = gradients.shape
     own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
     gram = table(scratch, 0, size, size)
@@ -212,10 +204,17 @@ def taught_step(
     first = size * size
     taken = sample_terms.room(size, outputs)
     coupled, pulls, bends, aims = sample_terms.terms(
-        tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, first, taken), gradients, rates, values, targets
+        tools[DERIVATIVES],
+        tools[CURVATURES],
+        own,
+        line(scratch, first, taken),
+        gradients,
+        given.rates,
+        given.values,
+        given.targets,
     )
     first += taken
-    dictionary, weights, lower, root, moments, noise = tables(storage, capacity, inputs, outputs)
+    dictionary, weights, lower, root, moments, noise = tables(given.storage, capacity, inputs, outputs)
     order = learn(
         line(scratch, first, len(scratch) - first),
         dictionary,
@@ -226,11 +225,11 @@ def taught_step(
         noise,
         counts[ORDER],
         points,
-        rows,
+        given.rows,
         gram,
         coupled,
         pulls,
-        own[REACH] if implicit else 0.0,
+        own[REACH] if given.implicit else 0.0,
         bends,
         aims,
         own[RIDGE],

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
@@ -241,32 +242,32 @@ def evaluate(
 
 
 @cached_njit
-def taught_step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-    taught: Array,
-) -> float:
+def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does.
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
+    tools, numbers, storage, scratch, rows, gradients, implicit = (
+        given.tools,
+        given.numbers,
+        given.storage,
+        given.scratch,
+        given.rows,
+        given.gradients,
+        given.implicit,
+    )
     size, outputs = gradients.shape
     own = _own(numbers)
     order, taken = int(own[OWN]), sample_terms.room(size, outputs)
     coupled, pulls, bends, aims = sample_terms.terms(
-        tools[DERIVATIVES], tools[CURVATURES], own, line(scratch, 0, taken), gradients, rates, values, targets
+        tools[DERIVATIVES],
+        tools[CURVATURES],
+        own,
+        line(scratch, 0, taken),
+        gradients,
+        given.rates,
+        given.values,
+        given.targets,
     )
     width = order * outputs
     seen = 2 * width + order * order

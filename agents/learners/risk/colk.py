@@ -17,7 +17,6 @@ from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
 from kernelswarm.agents.learners.risk.compositional import (
     Composition,
-    Joined,
     Pairing,
     TrackedMean,
     Weight,
@@ -25,6 +24,7 @@ from kernelswarm.agents.learners.risk.compositional import (
     weight_strengths,
     weight_words,
 )
+from kernelswarm.agents.learners.risk.compositional_steps import Joined
 from kernelswarm.agents.learners.risk.kept_sample import KeptSample
 from kernelswarm.agents.learners.risk.sliding_steps import CompiledSlidingColk, slid
 from kernelswarm.agents.parts.budgets import Budget, PerSample
@@ -244,7 +244,7 @@ class Colk(Polk):
             np.concatenate([np.full(before, rates[0]), rates]),
             np.concatenate([np.zeros(before), stiffness]),
         )
-        count = slid(*found, curvatures is not None, own, before, self.loss.curvature * part)
+        count = slid(found, curvatures is not None, own, before, self.loss.curvature * part)
         return Joined(*(array[:count] for array in found))
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:

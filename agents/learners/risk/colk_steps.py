@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, kernel_at, step_at
+from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
@@ -16,16 +16,13 @@ from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, wanted
 from kernelswarm.agents.learners.risk.compositional_steps import (
-    STEP,
     CompiledComposition,
     base_numbers,
     coefficients,
     looks_back,
     next_center,
-    own_part,
-    pair_up,
     seconds_in,
-    tool,
+    step_on_pairs,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
@@ -100,68 +97,28 @@ def gradient(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
-    taken, inputs = points.shape
-    own, outputs = values.shape
-    capacity, columns = counts[CAPACITY], rows.shape[1]
-    first = length_of(capacity, inputs, outputs)
-    heard = table(points, 0, own, inputs)
-    storage[first] = _center(tools, numbers, storage, counts, scratch, heard, values, targets, sizes, np.empty(own))
-    if own and looks_back(numbers):
-        look_back(storage, counts, inputs, outputs)
-    behind = 5 * capacity + taken * taken  # what POLK works with
-    kept_points = table(scratch, behind, taken, inputs)
-    behind += taken * inputs
-    kept_rates, kept_stiffness = line(scratch, behind, taken), line(scratch, behind + taken, taken)
-    kept = pair_up(
-        points,
-        rows,
-        gradients,
-        rates,
-        stiffness,
-        implicit,
-        sizes[0],
-        own,
-        own_part(numbers, own),
-        kept_points,
-        kept_rates,
-        kept_stiffness,
-    )
-    base = base_numbers(numbers)
-    error: float = step_at(tool(tools, numbers, STEP))(
-        tools,
-        base,
+    numbers, storage, counts = given.numbers, given.storage, given.counts
+    (taken, inputs), (own, outputs) = given.points.shape, given.values.shape
+    capacity, heard = counts[CAPACITY], table(given.points, 0, own, inputs)
+    storage[length_of(capacity, inputs, outputs)] = _center(
+        given.tools,
+        numbers,
         storage,
         counts,
-        scratch,
-        table(kept_points, 0, kept, inputs),
-        table(rows, 0, kept, columns),
-        table(gradients, 0, kept, outputs),
-        line(kept_rates, 0, kept),
-        line(kept_stiffness, 0, kept),
-        implicit,
-        sizes,
-        values,
-        targets,
+        given.scratch,
+        heard,
+        given.values,
+        given.targets,
+        given.sizes,
+        np.empty(own),
     )
+    if own and looks_back(numbers):
+        look_back(storage, counts, inputs, outputs)
+    error = step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with
     # The next step may be on all points, where this one left some out.
-    counts[WANTS] = wanted(own_numbers(base), counts[ORDER], counts[CHANGES], taken)
+    counts[WANTS] = wanted(own_numbers(base_numbers(numbers)), counts[ORDER], counts[CHANGES], taken)
     return error
 
 

@@ -10,14 +10,22 @@ its derivative, the gradient is (COLK eq. 24 and 47; SURVEY eq. 12)
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.descent import joined, share
-from kernelswarm.agents.learners.risk.compositional_steps import averaged, corrected, mean, pair_up, slide, spread
+from kernelswarm.agents.learners.risk.compositional_steps import (
+    Joined,
+    averaged,
+    corrected,
+    mean,
+    pair_up,
+    slide,
+    spread,
+)
 from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
@@ -36,16 +44,6 @@ Weight = float | Literal["auto"]
 MOST_CHANGE, MARGIN = 0.5, 4.0
 """How far from 1 a weight "auto" lets the dispersion's factor on a derivative be, less than 1 so that every sample is
 still descended on; and up to which loss, a multiple of the largest in the sample, since larger ones may come."""
-
-
-class Joined(NamedTuple):
-    """All points of a step together."""
-
-    points: Array  # (N, p)
-    rows: Array  # (N, R)
-    gradients: Array  # (N, C)
-    rates: Array  # (N,) eta/b of each
-    stiffness: Array  # (N,) its curvature
 
 
 @dataclass(frozen=True)
@@ -196,20 +194,9 @@ class Composition:
         if not own:
             return Joined(points, rows, weights, rates, stiffness)
         kept = Joined(np.empty_like(points), rows, weights, np.empty(len(rates)), np.empty(len(rates)))
-        count = pair_up(
-            points,
-            rows,
-            weights,
-            rates,
-            stiffness,
-            curvatures is not None,
-            eta,
-            own,
-            self.loss.curvature * share(own, batch_size),
-            kept.points,
-            kept.rates,
-            kept.stiffness,
-        )
+        given = Joined(points, rows, weights, rates, stiffness)
+        curvature = self.loss.curvature * share(own, batch_size)
+        count = pair_up(given, kept, curvatures is not None, eta, own, curvature)
         return Joined(*(array[:count] for array in kept))
 
 

@@ -6,19 +6,21 @@ behind the base's numbers, and the addresses that it calls behind the base's.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import abi
 from kernelswarm.agents.arithmetic.abi import (
+    StepArguments,
     descend_at,
     loss_derivatives_at,
     loss_values_at,
     slopes_at,
+    step_at,
 )
-from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.kernel_steps import PLANNED
 from kernelswarm.agents.parts.schedules import step_sizes
 from kernelswarm.agents.plain.losses import loss_form
@@ -36,6 +38,16 @@ LOSS, DISPERSION, PLACE, WEIGHT, CURVATURE, BATCH_SIZE, CENTERED, DIFFERENCE, ST
 
 RATE, THRESHOLD_STEP = PLANNED + 1, PLANNED + 2
 """Among the sizes of a step, behind eta: beta, and the step of a threshold."""
+
+
+class Joined(NamedTuple):
+    """All points of a step together."""
+
+    points: Array  # (N, p)
+    rows: Array  # (N, R)
+    gradients: Array  # (N, C)
+    rates: Array  # (N,) eta/b of each
+    stiffness: Array  # (N,) its curvature
 
 
 @inline_always
@@ -68,6 +80,48 @@ def _dispersion_numbers(numbers: Array) -> Array:
 def tool(tools: Integers, numbers: Array, which: int) -> int:
     """Return one of the addresses."""
     return int(tools[int(composition(numbers)[PLACE]) + which])
+
+
+@inline_always
+def base_step(given: StepArguments, joined: Joined, count: int) -> float:
+    """Take the step of the base on the first ``count`` of these points."""
+    inputs, columns, outputs = joined.points.shape[1], joined.rows.shape[1], joined.gradients.shape[1]
+    error: float = step_at(tool(given.tools, given.numbers, STEP))(
+        StepArguments(
+            given.tools,
+            base_numbers(given.numbers),
+            given.storage,
+            given.counts,
+            given.scratch,
+            table(joined.points, 0, count, inputs),
+            table(joined.rows, 0, count, columns),
+            table(joined.gradients, 0, count, outputs),
+            line(joined.rates, 0, count),
+            line(joined.stiffness, 0, count),
+            given.implicit,
+            given.sizes,
+            given.values,
+            given.targets,
+        )
+    )
+    return error
+
+
+@inline_always
+def step_on_pairs(given: StepArguments, behind: int) -> float:
+    """Take the step of the base on what `pair_up` keeps, in the scratch from ``behind`` on."""
+    (taken, inputs), own = given.points.shape, len(given.values)
+    rates = behind + taken * inputs
+    kept = Joined(
+        table(given.scratch, behind, taken, inputs),
+        given.rows,
+        given.gradients,
+        line(given.scratch, rates, taken),
+        line(given.scratch, rates + taken, taken),
+    )
+    joined = Joined(given.points, given.rows, given.gradients, given.rates, given.stiffness)
+    count = pair_up(joined, kept, given.implicit, given.sizes[0], own, own_part(given.numbers, own))
+    return base_step(given, kept, count)
 
 
 @inline_always
@@ -200,20 +254,7 @@ def slide(slopes: Array, factors: Array, weight: float, centered: bool) -> None:
 
 
 @cached_njit
-def pair_up(
-    points: ReadOnly,  # (N, p)
-    rows: Array,  # (N, R)
-    gradients: Array,  # (N, C)
-    rates: ReadOnly,  # (N,)
-    stiffness: ReadOnly,  # (N,)
-    implicit: bool,
-    eta: float,
-    own: int,
-    curvature: float,
-    kept_points: Array,  # (N, p), filled in
-    kept_rates: Array,  # (N,), filled in
-    kept_stiffness: Array,  # (N,), filled in
-) -> int:
+def pair_up(given: Joined, into: Joined, implicit: bool, eta: float, own: int, curvature: float) -> int:
     """Weigh the first ``own`` points of a step as first and second samples of pairs; returns the points that it keeps.
 
     Second samples that nothing moves along are left out. So a weight of 0 without a coupling leaves, to the bit, the
@@ -221,6 +262,7 @@ def pair_up(
     ``curvature`` is part of the stiffness, at the new function in the first samples only; the dispersion stays
     explicit. Rows and gradients that are kept move up in their own arrays. Without own samples all stays as it is.
     """
+    points, rows, gradients, rates, stiffness = given
     coupled = stiffness[0] - curvature if implicit else 0.0
     alone = coupled == 0.0 and not _seconds_move(gradients, own)
     seconds = own // 2
@@ -235,9 +277,9 @@ def pair_up(
                 factor, rate, stiff = 1.0 - share, eta / seconds, coupled * (1.0 - share)
             else:
                 factor, rate, stiff = share, eta / (own - seconds), 2.0 * share * curvature + coupled * share
-        kept_rates[kept], kept_stiffness[kept] = rate, stiff
+        into.rates[kept], into.stiffness[kept] = rate, stiff
         for k in range(points.shape[1]):
-            kept_points[kept, k] = points[n, k]
+            into.points[kept, k] = points[n, k]
         if kept < n:
             for m in range(rows.shape[1]):
                 rows[kept, m] = rows[n, m]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, step_at
+from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, StepArguments, step_at
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -125,48 +125,66 @@ def gradient(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`PolicyEvaluation.step` does."""
-    taken, inputs = points.shape
-    count, outputs = values.shape
-    capacity, pairs = counts[CAPACITY], count // 2
-    own, polk_step = _own(numbers), step_at(tools[MOVE])
+    numbers, counts, scratch = given.numbers, given.counts, given.scratch
+    (taken, inputs), (count, outputs) = given.points.shape, given.values.shape
+    own = _own(numbers)
     part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]
-    behind = 5 * capacity + taken * taken  # what POLK works with
+    behind = 5 * counts[CAPACITY] + taken * taken  # what POLK works with
     stiff = line(scratch, behind, taken)
-    behind += taken
-    vector, integers = _residual(storage, counts, inputs, outputs)
-    if pairs:
-        states, known, tracked, errors = _memory(scratch, behind + 2 * pairs, pairs, inputs, capacity, outputs)
-        each, none = line(scratch, behind, pairs), line(scratch, behind + pairs, pairs)
-        _track(tools, numbers, storage, counts, points, states, known, tracked)
-        errors_in(values, targets, tracked, own[DISCOUNT], errors)
-        few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
-        for k in range(pairs):
-            each[k], none[k] = sizes[TRACKING] / pairs, 0.0
-            for c in range(outputs):
-                errors[k, c] *= few
-        polk_step(
+    vector, integers = _residual(given.storage, counts, inputs, outputs)
+    if count // 2:
+        _follow_residual(given, vector, integers, behind + taken)
+    for k in range(taken):
+        stiff[k] = given.stiffness[k]
+        if k < count:  # the residual's part is explicit
+            stiff[k] -= own[CURVATURE] * part
+    error: float = step_at(given.tools[MOVE])(
+        StepArguments(
+            given.tools,
+            line(numbers, 0, len(numbers) - COUNT - int(own[NUMBERS])),
+            given.storage,
+            counts,
+            scratch,
+            given.points,
+            given.rows,
+            given.gradients,
+            given.rates,
+            stiff,
+            given.implicit,
+            given.sizes,
+            given.values,
+            given.targets,
+        )
+    )
+    counts[ROOM] = min(counts[ROOM], integers[ROOM])
+    counts[WANTS] = max(counts[WANTS], integers[WANTS])
+    return error
+
+
+@inline_always
+def _follow_residual(given: StepArguments, vector: Array, integers: Integers, behind: int) -> None:
+    """Take POLK's step on the tracked residual, whose state these are, in the scratch from ``behind`` on."""
+    tools, numbers, counts, sizes, values = given.tools, given.numbers, given.counts, given.sizes, given.values
+    own, pairs, inputs, outputs = _own(numbers), len(values) // 2, given.points.shape[1], values.shape[1]
+    memory = _memory(given.scratch, behind + 2 * pairs, pairs, inputs, counts[CAPACITY], outputs)
+    states, known, tracked, errors = memory
+    each, none = line(given.scratch, behind, pairs), line(given.scratch, behind + pairs, pairs)
+    _track(tools, numbers, given.storage, counts, given.points, states, known, tracked)
+    errors_in(values, given.targets, tracked, own[DISCOUNT], errors)
+    few = 1.0 if 2 * pairs >= own[BATCH_SIZE] else pairs / (own[BATCH_SIZE] / 2.0)
+    for k in range(pairs):
+        each[k], none[k] = sizes[TRACKING] / pairs, 0.0
+        for c in range(outputs):
+            errors[k, c] *= few
+    step_at(tools[MOVE])(
+        StepArguments(
             line(tools, RESIDUAL, POLK_TOOLS),
             _numbers(numbers),
             vector,
             integers,
-            scratch,
+            given.scratch,
             states,
             known,
             errors,
@@ -175,32 +193,9 @@ def step(
             False,
             line(sizes, TRACKING, 2),
             tracked,
-            targets,
+            given.targets,
         )
-    for k in range(taken):
-        stiff[k] = stiffness[k]
-        if k < count:  # the residual's part is explicit
-            stiff[k] -= own[CURVATURE] * part
-    polk = line(numbers, 0, len(numbers) - COUNT - int(own[NUMBERS]))
-    error: float = polk_step(
-        tools,
-        polk,
-        storage,
-        counts,
-        scratch,
-        points,
-        rows,
-        gradients,
-        rates,
-        stiff,
-        implicit,
-        sizes,
-        values,
-        targets,
     )
-    counts[ROOM] = min(counts[ROOM], integers[ROOM])
-    counts[WANTS] = max(counts[WANTS], integers[WANTS])
-    return error
 
 
 class CompiledPolicy(CompiledPolk):

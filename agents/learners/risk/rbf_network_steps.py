@@ -6,22 +6,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import KERNEL, kernel_at, step_at
+from kernelswarm.agents.arithmetic.abi import KERNEL, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.features import feature_steps
 from kernelswarm.agents.learners.features.feature_steps import COUNT, FIRST, REGULARIZATION, SHRUNK, CompiledVector
 from kernelswarm.agents.learners.risk.compositional_steps import (
-    STEP,
     CompiledComposition,
-    base_numbers,
     coefficients,
     looks_back,
     next_center,
-    own_part,
-    pair_up,
-    tool,
+    step_on_pairs,
 )
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import cached_njit, inline_always
@@ -86,64 +82,16 @@ def gradient(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.rbf_network.RbfNetwork.step` does."""
-    taken, inputs = points.shape
-    own, outputs = values.shape
-    size, columns = int(numbers[COUNT]) * outputs, rows.shape[1]
-    storage[2 * size] = _center(tools, numbers, storage, rows, values, targets, sizes, np.empty(own))
+    numbers, storage, own = given.numbers, given.storage, len(given.values)
+    taken, size = len(given.points), int(numbers[COUNT]) * given.values.shape[1]
+    storage[2 * size] = _center(
+        given.tools, numbers, storage, given.rows, given.values, given.targets, given.sizes, np.empty(own)
+    )
     if own and looks_back(numbers):
         copy_vector(line(storage, 0, size), line(storage, size, size))
-    behind = taken * taken  # what the base works with
-    kept_points = table(scratch, behind, taken, inputs)
-    behind += taken * inputs
-    kept_rates, kept_stiffness = line(scratch, behind, taken), line(scratch, behind + taken, taken)
-    kept = pair_up(
-        points,
-        rows,
-        gradients,
-        rates,
-        stiffness,
-        implicit,
-        sizes[0],
-        own,
-        own_part(numbers, own),
-        kept_points,
-        kept_rates,
-        kept_stiffness,
-    )
-    error: float = step_at(tool(tools, numbers, STEP))(
-        tools,
-        base_numbers(numbers),
-        storage,
-        counts,
-        scratch,
-        table(kept_points, 0, kept, inputs),
-        table(rows, 0, kept, columns),
-        table(gradients, 0, kept, outputs),
-        line(kept_rates, 0, kept),
-        line(kept_stiffness, 0, kept),
-        implicit,
-        sizes,
-        values,
-        targets,
-    )
-    return error
+    return step_on_pairs(given, taken * taken)  # behind what the base works with
 
 
 class CompiledNetwork(CompiledVector):

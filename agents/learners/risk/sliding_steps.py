@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, kernel_at, step_at
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
@@ -21,14 +21,14 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, evaluate, 
 from kernelswarm.agents.learners.polk_steps import CHANGES, wanted
 from kernelswarm.agents.learners.risk.colk_steps import PREVIOUS, CompiledColk, look_back, sums_of
 from kernelswarm.agents.learners.risk.compositional_steps import (
-    STEP,
+    Joined,
     base_numbers,
+    base_step,
     coefficients,
     looks_back,
     next_center,
     own_part,
     share_of,
-    tool,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
@@ -41,23 +41,14 @@ KEPT = 6
 
 
 @cached_njit
-def slid(
-    points: Array,  # (N, p)
-    rows: Array,  # (N, R)
-    gradients: Array,  # (N, C)
-    rates: Array,  # (N,)
-    stiffness: Array,  # (N,)
-    implicit: bool,
-    own: int,
-    before: int,
-    curvature: float,
-) -> int:
+def slid(joined: Joined, implicit: bool, own: int, before: int, curvature: float) -> int:
     """Weigh the points of a step on sliding pairs, ``before`` kept ones and ``own`` behind them; returns how many stay.
 
     An implicit step takes the mean loss, whose ``curvature`` is part of the stiffness of own samples, at the new
     function in the first samples of pairs only: in the kept one, and not in the last. That is left out where nothing
     moves along it. What stays moves up in its own arrays.
     """
+    points, rows, gradients, rates, stiffness = joined
     coupled = stiffness[before] - curvature if implicit else 0.0
     last = before + own - 1
     place = 0
@@ -152,88 +143,90 @@ def gradient(
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
-    taken, inputs = points.shape
-    own, outputs = values.shape
-    capacity, columns = counts[CAPACITY], rows.shape[1]
-    before = min(counts[KEPT], 1) if own else 0
-    size, most = before + own, before + taken
-    first, kept = length_of(capacity, inputs, outputs), _place_of_kept(capacity, inputs, outputs)
-    behind = 5 * capacity + most * most  # what POLK works with
-    all_points = table(scratch, behind, most, inputs)
-    behind += most * inputs
-    all_rows = table(scratch, behind, most, columns)
-    behind += most * columns
-    all_gradients = table(scratch, behind, most, outputs)
-    behind += most * outputs
-    all_rates, all_stiffness = line(scratch, behind, most), line(scratch, behind + most, most)
-    behind += 2 * most
+    numbers, counts, own = given.numbers, given.counts, len(given.values)
+    taken, before = len(given.points), min(counts[KEPT], 1) if own else 0
+    most = before + taken
+    behind = 5 * counts[CAPACITY] + most * most  # what POLK works with
+    joined = _room_for(given, behind, most)
     if own:
-        paired, aims, losses = np.empty((size, outputs)), np.empty((size, targets.shape[1])), np.empty(size)
-        heard, work = table(points, 0, own, inputs), line(scratch, behind, len(scratch) - behind)
-        row, found = table(all_rows, 0, before, columns), np.empty((size, outputs))
-        center = _paired(
-            tools, numbers, storage, counts, work, heard, values, targets, sizes, row, paired, aims, losses
-        )
-        storage[first] = center
-        coefficients(tools, numbers, center, paired, aims, losses, found)
-        if before:
-            all_rates[0] = rates[0]
-            for k in range(inputs):
-                all_points[0, k] = storage[kept + k]
-            for c in range(outputs):
-                all_gradients[0, c] = found[0, c] * share_of(numbers, own)
-        if looks_back(numbers):
-            look_back(storage, counts, inputs, outputs)
-        for k in range(inputs):
-            storage[kept + k] = points[own - 1, k]
-        for c in range(targets.shape[1]):
-            storage[kept + inputs + c] = targets[own - 1, c]
-        counts[KEPT] = targets.shape[1]
-    copy_matrix(points, table(all_points, before * inputs, taken, inputs))
-    copy_matrix(rows, table(all_rows, before * columns, taken, columns))
-    copy_matrix(gradients, table(all_gradients, before * outputs, taken, outputs))
+        behind += most * (given.points.shape[1] + given.rows.shape[1] + given.gradients.shape[1] + 2)
+        _slide_on(given, joined, before, line(given.scratch, behind, len(given.scratch) - behind))
+    copy_matrix(given.points, _behind(joined.points, before))
+    copy_matrix(given.rows, _behind(joined.rows, before))
+    copy_matrix(given.gradients, _behind(joined.gradients, before))
     for n in range(taken):
-        all_rates[before + n], all_stiffness[before + n] = rates[n], stiffness[n]
-    count = slid(
-        all_points, all_rows, all_gradients, all_rates, all_stiffness, implicit, own, before, own_part(numbers, own)
+        joined.rates[before + n], joined.stiffness[before + n] = given.rates[n], given.stiffness[n]
+    count = slid(joined, given.implicit, own, before, own_part(numbers, own))
+    error = base_step(given, joined, count)
+    counts[ROOM] -= 1
+    counts[WANTS] = wanted(own_numbers(base_numbers(numbers)), counts[ORDER], counts[CHANGES], taken + 1)
+    return error
+
+
+@inline_always
+def _behind(rows: Array, before: int) -> Array:
+    """Return what lies behind the first rows."""
+    return table(rows, before * rows.shape[1], len(rows) - before, rows.shape[1])
+
+
+@inline_always
+def _room_for(given: StepArguments, behind: int, most: int) -> Joined:
+    """Return room for so many points of a step, in its scratch."""
+    scratch, inputs, columns, outputs = given.scratch, given.points.shape[1], given.rows.shape[1], given.values.shape[1]
+    rows = behind + most * inputs
+    gradients = rows + most * columns
+    rates = gradients + most * outputs
+    return Joined(
+        table(scratch, behind, most, inputs),
+        table(scratch, rows, most, columns),
+        table(scratch, gradients, most, outputs),
+        line(scratch, rates, most),
+        line(scratch, rates + most, most),
     )
-    base = base_numbers(numbers)
-    error: float = step_at(tool(tools, numbers, STEP))(
-        tools,
-        base,
+
+
+@inline_always
+def _slide_on(given: StepArguments, joined: Joined, before: int, work: Array) -> None:
+    """Put the kept sample, with its gradient, before the others, have g follow, and keep the last own sample."""
+    numbers, storage, counts, targets = given.numbers, given.storage, given.counts, given.targets
+    (own, outputs), inputs, width = given.values.shape, given.points.shape[1], targets.shape[1]
+    first, kept = length_of(counts[CAPACITY], inputs, outputs), _place_of_kept(counts[CAPACITY], inputs, outputs)
+    size = before + own
+    paired, aims, losses = np.empty((size, outputs)), np.empty((size, width)), np.empty(size)
+    heard, found = table(given.points, 0, own, inputs), np.empty((size, outputs))
+    row = table(joined.rows, 0, before, given.rows.shape[1])
+    center = _paired(
+        given.tools,
+        numbers,
         storage,
         counts,
-        scratch,
-        table(all_points, 0, count, inputs),
-        table(all_rows, 0, count, columns),
-        table(all_gradients, 0, count, outputs),
-        line(all_rates, 0, count),
-        line(all_stiffness, 0, count),
-        implicit,
-        sizes,
-        values,
+        work,
+        heard,
+        given.values,
         targets,
+        given.sizes,
+        row,
+        paired,
+        aims,
+        losses,
     )
-    counts[ROOM] -= 1
-    counts[WANTS] = wanted(own_numbers(base), counts[ORDER], counts[CHANGES], taken + 1)
-    return error
+    storage[first] = center
+    coefficients(given.tools, numbers, center, paired, aims, losses, found)
+    if before:
+        joined.rates[0] = given.rates[0]
+        for k in range(inputs):
+            joined.points[0, k] = storage[kept + k]
+        for c in range(outputs):
+            joined.gradients[0, c] = found[0, c] * share_of(numbers, own)
+    if looks_back(numbers):
+        look_back(storage, counts, inputs, outputs)
+    for k in range(inputs):
+        storage[kept + k] = given.points[own - 1, k]
+    for c in range(width):
+        storage[kept + inputs + c] = targets[own - 1, c]
+    counts[KEPT] = width
 
 
 class CompiledSlidingColk(CompiledColk):

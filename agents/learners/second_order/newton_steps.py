@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic.abi import (
     ORDER,
     ROOM,
     WANTS,
+    StepArguments,
     kernel_at,
     loss_derivatives_at,
     loss_values_at,
@@ -50,34 +51,31 @@ them, and the budget's follow."""
 
 
 @cached_njit
-def taught_step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-    taught: Array,
-) -> float:
+def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.second_order.newton.Newton.step` does.
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
+    tools, numbers, storage, counts, scratch, points, rows, gradients, rates, values, targets = (
+        given.tools,
+        given.numbers,
+        given.storage,
+        given.counts,
+        given.scratch,
+        given.points,
+        given.rows,
+        given.gradients,
+        given.rates,
+        given.values,
+        given.targets,
+    )
     taken, outputs = gradients.shape
     own, count = own_numbers(numbers), len(values)
     order, capacity = counts[ORDER], counts[CAPACITY]
     losses = int(own[LOSS_NUMBERS])
     loss_numbers = line(own, FIRST, losses)
     budget = line(own, FIRST + losses, len(own) - FIRST - losses)
-    gram = inner_products(tools, numbers, counts, scratch, points)
+    gram = inner_products(given, numbers)
     first = 5 * capacity + taken * taken
     slopes, aims = table(scratch, first, count, outputs), table(scratch, first + count * outputs, count, outputs)
     first += 2 * count * outputs
@@ -105,7 +103,7 @@ def taught_step(
     recent_root, recent_moments, recent_noise, window = recent_and_window(
         storage, capacity, points.shape[1], outputs, own[ADAPTIVE] > 0.0
     )
-    epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
+    epsilon = bound_of_step(tools[BUDGET_BOUND], budget, given.sizes, storage[0], int(own[BATCH_SIZE]))
     work = line(scratch, first, len(scratch) - first)
     before = order
     order, error, changes, kept = moves.choose(
@@ -144,7 +142,7 @@ def taught_step(
         leaving,
         pulls,
         coupled,
-        own[REACH] if implicit else 0.0,
+        own[REACH] if given.implicit else 0.0,
         curvatures,
         aims,
         own[RIDGE],

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.first_class import Compiled, Integers
+from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -23,40 +24,8 @@ def without_taught(taught_step: Compiled) -> Compiled:
     """Return the step of a learner that nobody teaches, for compiled rounds."""
 
     @cached_njit
-    def step(
-        tools: Integers,
-        numbers: Array,
-        storage: Array,
-        counts: Integers,
-        scratch: Array,
-        points: Array,
-        rows: Array,
-        gradients: Array,
-        rates: Array,
-        stiffness: Array,
-        implicit: bool,
-        sizes: Array,
-        values: Array,
-        targets: Array,
-    ) -> float:
-        nothing = table(scratch, 0, 0, 1)
-        return taught_step(  # type: ignore[no-any-return]
-            tools,
-            numbers,
-            storage,
-            counts,
-            scratch,
-            points,
-            rows,
-            gradients,
-            rates,
-            stiffness,
-            implicit,
-            sizes,
-            values,
-            targets,
-            nothing,
-        )
+    def step(given: StepArguments) -> float:
+        return taught_step(given, table(given.scratch, 0, 0, 1))  # type: ignore[no-any-return]
 
     return step
 

@@ -14,6 +14,7 @@ from kernelswarm.agents.arithmetic.abi import (
     ORDER,
     ROOM,
     SUBSPACE_STEP,
+    StepArguments,
     censor_at,
     kernel_at,
     subspace_step_at,
@@ -22,7 +23,7 @@ from kernelswarm.agents.arithmetic.copying import copy_matrix, copy_vector
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares, Update
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend, gram_of
+from kernelswarm.agents.learners.features.feature_steps import CompiledLinear, descend_by, gram_of
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.protocols.compiling import cached_njit, inline_always
@@ -162,31 +163,15 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
 
 
 @cached_njit
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Take a step on the weights, then let the subspace follow the node's own samples."""
-    size, outputs = gradients.shape
+    numbers, counts, points, outputs = given.numbers, given.counts, given.points, given.gradients.shape[1]
     rank, inputs = int(numbers[RANK]), points.shape[1]
-    coefficients, gram = table(storage, 0, rank, outputs), table(scratch, 0, size, size)
-    shrink = 1.0 - sizes[0] * numbers[SHRINKAGE]
-    descend(coefficients, gram, rows, gradients, rates, stiffness, implicit, shrink, rank)
+    coefficients = table(given.storage, 0, rank, outputs)
+    descend_by(given, coefficients, 1.0 - given.sizes[0] * numbers[SHRINKAGE], rank)
     moved = 0.0
-    for n in range(len(targets)):
-        moved += _visit(tools, numbers, storage, counts, line(points, n * inputs, inputs), outputs)
+    for n in range(len(given.targets)):
+        moved += _visit(given.tools, numbers, given.storage, counts, line(points, n * inputs, inputs), outputs)
     if numbers[BUDGET_SIZE] == 0.0:
         counts[ROOM] = counts[CAPACITY] - counts[ORDER]
     return moved
