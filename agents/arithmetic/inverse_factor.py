@@ -7,7 +7,7 @@ another. U stays lower triangular (zero above the diagonal in the whole buffer, 
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,25 @@ from kernelswarm.inside_numba import COMPILES
 from kernelswarm.protocols.compiling import ReadOnly, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
+
+
+class Tables(NamedTuple):
+    """What an expansion carries of its elements, with room for some more than there are."""
+
+    points: Array  # (capacity, p)
+    weights: Array  # (capacity, C)
+    factor: Array  # (capacity, capacity), U
+    precision: Array  # (capacity,), the diagonal of inv(K_DD)
+
+
+class Added(NamedTuple):
+    """The points of a step with their weights, and the kernel between them and what is there."""
+
+    points: ReadOnly  # (n, p)
+    weights: Array  # (n, C), written to
+    cross: ReadOnly  # (n, M or more)
+    gram: ReadOnly  # (n, n)
+
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils
@@ -126,18 +145,9 @@ def split(factor: Array, order: int, row: ReadOnly, diagonal: float, image: Arra
 
 
 @njit_no_refcount
-def append(
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
-    order: int,
-    point: ReadOnly,
-    weight: ReadOnly,
-    projection: Array,
-    schur: float,
-) -> None:
+def append(tables: Tables, order: int, point: ReadOnly, weight: ReadOnly, projection: Array, schur: float) -> None:
     """Append a point with its weight: the row ``[-a', 1] / sqrt(s)`` of U from its projection a and complement s."""
+    points, weights, factor, precision = tables
     copy_vector(point, points[order])
     copy_vector(weight, weights[order])
     root = 1.0 / math.sqrt(schur)
@@ -151,12 +161,13 @@ def append(
 
 
 @njit_no_refcount
-def remove(points: Array, weights: Array, factor: Array, precision: Array, order: int, j: int, carried: Array) -> None:
+def remove(tables: Tables, order: int, j: int, carried: Array) -> None:
     """Drop element j: rotate column j of U into one row, which leaves with it, and refit the weights.
 
     Each row below row j is rotated with the row carried down so that the upper of the two has a zero in column j; what
     is carried in the end is ``inv(K)[j] / sqrt(inv(K)_jj)``. Rows and columns close up on the way.
     """
+    points, weights, factor, precision = tables
     last = order - 1
     for k in range(j):
         precision[k] = 0.0

@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.inverse_factor import append, remove, split
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, remove, split
 from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.simd import any_within, dot
 from kernelswarm.agents.arithmetic.views import line, read_only
@@ -113,70 +113,76 @@ def project(
         Insertions and removals that the factor went through.
     """
     scratch = np.empty((5, len(points)))
-    return project_in(
-        scratch,
-        points,
-        weights,
-        factor,
-        precision,
-        order,
+    added = Added(
         read_only(np.ascontiguousarray(new_points)),
         new_weights.copy(),
         read_only(np.ascontiguousarray(cross)),
         read_only(np.ascontiguousarray(gram)),
-        shrink,
-        epsilon,
-        limit,
-        fixed,
     )
+    tables = Tables(points, weights, factor, precision)
+    return project_in(scratch, tables, order, added, shrink, epsilon, limit, fixed)
 
 
 @inline_always
 def project_in(
     scratch: Array,  # (5, capacity)
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
+    tables: Tables,
     order: int,
-    new_points: Array,
-    new_weights: Array,
-    cross: Array,
-    gram: Array,
+    added: Added,
     shrink: float,
     epsilon: float,
     limit: float,
     fixed: int = 0,
     known: bool = False,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps; ``new_weights`` are written to.
+    """Do the same as :func:`project` in memory that the caller keeps.
 
     ``known`` says that image and projection of the first point are in the scratch's second and third row already, as
     :func:`~kernelswarm.agents.arithmetic.inverse_factor.split` fills them in; it must be the only point.
     """
-    row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    outputs = weights.shape[1]
+    weights, precision = tables.weights, tables.precision
+    row, norms, origin = scratch[0], scratch[3], scratch[4]
     scale(weights, order, shrink)
     budget = epsilon * epsilon
-    spent = 0.0
-    changes = 0
-    squared = False  # whether the norms are those of the weights as they are
-    before = order
-    size = new_points.shape[0]
+    order, spent, changes, squared = _enter(scratch, tables, order, added, budget, limit, fixed, known)
+    while order > fixed:
+        if not squared:
+            square(weights, order, norms)
+        squared = False
+        if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
+            break
+        j = _cheapest(norms, precision, order, fixed)
+        score = norms[j] / precision[j]
+        if not spent + score <= budget:
+            break
+        remove(tables, order, j, row)
+        order -= 1
+        changes += 1
+        spent += score
+    if changes:
+        left, lost = drop_dependent(row, norms, tables, order, limit, origin, fixed)
+        changes += order - left
+        spent += lost
+        order = left
+    return order, math.sqrt(spent), changes
+
+
+@inline_always
+def _enter(
+    scratch: Array, tables: Tables, order: int, added: Added, budget: float, limit: float, fixed: int, known: bool
+) -> tuple[int, float, int, bool]:
+    """Let the points in that KOMP would not take straight out again.
+
+    Returns the order, the squared error so far, the changes of the factor, and whether the norms in the scratch are
+    those of the weights as they are.
+    """
+    _, weights, factor, precision = tables
+    new_points, new_weights, cross, gram = added
+    row, image, projection, norms, origin = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    outputs, before, size = weights.shape[1], order, new_points.shape[0]
+    spent, changes, squared = 0.0, 0, False
     if size > 1 and budget > 0.0:
-        spent = screen(
-            weights,
-            factor,
-            precision,
-            order,
-            new_weights,
-            cross,
-            gram,
-            budget,
-            SPAN_THRESHOLD,
-            TRANSIENT * limit,
-            fixed,
-        )
+        spent = screen(tables, order, added, budget, SPAN_THRESHOLD, TRANSIENT * limit, fixed)
     # Where elements come from, the dictionary or, beyond it, the batch: needed from its second point on.
     if size > 1:
         for j in range(order):
@@ -196,59 +202,35 @@ def project_in(
                 place = int(origin[j]) if n > 0 else j
                 row[j] = cross[n, place] if place < before else gram[n, place - before]
             schur = split(factor, order, row, gram[n, n], image, projection)
-        added = magnitude * max(schur, 0.0)
+        cost = magnitude * max(schur, 0.0)
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
-        if not leaves and n == size - 1 and spent + added <= budget:
+        if not leaves and n == size - 1 and spent + cost <= budget:
             # The last point goes in only if KOMP would not take it straight out again.
             square(weights, order, norms)
             leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
         if leaves:
             add_and_square(weights, order, projection, new_weights, n, norms)
             squared = n == size - 1
-            spent += added
+            spent += cost
         else:
-            append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
+            append(tables, order, new_points[n], new_weights[n], projection, schur)
             if size > 1:
                 origin[order] = before + n
             order += 1
             changes += 1
             if size > 1:
-                left, lost = drop_dependent(
-                    row, norms, points, weights, factor, precision, order, TRANSIENT * limit, origin, fixed
-                )
+                left, lost = drop_dependent(row, norms, tables, order, TRANSIENT * limit, origin, fixed)
                 changes += order - left
                 spent += lost
                 order = left
-    while order > fixed:
-        if not squared:
-            square(weights, order, norms)
-        squared = False
-        if not _may_remove(norms, precision, order, fixed, (budget - spent) * (1.0 + 1e-9)):
-            break
-        j = _cheapest(norms, precision, order, fixed)
-        score = norms[j] / precision[j]
-        if not spent + score <= budget:
-            break
-        remove(points, weights, factor, precision, order, j, row)
-        order -= 1
-        changes += 1
-        spent += score
-    if changes:
-        left, lost = drop_dependent(row, norms, points, weights, factor, precision, order, limit, origin, fixed)
-        changes += order - left
-        spent += lost
-        order = left
-    return order, math.sqrt(spent), changes
+    return order, spent, changes, squared
 
 
 @njit_no_refcount
 def drop_dependent(
     row: Array,  # (capacity,), to work with
     norms: Array,  # (capacity,), to work with
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
+    tables: Tables,
     order: int,
     limit: float,
     origin: Array,  # something for each element that moves with it, or nothing
@@ -263,12 +245,12 @@ def drop_dependent(
     squared : float
         What the removals add to the squared error.
     """
-    squared = 0.0
+    weights, precision, squared = tables.weights, tables.precision, 0.0
     while _count_beyond(precision, order, fixed, limit) > 0:
         square(weights, order, norms)
         j = _cheapest_beyond(norms, precision, order, fixed, limit)
         squared += norms[j] / precision[j]
-        remove(points, weights, factor, precision, order, j, row)
+        remove(tables, order, j, row)
         for k in range(j, min(order, len(origin)) - 1):
             origin[k] = origin[k + 1]
         order -= 1

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.augmented_matrix import cheapest, count_above, rotate, subtract_from, take_out
 from kernelswarm.agents.arithmetic.copying import transpose
 from kernelswarm.agents.arithmetic.elimination import take_pivot, take_two
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, dot, sum_rows, whole
 from kernelswarm.agents.arithmetic.views import line, nearby
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, force_inline
@@ -54,19 +55,7 @@ class Board(NamedTuple):
 
 
 @cached_njit
-def screen(
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
-    order: int,
-    new_weights: Array,  # (n, C)
-    cross: ReadOnly,  # (n, M or more)
-    gram: ReadOnly,  # (n, n)
-    budget: float,
-    span: float,
-    fence: float,
-    fixed: int,
-) -> float:
+def screen(tables: Tables, order: int, added: Added, budget: float, span: float, fence: float, fixed: int) -> float:
     """Remove new points as long as KOMP would remove one of them next, and refit all other weights.
 
     Points that are gone have the weight 0. Nothing is done where new points are nearly in the span of others that are
@@ -78,6 +67,8 @@ def screen(
     float
         The squared error of the removals, at most ``budget`` but for what lies in the span.
     """
+    weights, factor, precision = tables.weights, tables.factor, tables.precision
+    _, new_weights, cross, gram = added
     size, outputs = new_weights.shape
     entering = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)
     turn = nearby(np.int64, POINTS) if size <= POINTS else np.empty(size, np.int64)

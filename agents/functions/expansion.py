@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp
 from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
+from kernelswarm.agents.arithmetic.inverse_factor import Tables
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
@@ -62,6 +63,11 @@ class Expansion(KernelSum):
     def factor(self) -> Array:
         """The inverse Cholesky factor U of the Gram matrix, (M, M) lower triangular, ``U.T @ U = inv(K_DD)``."""
         return self.factor_buffer[: self.order, : self.order]
+
+    @property
+    def tables(self) -> Tables:
+        """The buffers, as compiled functions take them."""
+        return Tables(self.points_buffer, self.weights_buffer, self.factor_buffer, self.precision_buffer)
 
     def snapshot(self) -> dict[str, Array]:
         """Return ``points`` (M, p), ``weights`` (M, C), ``factor`` (M, M) and ``precision`` (M,), copied.
@@ -120,15 +126,7 @@ class Expansion(KernelSum):
     def remove(self, place: int) -> float:
         """Take out the element at ``place`` and refit the others to f; returns the Hilbert norm of what is lost."""
         squared = float(np.sum(self.weights[place] ** 2)) / float(self.precision_buffer[place])
-        inverse_factor.remove(
-            self.points_buffer,
-            self.weights_buffer,
-            self.factor_buffer,
-            self.precision_buffer,
-            self.order,
-            place,
-            np.empty(self.order),
-        )
+        inverse_factor.remove(self.tables, self.order, place, np.empty(self.order))
         self.order -= 1
         return math.sqrt(squared)
 
@@ -203,12 +201,12 @@ class Expansion(KernelSum):
 
 
 @inline_always
-def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
+def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Tables:
     """Return points, weights, factor and precision of an expansion in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
     factor = weights + capacity * outputs
     precision = factor + capacity * capacity
-    return (
+    return Tables(
         table(storage, OWN, capacity, inputs),
         table(storage, weights, capacity, outputs),
         table(storage, factor, capacity, capacity),

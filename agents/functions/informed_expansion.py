@@ -1,6 +1,7 @@
 """A kernel expansion with all that its learner has learned of how certain each of its weights is."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,14 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import ROWS
 
 Array = npt.NDArray[np.float64]
+
+
+class Information(NamedTuple):
+    """What the samples say: R and Q of the weights, and the noise."""
+
+    root: Array  # (M, M) or larger, R
+    moments: Array  # (M, C) or larger, Q
+    noise: Array  # (3, C), as `noise_variance` has it
 
 
 class InformedExpansion(Expansion):
@@ -72,11 +81,11 @@ class InformedExpansion(Expansion):
 
 
 @cached_njit
-def root_moments_noise(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> tuple[Array, Array, Array]:
+def information_in(storage: ReadOnly, capacity: int, inputs: int, outputs: int) -> Information:
     """Return R, Q and the noise in the storage of an expansion, behind what `expansion.tables` finds there."""
     root = length_of(capacity, inputs, outputs)
     moments = root + capacity * capacity
-    return (
+    return Information(
         table(storage, root, capacity, capacity),
         table(storage, moments, capacity, outputs),
         table(storage, moments + capacity * outputs, ROWS, outputs),

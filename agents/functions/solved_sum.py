@@ -1,6 +1,7 @@
 """A kernel sum whose weights solve a least-squares problem in the Cholesky features of its dictionary."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -63,14 +64,25 @@ class SolvedSum(KernelSum):
         self.lower_buffer, self.root_buffer, self.moments_buffer, self.noise = buffers[2:]
 
 
+class Solved(NamedTuple):
+    """What such a sum carries of its elements, with room for some more than there are."""
+
+    points: Array  # (capacity, p)
+    weights: Array  # (capacity, C)
+    lower: Array  # (capacity, capacity), L
+    root: Array  # (capacity, capacity), R
+    moments: Array  # (capacity, C), Q
+    noise: Array  # (3, C)
+
+
 @inline_always
-def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Array, ...]:
+def tables(storage: Array, capacity: int, inputs: int, outputs: int) -> Solved:
     """Return points, weights, L, R, Q and the noise of such a sum in its storage, as its shapes lay them out."""
     weights = OWN + capacity * inputs
     lower = weights + capacity * outputs
     root = lower + capacity * capacity
     moments = root + capacity * capacity
-    return (
+    return Solved(
         table(storage, OWN, capacity, inputs),
         table(storage, weights, capacity, outputs),
         table(storage, lower, capacity, capacity),

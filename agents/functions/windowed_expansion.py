@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import length_of
-from kernelswarm.agents.functions.informed_expansion import InformedExpansion
+from kernelswarm.agents.functions.informed_expansion import Information, InformedExpansion
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import ROWS
@@ -78,18 +78,18 @@ class WindowedExpansion(InformedExpansion):
 @cached_njit
 def recent_and_window(
     storage: ReadOnly, capacity: int, inputs: int, outputs: int, windowed: bool
-) -> tuple[Array, Array, Array, Array]:
-    """Return R, Q and the noise of recent samples, and the window, in a storage; of no rows where it has none."""
+) -> tuple[Information, Array]:
+    """Return what recent samples say, and the window, in a storage; of no rows where it has none."""
     if not windowed:
         nothing = table(storage, 0, 0, 1)
-        return nothing, nothing, nothing, line(storage, 0, 0)
+        return Information(nothing, nothing, nothing), line(storage, 0, 0)
     information = capacity * (capacity + outputs) + ROWS * outputs
     root = length_of(capacity, inputs, outputs) + information
     moments = root + capacity * capacity
     noise = moments + capacity * outputs
-    return (
+    recent = Information(
         table(storage, root, capacity, capacity),
         table(storage, moments, capacity, outputs),
         table(storage, noise, ROWS, outputs),
-        line(storage, noise + ROWS * outputs, WINDOW),
     )
+    return recent, line(storage, noise + ROWS * outputs, WINDOW)

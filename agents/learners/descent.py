@@ -1,7 +1,7 @@
 """What learners by stochastic gradient descent have in common."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,15 @@ def share(count: int, batch_size: int) -> float:
     (1.0, 0.25)
     """
     return 1.0 if count >= batch_size else count / batch_size
+
+
+class Weighing(NamedTuple):
+    """What the weights of a step follow from, as :func:`weigh` does it."""
+
+    gradients: Array  # (N, C), turned into weights
+    rates: ReadOnly  # (N,)
+    stiffness: ReadOnly  # (N,)
+    implicit: bool
 
 
 class Descent:

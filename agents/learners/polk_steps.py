@@ -22,6 +22,7 @@ from kernelswarm.agents.arithmetic.abi import (
     next_budget_at,
 )
 from kernelswarm.agents.arithmetic.copying import copy_stretch
+from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN
@@ -165,18 +166,11 @@ def project(
 ) -> float:
     """Add points to a function in its storage and compress, as :func:`~kernelswarm.agents.arithmetic.komp.project`."""
     capacity = counts[CAPACITY]
-    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], new_weights.shape[1])
     order, error, changes = komp.project_in(
         table(scratch, 0, 5, capacity),
-        dictionary,
-        weights,
-        factor,
-        precision,
+        tables(storage, capacity, points.shape[1], new_weights.shape[1]),
         counts[ORDER],
-        points,
-        new_weights,
-        rows,
-        gram,
+        Added(points, new_weights, rows, gram),
         shrink,
         epsilon,
         limit,

@@ -53,7 +53,7 @@ class PassedTuple(_types.NamedTuple):  # type: ignore[misc]
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
         """Say what another tuple of the same class is as an argument: what the worst of its members is."""
-        if not isinstance(other, types.BaseNamedTuple) or other.instance_class is not self.instance_class:
+        if not isinstance(other, _types.BaseNamedTuple) or other.instance_class is not self.instance_class:
             return None
         kinds = [context.can_convert(*pair) for pair in zip(map(_types.unliteral, other), self, strict=True)]
         return None if None in kinds else max(kinds)

@@ -20,6 +20,7 @@ from kernelswarm.agents.arithmetic.blocks import blocked_projection, blocked_rem
 from kernelswarm.agents.arithmetic.blocks.blocked_removal import FINISHED, Candidates
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.inverse_factor import Tables
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
@@ -141,9 +142,8 @@ def _compress(
         order = staying
         if finished:
             row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
-            staying, squared = komp.drop_dependent(
-                row, norms, points, weights, factor, precision, order, limit, nothing, 0
-            )
+            tables = Tables(points, weights, factor, precision)
+            staying, squared = komp.drop_dependent(row, norms, tables, order, limit, nothing, 0)
             return staying, math.sqrt(spent + squared), changes + order - staying, True
         # What is left of the batch are old elements from here on.
         values, rows, arriving = np.empty((outputs, order)), np.empty((0, order)), np.empty((0, points.shape[1]))

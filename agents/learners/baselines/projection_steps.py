@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.kernel_sum import close_up_numbers, is_zero, scale, smallest, squared_length
@@ -64,7 +65,7 @@ def project_smallest(
 ) -> int:
     """Add the points, and while there are too many project on all but the smallest."""
     (size, inputs), outputs, capacity = points.shape, weights.shape[1], counts[CAPACITY]
-    dictionary, old, factor, precision = tables(storage, capacity, inputs, outputs)
+    known = tables(storage, capacity, inputs, outputs)
     most = int(own[BUDGET_SIZE])
     if work[PHASE] == START:
         if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER:
@@ -72,15 +73,14 @@ def project_smallest(
             return BLOCKED
         counts[ORDER], work[ERROR], changes = komp.project_in(
             table(work, HEADER + capacity, 5, capacity),
-            dictionary,
-            old,
-            factor,
-            precision,
+            known,
             counts[ORDER],
-            points,
-            table(weights, 0, size, outputs),
-            table(rows, 0, size, rows.shape[1]),
-            table(gram, 0, size, size),
+            Added(
+                points,
+                table(weights, 0, size, outputs),
+                table(rows, 0, size, rows.shape[1]),
+                table(gram, 0, size, size),
+            ),
             shrink,
             0.0,
             own[LIMIT],
@@ -92,9 +92,9 @@ def project_smallest(
             return NORMS
         diagonal, carried = line(work, HEADER, capacity), line(work, HEADER + capacity, capacity)
         while counts[ORDER] > most:
-            place = smallest(old, diagonal, counts[ORDER])
+            place = smallest(known.weights, diagonal, counts[ORDER])
             close_up_numbers(diagonal, counts[ORDER], place)
-            _take_out(dictionary, old, factor, precision, storage, counts, work, place, carried)
+            _take_out(known, storage, counts, work, place, carried)
     inspect_in_time(storage, counts)
     if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER and counts[WANTS] == NOTHING:
         counts[WANTS] = SINGLE_STEPS
@@ -116,9 +116,9 @@ def project_least(
 ) -> int:
     """Let the points in one by one, and project the older element that loses least where there are too many."""
     (size, inputs), outputs, capacity = points.shape, weights.shape[1], counts[CAPACITY]
-    dictionary, old, factor, precision = tables(storage, capacity, inputs, outputs)
+    known = tables(storage, capacity, inputs, outputs)
     if work[PHASE] == START:
-        scale(old, counts[ORDER], shrink)
+        scale(known.weights, counts[ORDER], shrink)
         work[PHASE] = NEXT
     for n in range(int(work[POINT]), size):
         if is_zero(weights, n):
@@ -128,15 +128,14 @@ def project_least(
             return wanted
         left, error, changes = komp.project_in(
             table(work, HEADER + 2 * capacity, 5, capacity),
-            dictionary,
-            old,
-            factor,
-            precision,
+            known,
             counts[ORDER],
-            points[n : n + 1],
-            table(weights, n * outputs, 1, outputs),
-            table(work, HEADER + capacity, 1, counts[ORDER]),
-            table(gram, n * (size + 1), 1, 1),
+            Added(
+                points[n : n + 1],
+                table(weights, n * outputs, 1, outputs),
+                table(work, HEADER + capacity, 1, counts[ORDER]),
+                table(gram, n * (size + 1), 1, 1),
+            ),
             1.0,
             0.0,
             own[LIMIT],
@@ -145,9 +144,9 @@ def project_least(
         work[ERROR] += error
         storage[CHANGES] += changes
         if left > int(own[BUDGET_SIZE]):
-            place = _least_lost(old, precision, max(left - 1, 1))
+            place = _least_lost(known.weights, known.precision, max(left - 1, 1))
             carried = line(work, HEADER, capacity)
-            _take_out(dictionary, old, factor, precision, storage, counts, work, place, carried)
+            _take_out(known, storage, counts, work, place, carried)
         work[PHASE] = NEXT
         work[MOVED] = 1.0
     inspect_in_time(storage, counts)
@@ -166,20 +165,10 @@ def _least_lost(weights: Array, precision: Array, order: int) -> int:
 
 
 @cached_njit
-def _take_out(
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
-    storage: Array,
-    counts: Integers,
-    work: Array,
-    place: int,
-    carried: Array,
-) -> None:
+def _take_out(known: Tables, storage: Array, counts: Integers, work: Array, place: int, carried: Array) -> None:
     """Project an element on the others."""
-    work[ERROR] += math.sqrt(squared_length(weights, place) / precision[place])
-    inverse_factor.remove(points, weights, factor, precision, counts[ORDER], place, carried)
+    work[ERROR] += math.sqrt(squared_length(known.weights, place) / known.precision[place])
+    inverse_factor.remove(known, counts[ORDER], place, carried)
     counts[ORDER] -= 1
     storage[CHANGES] += 1.0
 

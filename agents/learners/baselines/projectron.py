@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER
-from kernelswarm.agents.arithmetic.inverse_factor import append, split
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
@@ -277,23 +277,11 @@ def let_in(
 ) -> int:
     """Let the points in, or project them, one by one."""
     before, capacity, outputs = counts[ORDER], counts[CAPACITY], weights.shape[1]
-    dictionary, old, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    scale(old, before, shrink)
+    known, scratch = tables(storage, capacity, points.shape[1], outputs), table(work, HEADER, ROWS, capacity)
+    scale(known.weights, before, shrink)
     most = int(min(own[BUDGET_SIZE], float(capacity)))
-    counts[ORDER], work[ERROR] = _enter(
-        table(work, HEADER, ROWS, capacity),
-        dictionary,
-        old,
-        factor,
-        precision,
-        before,
-        points,
-        weights,
-        rows,
-        gram,
-        own[TOLERANCE],
-        most,
-    )
+    added = Added(points, weights, rows, gram)
+    counts[ORDER], work[ERROR] = _enter(scratch, known, before, added, own[TOLERANCE], most)
     storage[CHANGES] += counts[ORDER] - before
     inspect_in_time(storage, counts)
     return DONE
@@ -302,20 +290,16 @@ def let_in(
 @inline_always
 def _enter(
     scratch: Array,  # (4, capacity), to work with
-    points: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
+    known: Tables,
     order: int,
-    new_points: Array,  # (n, p)
-    new_weights: Array,  # (n, C)
-    cross: Array,  # (n, order)
-    gram: Array,  # (n, n)
+    added: Added,
     tolerance: float,
     most: int,
 ) -> tuple[int, float]:
     """Append the points, or add their projections; returns the new order and the sum of what projections took."""
-    before, outputs = order, weights.shape[1]
+    new_points, new_weights, cross, gram = added
+    weights, factor, before = known.weights, known.factor, order
+    outputs = weights.shape[1]
     row, image, projection, entered = scratch[0], scratch[1], scratch[2], scratch[3]
     error = 0.0
     for n in range(len(new_points)):
@@ -334,7 +318,7 @@ def _enter(
                     weights[j, c] += projection[j] * new_weights[n, c]
             error += math.sqrt(squared) * outside
         else:
-            append(points, weights, factor, precision, order, new_points[n], new_weights[n], projection, schur)
+            append(known, order, new_points[n], new_weights[n], projection, schur)
             entered[order - before] = n
             order += 1
     return order, error

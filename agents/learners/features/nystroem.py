@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined
-from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, project, scratch
+from kernelswarm.agents.learners.descent import DescentInSpace, Weighing, check_step, joined
+from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, Landmarks, project, scratch
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -114,21 +114,14 @@ class Nystroem(DescentInSpace):
         wide = np.empty((size, capacity))  # new landmarks have columns of their own
         wide[:, : function.order] = rows
         function.order, error = project(
-            function.points_buffer,
-            function.weights_buffer,
-            function.factor_buffer,
-            function.precision_buffer,
+            function.tables,
             function.order,
-            self.landmarks,
-            self.directions,
+            Landmarks(self.landmarks, self.directions),
             np.empty(scratch(capacity, size, function.outputs)),
             points,
             wide,
             self.kernel.cross(points, points),
-            weights,
-            rates,
-            stiffness,
-            curvatures is not None,
+            Weighing(weights, rates, stiffness, curvatures is not None),
             1.0 - eta * self.regularization,
         )
         return Info(error, eta)

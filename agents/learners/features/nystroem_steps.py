@@ -1,17 +1,17 @@
 """The step of Nystroem features in compiled code: landmarks enter, and what comes is projected on their span."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, StepArguments, kernel_at
-from kernelswarm.agents.arithmetic.inverse_factor import append, split
+from kernelswarm.agents.arithmetic.inverse_factor import Tables, append, split
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import tables
-from kernelswarm.agents.learners.descent import weigh
+from kernelswarm.agents.learners.descent import Weighing, weigh
 from kernelswarm.agents.learners.features.leading import restrict
 from kernelswarm.agents.learners.kernel_steps import (
     CAPACITY,
@@ -20,7 +20,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     kernel_numbers,
     own_numbers,
 )
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -40,31 +40,32 @@ def scratch(capacity: int, points: int, outputs: int) -> int:
     return 2 * points * capacity + capacity * outputs + points
 
 
+class Landmarks(NamedTuple):
+    """How many landmarks there may be, and on how many eigenvectors all is projected once they are there."""
+
+    most: int
+    rank: int
+
+
 @cached_njit
 def project(
-    dictionary: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
+    known: Tables,
     order: int,
-    landmarks: int,
-    rank: int,
+    landmarks: Landmarks,
     memory: Array,  # of the length `scratch`
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity), the kernel to the landmarks; columns of new ones are filled in
     gram: Array,  # (N, N)
-    gradients: Array,  # (N, C), turned into weights
-    rates: ReadOnly,  # (N,)
-    stiffness: ReadOnly,  # (N,)
-    implicit: bool,
+    weighing: Weighing,
     shrink: float,
 ) -> tuple[int, float]:
     """Scale the weights and add ``P sum_n w_n kappa(x_n, .)``, P the projection on the span of the landmarks.
 
-    Once there are ``landmarks``, f and all later steps are projected on ``rank`` eigenvectors, if that is fewer.
+    Once there are as many landmarks as may be, f and all later steps are projected on ``rank`` eigenvectors, if that is
+    fewer.
 
-    As long as there are fewer than ``landmarks``, points that have a gradient and lie outside the span become such
-    first. The weights of the step are ``-rates g``, or in the implicit one, with P K P the Gram matrix,
+    As long as there are fewer, points that have a gradient and lie outside the span become such first. The weights of
+    the step are ``-rates g``, or in the implicit one, with P K P the Gram matrix,
     ``-rates inv(I + diag(stiffness) P K P diag(rates)) g``.
 
     Returns
@@ -72,8 +73,9 @@ def project(
     tuple of int and float
         The landmarks, and the norm of what P takes from the step.
     """
+    weights, factor, gradients = known.weights, known.factor, weighing.gradients
     size, outputs = gradients.shape
-    capacity, columns = len(dictionary), rows.shape[1]
+    capacity, columns = len(factor), rows.shape[1]
     images = table(memory, 0, size, capacity)
     projections = table(memory, size * capacity, size, capacity)
     sums = table(memory, 2 * size * capacity, capacity, outputs)
@@ -83,32 +85,15 @@ def project(
             weights[m, c] *= shrink
     for n in range(size):
         place[n] = -1.0
-        if order >= landmarks:
-            continue
-        moves = False
-        for c in range(outputs):
-            moves = moves or gradients[n, c] != 0.0
-        if not moves:
-            continue
-        row = line(rows, n * columns, order)
-        projection = line(projections, n * capacity, capacity)
-        schur = split(factor, order, row, gram[n, n], line(images, n * capacity, capacity), projection)
-        if not schur > INDEPENDENT * gram[n, n]:
-            continue
-        point, nothing = line(points, n * points.shape[1], points.shape[1]), line(sums, 0, outputs)
-        for c in range(outputs):
-            nothing[c] = 0.0
-        append(dictionary, weights, factor, precision, order, point, nothing, projection, schur)
-        for k in range(size):
-            rows[k, order] = gram[k, n]
-        place[n] = order
-        order += 1
+        if order < landmarks.most and _enters(known, order, n, points, rows, gram, gradients, images, projections):
+            place[n] = order
+            order += 1
     for n in range(size):
-        if place[n] < 0.0 or implicit:
+        if place[n] < 0.0 or weighing.implicit:
             row = line(rows, n * columns, order)
             image, projection = line(images, n * capacity, capacity), line(projections, n * capacity, capacity)
             split(factor, order, row, gram[n, n], image, projection)
-    whole = _weigh(gram, images, order, place, gradients, rates, stiffness, implicit)
+    whole = _weigh(gram, images, order, place, weighing)
     for m in range(order):
         for c in range(outputs):
             sums[m, c] = 0.0
@@ -122,23 +107,48 @@ def project(
                 weights[m, c] += projections[n, m] * gradients[n, c]
                 sums[m, c] += images[n, m] * gradients[n, c]
     kept = dot(sums, 0, line(sums, 0, order * outputs), order * outputs)
-    if rank < landmarks <= order and factor[0, 0] != 0.0:
-        restrict(weights, factor, order, rank)
+    if landmarks.rank < landmarks.most <= order and factor[0, 0] != 0.0:
+        restrict(weights, factor, order, landmarks.rank)
     return order, math.sqrt(max(whole - kept, 0.0))  # what is lost is at right angles to what is kept
 
 
-@cached_njit
-def _weigh(
-    gram: Array,
-    images: Array,
+@inline_always
+def _enters(
+    known: Tables,
     order: int,
-    place: Array,
+    n: int,
+    points: Array,
+    rows: Array,
+    gram: Array,
     gradients: Array,
-    rates: ReadOnly,
-    stiffness: ReadOnly,
-    implicit: bool,
-) -> float:
+    images: Array,
+    projections: Array,
+) -> bool:
+    """Make the n-th point a landmark if it has a gradient and lies outside the span; tell whether it has become one."""
+    size, outputs = gradients.shape
+    capacity, columns = images.shape[1], rows.shape[1]
+    moves = False
+    for c in range(outputs):
+        moves = moves or gradients[n, c] != 0.0
+    if not moves:
+        return False
+    row, projection = line(rows, n * columns, order), line(projections, n * capacity, capacity)
+    schur = split(known.factor, order, row, gram[n, n], line(images, n * capacity, capacity), projection)
+    if not schur > INDEPENDENT * gram[n, n]:
+        return False
+    point, nothing = line(points, n * points.shape[1], points.shape[1]), line(known.weights, order * outputs, outputs)
+    for c in range(outputs):
+        nothing[c] = 0.0
+    append(known, order, point, nothing, projection, schur)
+    for k in range(size):
+        rows[k, order] = gram[k, n]
+    return True
+
+
+@cached_njit
+def _weigh(gram: Array, images: Array, order: int, place: Array, weighing: Weighing) -> float:
     """Turn gradients into weights; returns the squared norm of the step without the points that entered."""
+    gradients, rates, stiffness, implicit = weighing
     size, outputs = gradients.shape
     capacity = images.shape[1]
     if implicit:
@@ -162,30 +172,19 @@ def _weigh(
 @cached_njit
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.nystroem.Nystroem.step` does."""
-    numbers, counts, memory = given.numbers, given.counts, given.scratch
-    points, gradients = given.points, given.gradients
-    size, outputs = gradients.shape
-    own = own_numbers(numbers)
-    landmarks, capacity = int(own[LANDMARKS]), counts[CAPACITY]
-    dictionary, weights, factor, precision = tables(given.storage, capacity, points.shape[1], outputs)
+    counts, memory, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
+    (size, outputs), capacity, landmarks = given.gradients.shape, counts[CAPACITY], int(own[LANDMARKS])
     gram = table(memory, scratch(capacity, size, outputs), size, size)
-    kernel_at(given.tools[CROSS])(kernel_numbers(numbers), points, points, gram)
+    kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
     order, error = project(
-        dictionary,
-        weights,
-        factor,
-        precision,
+        tables(given.storage, capacity, points.shape[1], outputs),
         counts[ORDER],
-        landmarks,
-        int(own[RANK]),
+        Landmarks(landmarks, int(own[RANK])),
         memory,
         points,
         given.rows,
         gram,
-        gradients,
-        given.rates,
-        given.stiffness,
-        given.implicit,
+        Weighing(given.gradients, given.rates, given.stiffness, given.implicit),
         1.0 - given.sizes[0] * own[REGULARIZATION],
     )
     counts[ORDER] = order

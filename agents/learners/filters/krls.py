@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
-from kernelswarm.agents.functions.solved_sum import SolvedSum
+from kernelswarm.agents.functions.solved_sum import Solved, SolvedSum
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -128,26 +129,24 @@ class Krls(CertainDescent, DescentInSpace):
         capacity = len(function.points_buffer)
         wide = np.empty((size, capacity))  # new points have columns of their own
         wide[:, : function.order] = at.rows
-        function.order = krls_steps.learn(
-            np.empty(krls_steps.room(capacity, size, function.outputs)),
+        known = Solved(
             function.points_buffer,
             function.weights_buffer,
             function.lower_buffer,
             function.root_buffer,
             function.moments_buffer,
             function.noise,
+        )
+        function.order = krls_steps.learn(
+            np.empty(krls_steps.room(capacity, size, function.outputs)),
+            known,
             function.order,
             np.require(at.points, requirements=["C", "W"]),
             wide,
             self.kernel.cross(at.points, at.points),
-            coupled,
-            pulls,
-            0.0 if curvatures is None else self.reach,
-            bends,
-            aims,
+            Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, aims, taught),
             self.penalty,
             self.dependency,
-            taught,
         )
         state.steps += 1
         return Info(0.0, eta)

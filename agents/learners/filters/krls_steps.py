@@ -20,10 +20,11 @@ from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, StepArguments, kernel
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.functions.solved_sum import tables
+from kernelswarm.agents.functions.solved_sum import Solved, tables
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
+from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
@@ -32,8 +33,8 @@ from kernelswarm.protocols.solving.noise_variance import learn_noise
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-DERIVATIVES, CURVATURES = 1, 2
-"""Among the addresses that a step calls, after that of the kernel."""
+DERIVATIVES = 1
+"""Among the addresses that a step calls, after that of the kernel, the first of the loss's."""
 
 
 @cached_njit
@@ -56,24 +57,14 @@ def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
 @cached_njit
 def learn(
     work: Array,  # as `room` says
-    dictionary: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    lower: Array,  # (capacity, capacity), L
-    root: Array,  # (capacity, capacity), R
-    moments: Array,  # (capacity, C), Q
-    noise: Array,  # (3, C)
-    order: int,
+    known: Solved,
+    before: int,
     points: ReadOnly,  # (N, p)
     rows: Array,  # (N, capacity or more); columns of new points are filled in
     gram: Array,  # (N, N)
-    coupled: bool,
-    pulls: Array,  # (N, C)
-    unit: float,
-    bends: Array,  # (n,)
-    aims: Array,  # (n, C)
+    terms: Terms,
     ridge: float,
     dependency: float,
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> int:
     """Let points enter, move along the pulls, take in the own samples and what neighbours taught, and solve.
 
@@ -81,65 +72,97 @@ def learn(
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
     """
-    size, outputs = pulls.shape
-    capacity, columns, before = len(dictionary), rows.shape[1], order
+    lower, root, moments, aims, taught = known.lower, known.root, known.moments, terms.aims, terms.taught
+    size, outputs = terms.pulls.shape
+    capacity, columns = len(known.points), rows.shape[1]
     images = table(work, 0, size, capacity)
     product = line(work, size * capacity, capacity)
-    sums = table(work, (size + 1) * capacity, capacity, outputs)
-    solution = table(work, (size + 1 + outputs) * capacity, capacity, outputs)
-    for n in range(size):
-        if not _may_enter(n, len(aims), pulls, ridge, taught):
-            continue
-        image = line(images, n * capacity, capacity)
-        beyond = gram[n, n] - image_of(lower, order, line(rows, n * columns, order), image)
-        if not beyond > dependency * gram[n, n]:
-            continue
-        copy_vector(line(points, n * points.shape[1], points.shape[1]), dictionary[order])
-        for k in range(order):
-            lower[order, k] = image[k]
-            root[order, k] = root[k, order] = 0.0
-        lower[order, order] = math.sqrt(beyond)
-        root[order, order] = math.sqrt(ridge)
-        for c in range(outputs):
-            moments[order, c] = 0.0
-        for k in range(size):
-            rows[k, order] = gram[k, n]
-        order += 1
+    order = _enter(known, before, points, rows, gram, terms, ridge, dependency, images)
     for n in range(size):
         image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
-    if coupled:
+    if terms.coupled:
         # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
-        known = order if ridge > 0.0 else before
-        for i in range(order):
-            for c in range(outputs):
-                sums[i, c] = 0.0
-                for n in range(size):
-                    sums[i, c] += images[n, i] * pulls[n, c]
-        if unit > 0.0:
-            information.pull(root, moments, known, sums, unit)
-        else:
-            information.shift(root, moments, known, sums)
+        sums = table(work, (size + 1) * capacity, capacity, outputs)
+        _pull(known, terms, images, order, order if ridge > 0.0 else before, sums)
     for n in range(len(aims)):
-        scale = math.sqrt(bends[n])
+        scale = math.sqrt(terms.curvatures[n])
         for i in range(order):
             images[n, i] *= scale
         for c in range(outputs):
             aims[n, c] *= scale
     if len(aims):
         information.absorb(root, moments, order, table(images, 0, len(aims), capacity), aims, product)
-        learn_noise(noise, aims, bends, 0.0)
+        learn_noise(known.noise, aims, terms.curvatures, 0.0)
     if len(taught):
         for n in range(len(aims)):  # those of own samples are used up
             image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
         absorb_taught(root, moments, order, images, taught)
-    information.solve(root, moments, order, solution)
-    for i in range(order - 1, -1, -1):  # L'W = w
+    _solve(known, order, table(work, (size + 1 + outputs) * capacity, capacity, outputs))
+    return order
+
+
+@inline_always
+def _enter(
+    known: Solved,
+    order: int,
+    points: Array,
+    rows: Array,
+    gram: Array,
+    terms: Terms,
+    ridge: float,
+    dependency: float,
+    images: Array,
+) -> int:
+    """Let those points enter that are far enough from the span of the others; returns the new order."""
+    lower, root, moments = known.lower, known.root, known.moments
+    capacity, columns = len(lower), rows.shape[1]
+    for n in range(len(points)):
+        if not _may_enter(n, len(terms.aims), terms.pulls, ridge, terms.taught):
+            continue
+        image = line(images, n * capacity, capacity)
+        beyond = gram[n, n] - image_of(lower, order, line(rows, n * columns, order), image)
+        if not beyond > dependency * gram[n, n]:
+            continue
+        copy_vector(line(points, n * points.shape[1], points.shape[1]), known.points[order])
+        for k in range(order):
+            lower[order, k] = image[k]
+            root[order, k] = root[k, order] = 0.0
+        lower[order, order] = math.sqrt(beyond)
+        root[order, order] = math.sqrt(ridge)
+        for c in range(moments.shape[1]):
+            moments[order, c] = 0.0
+        for k in range(len(points)):
+            rows[k, order] = gram[k, n]
+        order += 1
+    return order
+
+
+@inline_always
+def _pull(known: Solved, terms: Terms, images: Array, order: int, reached: int, sums: Array) -> None:
+    """Move the first ``reached`` coordinates along the pulls."""
+    size, outputs = terms.pulls.shape
+    for i in range(order):
         for c in range(outputs):
+            sums[i, c] = 0.0
+            for n in range(size):
+                sums[i, c] += images[n, i] * terms.pulls[n, c]
+    if terms.unit > 0.0:
+        information.pull(known.root, known.moments, reached, sums, terms.unit)
+    else:
+        information.shift(known.root, known.moments, reached, sums)
+
+
+@inline_always
+def _solve(known: Solved, order: int, solution: Array) -> None:
+    """Fill in the weights: ``R w = Q``, then ``L'W = w``."""
+    lower = known.lower
+    information.solve(known.root, known.moments, order, solution)
+    for i in range(order - 1, -1, -1):
+        for c in range(solution.shape[1]):
             weight = solution[i, c] / lower[i, i]
-            weights[i, c] = weight
+            known.weights[i, c] = weight
             for k in range(i):
                 solution[k, c] -= lower[i, k] * weight
-    return order
 
 
 @cached_njit
@@ -189,53 +212,15 @@ def taught_step(given: StepArguments, taught: Array) -> float:
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
-    tools, numbers, counts, scratch, points, gradients = (
-        given.tools,
-        given.numbers,
-        given.counts,
-        given.scratch,
-        given.points,
-        given.gradients,
-    )
-    size, outputs = gradients.shape
-    own, capacity, inputs = own_numbers(numbers), counts[CAPACITY], points.shape[1]
+    counts, scratch, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)
+    (size, outputs), capacity = given.gradients.shape, counts[CAPACITY]
     gram = table(scratch, 0, size, size)
-    kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    first = size * size
-    taken = sample_terms.room(size, outputs)
-    coupled, pulls, bends, aims = sample_terms.terms(
-        tools[DERIVATIVES],
-        tools[CURVATURES],
-        own,
-        line(scratch, first, taken),
-        gradients,
-        given.rates,
-        given.values,
-        given.targets,
-    )
+    kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), points, points, gram)
+    first, taken = size * size, sample_terms.room(size, outputs)
+    terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, first, taken), DERIVATIVES)
     first += taken
-    dictionary, weights, lower, root, moments, noise = tables(given.storage, capacity, inputs, outputs)
-    order = learn(
-        line(scratch, first, len(scratch) - first),
-        dictionary,
-        weights,
-        lower,
-        root,
-        moments,
-        noise,
-        counts[ORDER],
-        points,
-        given.rows,
-        gram,
-        coupled,
-        pulls,
-        own[REACH] if given.implicit else 0.0,
-        bends,
-        aims,
-        own[RIDGE],
-        own[OWN],
-        taught,
-    )
+    work, known = line(scratch, first, len(scratch) - first), tables(given.storage, capacity, points.shape[1], outputs)
+    order = learn(work, known, counts[ORDER], points, given.rows, gram, terms, own[RIDGE], own[OWN])
     counts[ORDER], counts[ROOM] = order, capacity - order
     return 0.0
 
@@ -257,8 +242,8 @@ def inner(
     """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    _, _, lower, root, _, _ = tables(storage, capacity, points.shape[1], outputs)
-    products(lower, root, order, rows, own[RIDGE], own[REACH], gram, np.empty((2, len(gram), order)))
+    known = tables(storage, capacity, points.shape[1], outputs)
+    products(known.lower, known.root, order, rows, own[RIDGE], own[REACH], gram, np.empty((2, len(gram), order)))
 
 
 class CompiledKrls(CompiledExpansion):

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.features import combine
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.features.linear import Linear as Affine
 from kernelswarm.agents.learners.features.linear_in_features import FeatureFunction
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.filters import rls_steps
-from kernelswarm.agents.learners.second_order.adaptive_memory import WINDOW
+from kernelswarm.agents.learners.second_order.adaptive_memory import WINDOW, Memory
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
     check_adaptive,
@@ -21,6 +22,7 @@ from kernelswarm.agents.learners.second_order.certainty import (
     check_forgetting,
 )
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
@@ -228,17 +230,15 @@ class Rls(CertainDescent):
         features, outputs = state.function.coefficients.shape
         work = np.empty(rls_steps.room(features, len(pulls), outputs))
         rows, unit = np.require(at.rows, requirements=["C", "W"]), 0.0 if curvatures is None else self.reach
-        known = work, state.function.coefficients, state.root, state.moments, state.noise
+        terms = Terms(coupled, pulls, unit, bends, aims, taught)
+        known, coefficients = Information(state.root, state.moments, state.noise), state.function.coefficients
         cursor, ridges = float(state.cursor[0]), self.ridges(state)
         if self.adaptive:
-            recent = state.recent_root, state.recent_moments, state.recent_noise, state.window
-            state.cursor[0] = rls_steps.learn_adaptively(
-                *known, *recent, cursor, rows, coupled, pulls, unit, bends, aims, ridges, taught
-            )
+            recent = Information(state.recent_root, state.recent_moments, state.recent_noise)
+            memory = Memory(known, recent, state.window)
+            state.cursor[0] = rls_steps.learn_adaptively(work, coefficients, memory, cursor, rows, terms, ridges)
         else:
-            state.cursor[0] = rls_steps.learn(
-                *known, cursor, rows, coupled, pulls, unit, bends, aims, ridges, self.share, taught
-            )
+            state.cursor[0] = rls_steps.learn(work, coefficients, known, cursor, rows, terms, ridges, self.share)
         state.steps += 1
         return Info(0.0, eta)
 

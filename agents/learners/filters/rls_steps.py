@@ -16,17 +16,20 @@ from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.adaptive_memory import (
     MEMORY,
     WINDOW,
+    Memory,
     forget_old,
     kept,
     log_diagonal,
     weigh,
 )
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
+from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, Integers, address
@@ -35,8 +38,8 @@ from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-EVALUATES, DERIVATIVES, CURVATURES = range(3)
-"""Among the addresses that a step calls, that of the features first."""
+EVALUATES, DERIVATIVES = range(2)
+"""Among the addresses that a step calls, that of the features first, then those of the loss."""
 
 
 @cached_njit
@@ -49,31 +52,24 @@ def room(features: int, points: int, outputs: int) -> int:
 def learn(
     work: Array,  # as `room` says
     coefficients: Array,  # (L, C)
-    root: Array,  # (L, L), R
-    moments: Array,  # (L, C), Q
-    noise: Array,  # (3, C)
+    known: Information,
     cursor: float,
     features: Array,  # (N, L or more)
-    coupled: bool,
-    pulls: Array,  # (N, C)
-    unit: float,
-    bends: Array,  # (n,)
-    aims: Array,  # (n, C), used up
+    terms: Terms,
     ridges: Array,  # (L,)
     forgetting: float,
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> float:
     """Move along the pulls, forget, take in the own samples and what neighbours taught, and solve; returns the cursor.
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its features where unit is 0.
     """
-    order, count = len(root), len(aims)
+    count = len(terms.aims)
     share = forgetting**count
-    _take_in(work, root, moments, features, coupled, pulls, unit, bends, aims, share)
+    _take_in(work, known, features, terms, terms.aims, share)
     if count:
-        learn_noise(noise, aims, bends, 1.0 - share)
-    cursor = _settle(work, root, moments, features, ridges, 1.0 - share, cursor, pulls, taught)
-    information.solve(root, moments, order, coefficients)
+        learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+    cursor = _settle(work, known, features, ridges, 1.0 - share, cursor, terms)
+    information.solve(known.root, known.moments, len(known.root), coefficients)
     return cursor
 
 
@@ -81,64 +77,47 @@ def learn(
 def learn_adaptively(
     work: Array,  # as `room` says
     coefficients: Array,  # (L, C)
-    root: Array,  # (L, L), R of the memory
-    moments: Array,  # (L, C)
-    noise: Array,  # (3, C)
-    recent_root: Array,  # (L, L), R of recent samples
-    recent_moments: Array,  # (L, C)
-    recent_noise: Array,  # (3, C)
-    window: Array,  # (4,)
+    memory: Memory,
     cursor: float,
     features: Array,  # (N, L or more)
-    coupled: bool,
-    pulls: Array,  # (N, C)
-    unit: float,
-    bends: Array,  # (n,)
-    aims: Array,  # (n, C), used up
+    terms: Terms,
     ridges: Array,  # (L,)
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
 ) -> float:
     """Do as :func:`learn` with a memory that is cut when recent samples predict better; returns the cursor."""
-    order, count = len(root), len(aims)
-    share, recent_aims = kept(window[MEMORY]) ** count, aims.copy()
-    wide, recent_wide = log_diagonal(root, order), log_diagonal(recent_root, order)
-    _take_in(work, root, moments, features, coupled, pulls, unit, bends, aims, 1.0)
-    _take_in(work, recent_root, recent_moments, features, coupled, pulls, unit, bends, recent_aims, share)
-    wide, recent_wide = log_diagonal(root, order) - wide, log_diagonal(recent_root, order) - recent_wide
-    weigh(window, noise, recent_noise, wide, recent_wide, order, share, bends, aims, recent_aims)
-    _settle(work, root, moments, features, ridges, 0.0, cursor, pulls, taught)
-    cursor = _settle(work, recent_root, recent_moments, features, ridges, 1.0 - share, cursor, pulls, taught)
-    forget_old(root, moments, noise, recent_root, recent_moments, recent_noise, window, order)
-    information.solve(root, moments, order, coefficients)
+    known, recent, window = memory
+    order, aims = len(known.root), terms.aims
+    share, recent_aims = kept(window[MEMORY]) ** len(aims), aims.copy()
+    wide, recent_wide = log_diagonal(known.root, order), log_diagonal(recent.root, order)
+    _take_in(work, known, features, terms, aims, 1.0)
+    _take_in(work, recent, features, terms, recent_aims, share)
+    wide, recent_wide = log_diagonal(known.root, order) - wide, log_diagonal(recent.root, order) - recent_wide
+    weigh(memory, wide, recent_wide, order, share, terms.curvatures, aims, recent_aims)
+    _settle(work, known, features, ridges, 0.0, cursor, terms)
+    cursor = _settle(work, recent, features, ridges, 1.0 - share, cursor, terms)
+    forget_old(memory, order)
+    information.solve(known.root, known.moments, order, coefficients)
     return cursor
 
 
 @cached_njit
-def _take_in(
-    work: Array,
-    root: Array,
-    moments: Array,
-    features: Array,
-    coupled: bool,
-    pulls: Array,
-    unit: float,
-    bends: Array,
-    aims: Array,  # what remains of them is left in their place
-    share: float,
-) -> None:
-    """Add pulls and samples to what is known, of which ``share`` is left where there are samples."""
-    size, outputs = pulls.shape
+def _take_in(work: Array, known: Information, features: Array, terms: Terms, aims: Array, share: float) -> None:
+    """Add pulls and samples to what is known, of which ``share`` is left where there are samples.
+
+    What remains of the aims (n, C) is left in their place.
+    """
+    root, moments, _ = known
+    size, outputs = terms.pulls.shape
     order, count = len(root), len(aims)
     rows, product = table(work, 0, size, order), line(work, size * order, order)
     sums = table(work, (size + 1) * order, order, outputs)
-    if coupled:
+    if terms.coupled:
         for i in range(order):
             for c in range(outputs):
                 sums[i, c] = 0.0
                 for n in range(size):
-                    sums[i, c] += features[n, i] * pulls[n, c]
-        if unit > 0.0:
-            information.pull(root, moments, order, sums, unit)
+                    sums[i, c] += features[n, i] * terms.pulls[n, c]
+        if terms.unit > 0.0:
+            information.pull(root, moments, order, sums, terms.unit)
         else:
             information.shift(root, moments, order, sums)
     if not count:
@@ -146,7 +125,7 @@ def _take_in(
     if share < 1.0:
         information.forget(root, moments, order, share)
     for n in range(count):
-        scale = math.sqrt(bends[n])
+        scale = math.sqrt(terms.curvatures[n])
         for i in range(order):
             rows[n, i] = scale * features[n, i]
         for c in range(outputs):
@@ -156,25 +135,18 @@ def _take_in(
 
 @cached_njit
 def _settle(
-    work: Array,
-    root: Array,
-    moments: Array,
-    features: Array,
-    ridges: Array,
-    lost: float,
-    cursor: float,
-    pulls: ReadOnly,
-    taught: ReadOnly,
+    work: Array, known: Information, features: Array, ridges: Array, lost: float, cursor: float, terms: Terms
 ) -> float:
     """Renew the ridge where a share was lost, and add what was taught; returns the cursor."""
-    size, outputs = pulls.shape
+    root, moments, _ = known
+    size, outputs = terms.pulls.shape
     order = len(root)
     if lost > 0.0:
         first = (size + 1 + outputs) * order
         row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
         cursor = _renew(root, moments, ridges, lost, cursor, row, aim, line(work, size * order, order))
-    if len(taught):
-        absorb_taught(root, moments, order, features, taught)
+    if len(terms.taught):
+        absorb_taught(root, moments, order, features, terms.taught)
     return cursor
 
 
@@ -247,72 +219,33 @@ def taught_step(given: StepArguments, taught: Array) -> float:
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
-    tools, numbers, storage, scratch, rows, gradients, implicit = (
-        given.tools,
-        given.numbers,
-        given.storage,
-        given.scratch,
-        given.rows,
-        given.gradients,
-        given.implicit,
-    )
-    size, outputs = gradients.shape
-    own = _own(numbers)
+    storage, scratch, own, ridges = given.storage, given.scratch, _own(given.numbers), _ridges(given.numbers)
+    size, outputs = given.gradients.shape
     order, taken = int(own[OWN]), sample_terms.room(size, outputs)
-    coupled, pulls, bends, aims = sample_terms.terms(
-        tools[DERIVATIVES],
-        tools[CURVATURES],
-        own,
-        line(scratch, 0, taken),
-        gradients,
-        given.rates,
-        given.values,
-        given.targets,
-    )
-    width = order * outputs
-    seen = 2 * width + order * order
-    last = seen + ROWS * outputs  # other learners' vectors may be longer
+    terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, 0, taken), DERIVATIVES)
+    coefficients, work = table(storage, 0, order, outputs), line(scratch, taken, len(scratch) - taken)
+    known, last = _information(storage, order * outputs, order, outputs)  # other learners' vectors may be longer
+    cursor = storage[last]
     if own[FORGETTING] == 0.0:
-        recent = last + 1
-        storage[last] = learn_adaptively(
-            line(scratch, taken, len(scratch) - taken),
-            table(storage, 0, order, outputs),
-            table(storage, width, order, order),
-            table(storage, width + order * order, order, outputs),
-            table(storage, seen, ROWS, outputs),
-            table(storage, recent, order, order),
-            table(storage, recent + order * order, order, outputs),
-            table(storage, recent + order * order + width, ROWS, outputs),
-            line(storage, recent + order * order + width + ROWS * outputs, WINDOW),
-            storage[last],
-            rows,
-            coupled,
-            pulls,
-            own[REACH] if implicit else 0.0,
-            bends,
-            aims,
-            _ridges(numbers),
-            taught,
-        )
-        return 0.0
-    storage[last] = learn(
-        line(scratch, taken, len(scratch) - taken),
-        table(storage, 0, order, outputs),
-        table(storage, width, order, order),
-        table(storage, width + order * order, order, outputs),
-        table(storage, seen, ROWS, outputs),
-        storage[last],
-        rows,
-        coupled,
-        pulls,
-        own[REACH] if implicit else 0.0,
-        bends,
-        aims,
-        _ridges(numbers),
-        own[FORGETTING],
-        taught,
-    )
+        recent, window = _information(storage, last + 1, order, outputs)
+        memory = Memory(known, recent, line(storage, window, WINDOW))
+        storage[last] = learn_adaptively(work, coefficients, memory, cursor, given.rows, terms, ridges)
+    else:
+        storage[last] = learn(work, coefficients, known, cursor, given.rows, terms, ridges, own[FORGETTING])
     return 0.0
+
+
+@inline_always
+def _information(storage: Array, first: int, order: int, outputs: int) -> tuple[Information, int]:
+    """Return R, Q and the noise that lie in a vector from ``first`` on, and the place behind them."""
+    moments = first + order * order
+    noise = moments + order * outputs
+    found = Information(
+        table(storage, first, order, order),
+        table(storage, moments, order, outputs),
+        table(storage, noise, ROWS, outputs),
+    )
+    return found, noise + ROWS * outputs
 
 
 step = without_taught(taught_step)

@@ -8,11 +8,13 @@ stays, nothing is forgotten. It is the idea of adaptive windows (Bifet and Gaval
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.second_order.taking_in import settle, take_in
+from kernelswarm.agents.functions.informed_expansion import Information
+from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms, settle, take_in
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import MEAN, STEPS, learn_noise, take_over
 
@@ -46,70 +48,41 @@ DEGREES = 8.0
 """Those of freedom of the density that judges errors: one far off, as noise with heavy tails has, says little."""
 
 
+class Memory(NamedTuple):
+    """What all samples of a memory say, what recent ones do, and the window between them.
+
+    Where the memory is not adaptive the latter two are of no rows.
+    """
+
+    known: Information
+    recent: Information
+    window: Array  # (4,)
+
+
 @cached_njit
-def learn(
-    work: Array,  # as `moves.choose` left it
-    factor: Array,  # (capacity, capacity)
-    root: Array,  # (capacity, capacity), as all with (capacity, ...) of the dictionary as it is now
-    moments: Array,  # (capacity, C)
-    noise: Array,  # (3, C)
-    recent_root: Array,  # (capacity, capacity)
-    recent_moments: Array,  # (capacity, C)
-    recent_noise: Array,  # (3, C)
-    window: Array,  # (4,)
-    before: int,
-    order: int,
-    cross: Array,  # (N, before or more)
-    gram: Array,  # (N, N)
-    pulls: Array,  # (N, C)
-    coupled: bool,
-    unit: float,
-    curvatures: Array,  # (n,)
-    aims: Array,  # (n, C), used up
-    ridge: float,
-    cursor: float,
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
-) -> float:
+def learn(memory: Memory, moved: Moved, terms: Terms, ridge: float, cursor: float) -> float:
     """Take a step's pulls and samples into both, and cut the memory where the evidence asks for it.
 
     Returns the coordinate whose ridge is renewed next.
     """
-    count = len(aims)
-    share = kept(window[MEMORY]) ** count
+    known, recent, window = memory
+    aims, order = terms.aims, moved.order
+    share = kept(window[MEMORY]) ** len(aims)
     recent_aims = aims.copy()
-    wide, recent_wide = log_diagonal(root, order), log_diagonal(recent_root, order)
-    take_in(work, factor, root, moments, before, order, cross, gram, pulls, coupled, unit, curvatures, aims, 1.0)
-    take_in(
-        work,
-        factor,
-        recent_root,
-        recent_moments,
-        before,
-        order,
-        cross,
-        gram,
-        pulls,
-        coupled,
-        unit,
-        curvatures,
-        recent_aims,
-        share,
-    )
-    wide, recent_wide = log_diagonal(root, order) - wide, log_diagonal(recent_root, order) - recent_wide
-    weigh(window, noise, recent_noise, wide, recent_wide, order, share, curvatures, aims, recent_aims)
-    settle(work, factor, root, moments, before, order, cross, gram, ridge, 0.0, cursor, taught)
-    cursor = settle(
-        work, factor, recent_root, recent_moments, before, order, cross, gram, ridge, 1.0 - share, cursor, taught
-    )
-    forget_old(root, moments, noise, recent_root, recent_moments, recent_noise, window, order)
+    wide, recent_wide = log_diagonal(known.root, order), log_diagonal(recent.root, order)
+    take_in(known, moved, terms, aims, 1.0)
+    take_in(recent, moved, terms, recent_aims, share)
+    wide, recent_wide = log_diagonal(known.root, order) - wide, log_diagonal(recent.root, order) - recent_wide
+    weigh(memory, wide, recent_wide, order, share, terms.curvatures, aims, recent_aims)
+    settle(known, moved, ridge, 0.0, cursor, terms.taught)
+    cursor = settle(recent, moved, ridge, 1.0 - share, cursor, terms.taught)
+    forget_old(memory, order)
     return cursor
 
 
 @cached_njit
 def weigh(
-    window: Array,  # (4,)
-    noise: Array,  # (3, C)
-    recent_noise: Array,  # (3, C)
+    memory: Memory,
     wide: float,
     recent_wide: float,
     order: int,
@@ -122,7 +95,7 @@ def weigh(
 
     ``wide`` is by how much half the logarithm of ``det(R'R)`` has grown, ``share`` what recent samples kept.
     """
-    count = len(aims)
+    noise, recent_noise, window, count = memory.known.noise, memory.recent.noise, memory.window, len(aims)
     if count:
         recent_wide -= 0.5 * order * math.log(share)
         found = log_likelihood(recent_aims, curvatures, noise, recent_wide) - log_likelihood(
@@ -192,17 +165,9 @@ def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: 
 
 
 @cached_njit
-def forget_old(
-    root: Array,
-    moments: Array,
-    noise: Array,
-    recent_root: ReadOnly,
-    recent_moments: ReadOnly,
-    recent_noise: Array,
-    window: Array,
-    order: int,
-) -> None:
+def forget_old(memory: Memory, order: int) -> None:
     """Have the memory be that of recent samples, where the evidence asks for it."""
+    (root, moments, noise), (recent_root, recent_moments, recent_noise), window = memory
     if window[EVIDENCE] <= 0.0 or window[EVIDENCE] <= bound(window[MEMORY], window[ALL]):
         return
     outputs = moments.shape[1]

@@ -20,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.simd import dot
-from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
@@ -117,91 +116,6 @@ def append(root: Array, moments: Array, order: int, factor: Array, ridge: float,
     root[order, order] = math.sqrt(ridge) / bottom
     for c in range(moments.shape[1]):
         moments[order, c] = 0.0
-
-
-@cached_njit
-def exchange(
-    root: Array,
-    moments: Array,
-    before: int,
-    order: int,
-    kept: int,
-    origins: Array,  # (M,), the places before of the first ``kept``, then ``before`` plus the places among new points
-    factor: Array,  # of the points after
-    leaving: Array,  # (r, before), the kernel between the points that leave and all before
-    cross: Array,  # (N, before or more), that between the new points and all before
-    gram: Array,  # (N, N)
-    ridge: float,
-    memory: Array,  # (r + n, capacity + r + n + 1)
-    product: Array,
-) -> None:
-    """Let points leave and others come in their place: ``kept`` of them stay, ``order`` are there after.
-
-    What the samples tell of a point that leaves, those that come inherit as far as they can: they are put in first,
-    with their projections on all points before, and then the others are taken out. With V the images of all that come
-    and go in the coordinates of those that stay, and ``C C' = K - V V'``, a new point is
-
-        V_i' u + C_i,going' e + C_i,coming' e'
-
-    in orthonormal functions u of those that stay, e of what goes beyond them, and e' of what only the ridge knows.
-    """
-    capacity, gone, coming = len(root), before - kept, order - kept
-    total = gone + coming
-    images, lower = table(memory, 0, total, capacity), table(memory, total * capacity, total, total)
-    places = line(memory, total * (capacity + total), total)
-    place = 0
-    for j in range(before):
-        if j - place < kept and int(origins[j - place]) == j:
-            continue
-        places[place] = j
-        place += 1
-    for x in range(total):
-        for k in range(kept):
-            at = int(origins[k])
-            product[k] = leaving[x, at] if x < gone else cross[int(origins[kept + x - gone]) - before, at]
-        for k in range(kept):
-            images[x, k] = dot(factor, k * factor.shape[1], product, k + 1)
-        for y in range(x + 1):
-            if x < gone:
-                entry = leaving[x, int(places[y])]
-            else:
-                n = int(origins[kept + x - gone]) - before
-                entry = cross[n, int(places[y])] if y < gone else gram[n, int(origins[kept + y - gone]) - before]
-            whole = entry
-            entry -= dot(images, x * capacity, images[y], kept)
-            for q in range(y):
-                entry -= lower[x, q] * lower[y, q]
-            # A new point may lie in the span of all before, to rounding.
-            lower[x, y] = entry / lower[y, y] if y < x else math.sqrt(max(entry, SPAN_THRESHOLD * whole))
-    for i in range(coming):
-        x = gone + i
-        for k in range(before):
-            product[k] = 0.0
-        for q in range(gone - 1, -1, -1):  # the weights on those that go: C_going' b = C_i
-            entry = lower[x, q]
-            for y in range(q + 1, gone):
-                entry -= lower[y, q] * product[int(places[y])]
-            entry /= lower[q, q]
-            product[int(places[q])] = entry
-            for k in range(kept):
-                images[x, k] -= entry * images[q, k]
-        for k in range(kept):
-            share = images[x, k]
-            for m in range(k + 1):
-                product[int(origins[m])] += share * factor[k, m]
-        for j in range(before):
-            root[j, before + i] = dot(root, j * capacity + j, line(product, j, before - j), before - j)
-        for q in range(coming):
-            root[before + q, before + i] = math.sqrt(ridge) * lower[x, gone + q] if q <= i else 0.0
-        for j in range(before):
-            root[before + i, j] = 0.0
-        for c in range(moments.shape[1]):
-            moments[before + i, c] = 0.0
-    for k in range(kept):
-        images[0, k] = origins[k]
-    for i in range(coming):
-        images[0, kept + i] = before + i
-    keep(root, moments, before + coming, images[0], order, product)
 
 
 @cached_njit

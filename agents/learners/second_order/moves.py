@@ -5,10 +5,20 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.inverse_factor import split
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, split
 from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.second_order import adaptive_memory, information
-from kernelswarm.agents.learners.second_order.taking_in import RENEWED, settle, take_in, weigh_sums
+from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
+from kernelswarm.agents.learners.second_order.exchanging import exchange
+from kernelswarm.agents.learners.second_order.taking_in import (
+    RENEWED,
+    Moved,
+    Terms,
+    settle,
+    take_in,
+    weigh_sums,
+)
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.solving.noise_variance import learn_noise
 
@@ -57,23 +67,22 @@ def withhold(weights: Array, pulls: ReadOnly, offered: ReadOnly) -> None:
 def choose(
     komp_work: Array,  # (5, capacity)
     work: Array,  # as `room` says; its beginning then holds the places where the points were
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
+    tables: Tables,
     before: int,
     new_weights: Array,  # (N, C), of the first-order step
     cross: Array,  # (N, M or more)
     gram: Array,  # (N, N)
     epsilon: float,
     limit: float,
-) -> tuple[int, float, int, int]:
+) -> tuple[Moved, float, int]:
     """Choose the dictionary by KOMP, and have its factor follow.
 
     What is compressed is f with that part of a first-order step added that no point so far can express. So old points
     are judged by what f would be without them, and new ones by what they would add.
 
-    Returns the new order, the error of the choice, the changes of the factor, and how many points stay.
+    Returns how points move, the error of the choice, and the changes of the factor.
     """
+    weights, factor = tables.weights, tables.factor
     capacity, size = len(factor), len(new_weights)
     origins, arrivals = table(work, 0, capacity, 1), table(work, 2 * capacity, size, 1)
     for j in range(before):
@@ -89,31 +98,17 @@ def choose(
                 weights[j, c] -= komp_work[2, j] * new_weights[0, c]
     else:
         first = 2 * capacity + size * (1 + capacity)
-        sums, moved = table(work, first, capacity, outputs), table(work, first + capacity * outputs, capacity, outputs)
+        sums, change = table(work, first, capacity, outputs), table(work, first + capacity * outputs, capacity, outputs)
         weigh_sums(cross, new_weights, before, sums)
-        information.project(factor, before, sums, moved)
+        information.project(factor, before, sums, change)
         for j in range(before):
             for c in range(outputs):
-                weights[j, c] -= moved[j, c]
+                weights[j, c] -= change[j, c]
     # KOMP moves points and never looks at them: given their places, it tells where each of those that stay was.
-    order, error, changes = komp.project_in(
-        komp_work,
-        origins,
-        weights,
-        factor,
-        precision,
-        before,
-        arrivals,
-        new_weights,
-        cross,
-        gram,
-        1.0,
-        epsilon,
-        limit,
-        0,
-        size == 1,
-    )
-    return order, error, changes, count_kept(origins, before, order)
+    places = Tables(origins, weights, factor, tables.precision)
+    added = Added(arrivals, new_weights, cross, gram)
+    order, error, changes = komp.project_in(komp_work, places, before, added, 1.0, epsilon, limit, 0, size == 1)
+    return Moved(work, factor, before, order, count_kept(origins, before, order), cross, gram), error, changes
 
 
 @cached_njit
@@ -126,12 +121,12 @@ def count_kept(origins: Array, before: int, order: int) -> int:
 
 
 @cached_njit
-def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Array:
+def leaving_points(moved: Moved, points: Array) -> Array:
     """Return the points that leave, (r, p), before any has moved."""
-    found = np.empty((before - kept, points.shape[1]))
+    found = np.empty((moved.before - moved.kept, points.shape[1]))
     stays = place = 0
-    for j in range(before):
-        if stays < kept and origins[stays, 0] == j:
+    for j in range(moved.before):
+        if stays < moved.kept and moved.work[stays] == j:
             stays += 1
             continue
         copy_vector(points[j], found[place])
@@ -141,138 +136,52 @@ def leaving_points(origins: Array, before: int, kept: int, points: Array) -> Arr
 
 @cached_njit
 def apply_moves(
-    work: Array,  # as `choose` left it
-    points: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    root: Array,  # (capacity, capacity)
-    moments: Array,  # (capacity, C)
-    noise: Array,  # (3, C)
-    before: int,
-    order: int,
-    kept: int,
+    tables: Tables,
+    memory: Memory,
+    moved: Moved,
     changes: int,
     new_points: ReadOnly,  # (N, p)
-    cross: Array,  # (N, before or more)
-    gram: Array,  # (N, N)
     leaving: Array,  # (r, before), the kernel between those that leave and all; where others come in their place
-    pulls: Array,  # (N, C), the weights of the coupling
-    coupled: bool,
-    unit: float,  # of the inner products by which they move f; 0 for the kernel's own
-    curvatures: Array,  # (n,)
-    aims: Array,  # (n, C), used up
+    terms: Terms,
     ridge: float,
     forgetting: float,  # not read where the memory is adaptive
     cursor: float,
-    taught: ReadOnly,  # (N, 2 C + 1), or of no rows
-    recent_root: Array,  # these four as in `adaptive_memory.learn`, or of no rows
-    recent_moments: Array,
-    recent_noise: Array,
-    window: Array,
 ) -> float:
     """Have the information follow the dictionary, add pulls, samples and what was taught, and solve.
 
     Returns the coordinate whose ridge is renewed next.
     """
-    capacity, count = len(points), len(aims)
-    origins, product = table(work, 0, capacity, 1), line(work, capacity, capacity)
+    known, adaptive = memory.known, len(memory.window) > 0
     if changes:
-        if len(recent_root):
-            places = line(work, 0, capacity)
-            follow_information(
-                recent_root, recent_moments, before, order, kept, places, factor, leaving, cross, gram, ridge, product
-            )
-        follow_information(
-            root, moments, before, order, kept, line(work, 0, capacity), factor, leaving, cross, gram, ridge, product
-        )
-        follow(origins, before, order, points, new_points)
-    if len(recent_root):
-        cursor = adaptive_memory.learn(
-            work,
-            factor,
-            root,
-            moments,
-            noise,
-            recent_root,
-            recent_moments,
-            recent_noise,
-            window,
-            before,
-            order,
-            cross,
-            gram,
-            pulls,
-            coupled,
-            unit,
-            curvatures,
-            aims,
-            ridge,
-            cursor,
-            taught,
-        )
+        if adaptive:
+            follow_information(memory.recent, moved, leaving, ridge)
+        follow_information(known, moved, leaving, ridge)
+        follow(table(moved.work, 0, len(tables.points), 1), moved.before, moved.order, tables.points, new_points)
+    if adaptive:
+        cursor = adaptive_memory.learn(memory, moved, terms, ridge, cursor)
     else:
-        take_in(
-            work,
-            factor,
-            root,
-            moments,
-            before,
-            order,
-            cross,
-            gram,
-            pulls,
-            coupled,
-            unit,
-            curvatures,
-            aims,
-            forgetting**count,
-        )
-        learn_noise(noise, aims, curvatures, 1.0 - forgetting**count)
-        cursor = settle(
-            work,
-            factor,
-            root,
-            moments,
-            before,
-            order,
-            cross,
-            gram,
-            ridge,
-            1.0 - forgetting**count,
-            cursor,
-            taught,
-        )
-    information.solve(root, moments, order, weights)
+        share = forgetting ** len(terms.aims)
+        take_in(known, moved, terms, terms.aims, share)
+        learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+        cursor = settle(known, moved, ridge, 1.0 - share, cursor, terms.taught)
+    information.solve(known.root, known.moments, moved.order, tables.weights)
     return cursor
 
 
 @cached_njit
-def follow_information(
-    root: Array,
-    moments: Array,
-    before: int,
-    order: int,
-    kept: int,
-    origins: Array,
-    factor: Array,
-    leaving: Array,
-    cross: Array,
-    gram: Array,
-    ridge: float,
-    product: Array,
-) -> None:
+def follow_information(known: Information, moved: Moved, leaving: Array, ridge: float) -> None:
     """Take points out of the information and put others in."""
+    root, moments, _ = known
+    before, order, kept = moved.before, moved.order, moved.kept
+    product = line(moved.work, len(root), len(root))
     if kept < before and kept < order:
         total = before - kept + order - kept
-        memory = np.empty(total * (len(root) + total + 1))
-        information.exchange(
-            root, moments, before, order, kept, origins, factor, leaving, cross, gram, ridge, memory, product
-        )
+        exchange(known, moved, leaving, ridge, np.empty(total * (len(root) + total + 1)))
     elif kept < before:
-        information.keep(root, moments, before, origins, kept, product)
+        information.keep(root, moments, before, line(moved.work, 0, len(root)), kept, product)
     else:
         for place in range(kept, order):
-            information.append(root, moments, place, factor, ridge, product)
+            information.append(root, moments, place, moved.factor, ridge, product)
 
 
 @cached_njit

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.functions.informed_expansion import InformedExpansion
+from kernelswarm.agents.functions.informed_expansion import Information, InformedExpansion
 from kernelswarm.agents.functions.windowed_expansion import WindowedExpansion, recent_and_window
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace, joined
@@ -24,6 +24,7 @@ from kernelswarm.agents.learners.second_order import (
     moves,
     taking_in,
 )
+from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
     check_adaptive,
@@ -32,6 +33,7 @@ from kernelswarm.agents.learners.second_order.certainty import (
 )
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING, absorb_taught, offer_taught
 from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -197,55 +199,27 @@ class Newton(CertainDescent, DescentInSpace):
         capacity, gram = len(function.points_buffer), self.kernel.cross(at.points, at.points)
         work = np.empty(moves.room(capacity, len(at.points), function.outputs))
         rows = np.require(at.rows, requirements=["C", "W"])
-        function.order, error, changes, kept = moves.choose(
-            np.empty((5, capacity)),
-            work,
-            function.weights_buffer,
-            function.factor_buffer,
-            function.precision_buffer,
-            before,
-            deciding,
-            rows,
-            gram,
-            float(epsilon),
-            self.limit,
+        komp_work, tables = np.empty((5, capacity)), function.tables
+        moved, error, changes = moves.choose(
+            komp_work, work, tables, before, deciding, rows, gram, float(epsilon), self.limit
         )
-        leaving = self._leaving(function, work[:capacity].reshape(-1, 1), before, kept)
+        function.order = moved.order
+        known = Information(function.root_buffer, function.moments_buffer, function.noise)
+        room = function.storage, capacity, function.inputs, function.outputs
+        memory = Memory(known, *recent_and_window(*room, self.adaptive))
+        terms = Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught)
+        points, leaving = np.require(at.points, requirements=["C", "W"]), self._leaving(function, moved)
         state.cursor = moves.apply_moves(
-            work,
-            function.points_buffer,
-            function.weights_buffer,
-            function.factor_buffer,
-            function.root_buffer,
-            function.moments_buffer,
-            function.noise,
-            before,
-            function.order,
-            kept,
-            changes,
-            np.require(at.points, requirements=["C", "W"]),
-            rows,
-            gram,
-            leaving,
-            pulls,
-            unit is not None,
-            unit or 0.0,
-            bends,
-            aims,
-            self.penalty,
-            self.share,
-            state.cursor,
-            taught,
-            *recent_and_window(function.storage, capacity, function.inputs, function.outputs, self.adaptive),
+            tables, memory, moved, changes, points, leaving, terms, self.penalty, self.share, state.cursor
         )
         return error, changes
 
-    def _leaving(self, function: InformedExpansion, origins: Array, before: int, kept: int) -> Array:
+    def _leaving(self, function: InformedExpansion, moved: Moved) -> Array:
         """Return the kernel between the points that leave and all before, (r, before), where others come."""
-        if kept == before or kept == function.order:
-            return np.empty((0, before))
+        if moved.kept == moved.before or moved.kept == moved.order:
+            return np.empty((0, moved.before))
         points = function.points_buffer
-        return self.kernel.cross(moves.leaving_points(origins, before, kept, points), points[:before])
+        return self.kernel.cross(moves.leaving_points(moved, points), points[: moved.before])
 
     def _move_blocked(
         self,

@@ -15,23 +15,25 @@ from kernelswarm.agents.arithmetic.abi import (
     WANTS,
     StepArguments,
     kernel_at,
-    loss_derivatives_at,
     loss_values_at,
     next_budget_at,
 )
 from kernelswarm.agents.arithmetic.blocks.thresholds import LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
-from kernelswarm.agents.functions.informed_expansion import root_moments_noise
+from kernelswarm.agents.functions.informed_expansion import information_in
 from kernelswarm.agents.functions.windowed_expansion import recent_and_window
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
-from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.agents.learners.second_order import moves, sample_terms
+from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
+from kernelswarm.agents.learners.second_order.sample_terms import Asked
+from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
 from kernelswarm.agents.learners.second_order.taught import offer_taught, without_taught
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import NONE, Integers, address
 
 Array = npt.NDArray[np.float64]
@@ -56,109 +58,61 @@ def taught_step(given: StepArguments, taught: Array) -> float:
 
     What neighbours taught is (N, 2 C + 1), or of no rows.
     """
-    tools, numbers, storage, counts, scratch, points, rows, gradients, rates, values, targets = (
-        given.tools,
-        given.numbers,
-        given.storage,
-        given.counts,
-        given.scratch,
-        given.points,
-        given.rows,
-        given.gradients,
-        given.rates,
-        given.values,
-        given.targets,
-    )
-    taken, outputs = gradients.shape
-    own, count = own_numbers(numbers), len(values)
-    order, capacity = counts[ORDER], counts[CAPACITY]
+    tools, storage, counts = given.tools, given.storage, given.counts
+    (taken, outputs), inputs, own = given.gradients.shape, given.points.shape[1], own_numbers(given.numbers)
+    order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
     losses = int(own[LOSS_NUMBERS])
-    loss_numbers = line(own, FIRST, losses)
     budget = line(own, FIRST + losses, len(own) - FIRST - losses)
-    gram = inner_products(given, numbers)
-    first = 5 * capacity + taken * taken
-    slopes, aims = table(scratch, first, count, outputs), table(scratch, first + count * outputs, count, outputs)
-    first += 2 * count * outputs
-    curvatures = line(scratch, first, count)
-    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, slopes)
-    if tools[CURVATURES] == NONE:
-        for n in range(count):
-            curvatures[n] = own[CURVATURE]
-    else:
-        loss_values_at(tools[CURVATURES])(loss_numbers, values, targets, curvatures)
-    first += count
-    pulls = table(scratch, first, taken, outputs)
-    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]  # as descent.share
-    coupled = moves.part_ways(gradients, slopes, values, curvatures, rates, part, aims, pulls)
-    first += taken * outputs
-    if tools[OFFERS] != NONE:
-        offered = line(scratch, first, count)
-        loss_values_at(tools[OFFERS])(loss_numbers, values, targets, offered)
-        moves.withhold(gradients, pulls, offered)
-    first += count
-    if len(taught):
-        offer_taught(gradients, rates, own[CURVATURE], taught)
-    dictionary, weights, factor, precision = tables(storage, capacity, points.shape[1], outputs)
-    root, moments, noise = root_moments_noise(storage, capacity, points.shape[1], outputs)
-    recent_root, recent_moments, recent_noise, window = recent_and_window(
-        storage, capacity, points.shape[1], outputs, own[ADAPTIVE] > 0.0
-    )
+    gram = inner_products(given, given.numbers)
+    terms = _terms(given, taught, first)
+    first += sample_terms.room(taken, outputs) + taken
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, given.sizes, storage[0], int(own[BATCH_SIZE]))
-    work = line(scratch, first, len(scratch) - first)
-    before = order
-    order, error, changes, kept = moves.choose(
-        table(scratch, 0, 5, capacity),
-        work,
-        weights,
-        factor,
-        precision,
-        before,
-        gradients,
-        rows,
-        gram,
-        epsilon,
-        own[LIMIT],
+    komp_work, work = table(given.scratch, 0, 5, capacity), line(given.scratch, first, len(given.scratch) - first)
+    known = tables(storage, capacity, inputs, outputs)
+    moved, error, changes = moves.choose(
+        komp_work, work, known, order, given.gradients, given.rows, gram, epsilon, own[LIMIT]
     )
-    leaving = np.empty((0, before))
-    if kept < before and kept < order:
-        gone = moves.leaving_points(table(work, 0, capacity, 1), before, kept, dictionary)
-        leaving = np.empty((before - kept, before))
-        kernel_at(tools[CROSS])(kernel_numbers(numbers), gone, table(dictionary, 0, before, points.shape[1]), leaving)
+    recent, window = recent_and_window(storage, capacity, inputs, outputs, own[ADAPTIVE] > 0.0)
+    memory = Memory(information_in(storage, capacity, inputs, outputs), recent, window)
+    leaving = _leaving(given, moved, known.points)
     storage[1] = moves.apply_moves(
-        work,
-        dictionary,
-        weights,
-        factor,
-        root,
-        moments,
-        noise,
-        before,
-        order,
-        kept,
-        changes,
-        points,
-        rows,
-        gram,
-        leaving,
-        pulls,
-        coupled,
-        own[REACH] if given.implicit else 0.0,
-        curvatures,
-        aims,
-        own[RIDGE],
-        own[FORGETTING],
-        storage[1],
-        taught,
-        recent_root,
-        recent_moments,
-        recent_noise,
-        window,
+        known, memory, moved, changes, given.points, leaving, terms, own[RIDGE], own[FORGETTING], storage[1]
     )
-    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], order)
-    counts[ORDER], counts[ROOM] = order, capacity - order
+    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], moved.order)
+    counts[ORDER], counts[ROOM] = moved.order, capacity - moved.order
     counts[CHANGES] += changes
-    counts[WANTS] = wanted(own, order, counts[CHANGES], taken)
+    counts[WANTS] = wanted(own, moved.order, counts[CHANGES], taken)
     return error
+
+
+@inline_always
+def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
+    """Return what own samples ask for and how neighbours pull, in the scratch from ``first`` on.
+
+    The gradients become the weights of the first-order step that offers points to the dictionary.
+    """
+    own, (count, outputs), taken = own_numbers(given.numbers), given.values.shape, len(given.gradients)
+    asked = Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
+    room = sample_terms.room(taken, outputs)
+    terms = sample_terms.terms(given, taught, asked, line(given.scratch, first, room), DERIVATIVES)
+    if given.tools[OFFERS] != NONE:
+        offered = line(given.scratch, first + room, count)
+        loss_values_at(given.tools[OFFERS])(asked.loss_numbers, given.values, given.targets, offered)
+        moves.withhold(given.gradients, terms.pulls, offered)
+    if len(taught):
+        offer_taught(given.gradients, given.rates, own[CURVATURE], taught)
+    return terms
+
+
+@inline_always
+def _leaving(given: StepArguments, moved: Moved, points: Array) -> Array:
+    """Return the kernel between the points that leave and all before, (r, before), where others come."""
+    leaving = np.empty((0, moved.before))
+    if moved.kept < moved.before and moved.kept < moved.order:
+        gone, all_before = moves.leaving_points(moved, points), table(points, 0, moved.before, points.shape[1])
+        leaving = np.empty((moved.before - moved.kept, moved.before))
+        kernel_at(given.tools[CROSS])(kernel_numbers(given.numbers), gone, all_before, leaving)
+    return leaving
 
 
 step = without_taught(taught_step)
@@ -178,8 +132,8 @@ def inner(
     """Fill ``gram`` (N, N) with how far a weight at each point moves f at each other."""
     own, order, capacity, outputs = own_numbers(numbers), counts[ORDER], counts[CAPACITY], values.shape[1]
     kernel_at(tools[CROSS])(kernel_numbers(numbers), points, points, gram)
-    _, _, factor, _ = tables(storage, capacity, points.shape[1], outputs)
-    root, _, _ = root_moments_noise(storage, capacity, points.shape[1], outputs)
+    factor = tables(storage, capacity, points.shape[1], outputs).factor
+    root = information_in(storage, capacity, points.shape[1], outputs).root
     moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
 
 

@@ -1,7 +1,7 @@
 """What a step's own samples ask for, and how neighbours pull, in compiled code."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,13 +9,15 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import (
     LOSS_DERIVATIVES,
     LOSS_VALUES,
+    StepArguments,
     loss_derivatives_at,
     loss_values_at,
 )
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import moves
+from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import NONE, address
 
 Array = npt.NDArray[np.float64]
@@ -46,29 +48,39 @@ def room(points: int, outputs: int) -> int:
     return points * (3 * outputs + 1)
 
 
-@cached_njit
-def terms(
-    derivatives: int,
-    bends: int,
-    own: Array,
-    work: Array,  # as `room` says
-    gradients: Array,  # (N, C)
-    rates: Array,  # (N,)
-    values: Array,  # (n, C)
-    targets: Array,  # (n, q)
-) -> tuple[bool, Array, Array, Array]:
-    """Do the same as `certainty.CertainDescent.terms`: returns whether neighbours pull, pulls, curvatures and aims."""
+class Asked(NamedTuple):
+    """What a learner's numbers say of its loss, and of how far neighbours pull."""
+
+    loss_numbers: Array
+    curvature: float  # the loss's largest
+    batch_size: float
+    reach: float
+
+
+@inline_always
+def asked_in(own: Array) -> Asked:
+    """Return what such a learner's own numbers say."""
+    return Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
+
+
+@inline_always
+def terms(given: StepArguments, taught: Array, asked: Asked, work: Array, derivatives: int) -> Terms:
+    """Do the same as `certainty.CertainDescent.terms`, in numbers to work with, so many as `room` says.
+
+    Among the addresses that the step calls, ``derivatives`` is the place of the loss's; behind it is its curvatures'.
+    The gradients become the weights of a first-order step.
+    """
+    values, targets, gradients, bends = given.values, given.targets, given.gradients, given.tools[derivatives + 1]
     count, outputs = values.shape
     slopes, aims = table(work, 0, count, outputs), table(work, count * outputs, count, outputs)
     curvatures = line(work, 2 * count * outputs, count)
     pulls = table(work, count * (2 * outputs + 1), len(gradients), outputs)
-    loss_numbers = line(own, FIRST, int(own[LOSS_NUMBERS]))
-    loss_derivatives_at(derivatives)(loss_numbers, values, targets, slopes)
+    loss_derivatives_at(given.tools[derivatives])(asked.loss_numbers, values, targets, slopes)
     if bends == NONE:
         for n in range(count):
-            curvatures[n] = own[CURVATURE]
+            curvatures[n] = asked.curvature
     else:
-        loss_values_at(bends)(loss_numbers, values, targets, curvatures)
-    part = 1.0 if count >= own[BATCH_SIZE] else count / own[BATCH_SIZE]  # as descent.share
-    coupled = moves.part_ways(gradients, slopes, values, curvatures, rates, part, aims, pulls)
-    return coupled, pulls, curvatures, aims
+        loss_values_at(bends)(asked.loss_numbers, values, targets, curvatures)
+    part = 1.0 if count >= asked.batch_size else count / asked.batch_size  # as descent.share
+    coupled = moves.part_ways(gradients, slopes, values, curvatures, given.rates, part, aims, pulls)
+    return Terms(coupled, pulls, asked.reach if given.implicit else 0.0, curvatures, aims, taught)

@@ -1,11 +1,13 @@
 """How pulls, samples and what was taught come into the information on a dictionary that stays as it is."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.second_order import information
 from kernelswarm.agents.learners.second_order.taught import absorb_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, force_inline
@@ -17,56 +19,63 @@ RENEWED = 8
 """Coordinates whose ridge is renewed together."""
 
 
+class Moved(NamedTuple):
+    """How a step has moved the points of the dictionary, and the kernel between those before and its own."""
+
+    work: Array  # its beginning holds the places where the points were
+    factor: Array  # (capacity, capacity), as it is now
+    before: int  # how many points there were
+    order: int  # how many there are
+    kept: int  # how many of those before stay
+    cross: Array  # (N, before or more)
+    gram: Array  # (N, N)
+
+
+class Terms(NamedTuple):
+    """How neighbours pull, what a step's own samples ask for, and what neighbours taught."""
+
+    coupled: bool  # whether they pull at all
+    pulls: Array  # (N, C), the weights of the coupling
+    unit: float  # of the inner products by which they move f; 0 for the kernel's own
+    curvatures: Array  # (n,)
+    aims: Array  # (n, C), used up
+    taught: ReadOnly  # (N, 2 C + 1), or of no rows
+
+
 @force_inline
-def take_in(
-    work: Array,  # as `moves.choose` left it
-    factor: Array,  # (capacity, capacity)
-    root: Array,  # (capacity, capacity)
-    moments: Array,  # (capacity, C)
-    before: int,
-    order: int,
-    cross: Array,  # (N, before or more)
-    gram: Array,  # (N, N)
-    pulls: Array,  # (N, C), the weights of the coupling
-    coupled: bool,
-    unit: float,  # of the inner products by which they move f; 0 for the kernel's own
-    curvatures: Array,  # (n,)
-    aims: Array,  # (n, C); what remains of them is left in their place
-    share: float,
-) -> None:
-    """Add pulls and samples to the information, of which ``share`` is left where there are samples."""
+def take_in(known: Information, moved: Moved, terms: Terms, aims: Array, share: float) -> None:
+    """Add pulls and samples to the information, of which ``share`` is left where there are samples.
+
+    What remains of the aims (n, C) is left in their place.
+    """
+    root, moments, _ = known
+    work, pulls, order = moved.work, terms.pulls, moved.order
     size, outputs = pulls.shape
     capacity, count = len(root), len(aims)
-    origins, product = table(work, 0, capacity, 1), line(work, capacity, capacity)
+    product = line(work, capacity, capacity)
     fresh = table(work, 2 * capacity + size, size, capacity)
-    gather(origins, before, order, cross, gram, fresh)
+    gather(moved, fresh)
     first = 2 * capacity + size * (1 + capacity)
-    if coupled:
+    if terms.coupled:
         sums = table(work, first, capacity, outputs)
-        moved = table(work, first + capacity * outputs, capacity, outputs)
+        change = table(work, first + capacity * outputs, capacity, outputs)
         weigh_sums(fresh, pulls, order, sums)
-        if unit > 0.0:
-            information.pull(root, moments, order, sums, unit)
+        if terms.unit > 0.0:
+            information.pull(root, moments, order, sums, terms.unit)
         else:
-            information.project(factor, order, sums, moved)
-            information.shift(root, moments, order, moved)
+            information.project(moved.factor, order, sums, change)
+            information.shift(root, moments, order, change)
     if share < 1.0 and count:
         information.forget(root, moments, order, share)
     for n in range(count):
-        scale_row(fresh, n, order, aims, math.sqrt(curvatures[n]))
+        scale_row(fresh, n, order, aims, math.sqrt(terms.curvatures[n]))
     information.absorb(root, moments, order, table(fresh, 0, count, capacity), aims, product)
 
 
 @force_inline
 def settle(
-    work: Array,  # as `moves.choose` left it
-    factor: Array,
-    root: Array,
-    moments: Array,
-    before: int,
-    order: int,
-    cross: Array,
-    gram: Array,
+    known: Information,
+    moved: Moved,
     ridge: float,
     lost: float,
     cursor: float,
@@ -76,26 +85,27 @@ def settle(
 
     Returns the coordinate whose ridge is renewed next.
     """
-    size, capacity, outputs = len(gram), len(root), moments.shape[1]
-    product = line(work, capacity, capacity)
+    root, moments, _ = known
+    work, size, capacity, outputs = moved.work, len(moved.gram), len(root), moments.shape[1]
     if lost > 0.0:
         first = 2 * capacity + size * (1 + capacity) + 2 * capacity * outputs
-        room = line(work, first, RENEWED * (capacity + outputs))
-        cursor = renew(root, moments, order, factor, ridge, lost, cursor, room, product)
+        room, product = line(work, first, RENEWED * (capacity + outputs)), line(work, capacity, capacity)
+        cursor = renew(root, moments, moved.order, moved.factor, ridge, lost, cursor, room, product)
     if len(taught):
         fresh = table(work, 2 * capacity + size, size, capacity)
-        gather(table(work, 0, capacity, 1), before, order, cross, gram, fresh)  # those of own samples are used up
-        absorb_taught(root, moments, order, fresh, taught)
+        gather(moved, fresh)  # those of own samples are used up
+        absorb_taught(root, moments, moved.order, fresh, taught)
     return cursor
 
 
 @cached_njit
-def gather(origins: Array, before: int, order: int, cross: Array, gram: Array, fresh: Array) -> None:
+def gather(moved: Moved, fresh: Array) -> None:
     """Fill in the kernel between the step's points and the dictionary as it is now, (N, M)."""
+    cross, gram, before = moved.cross, moved.gram, moved.before
     for n in range(len(gram)):
         row = fresh[n]
-        for place in range(order):
-            origin = int(origins[place, 0])
+        for place in range(moved.order):
+            origin = int(moved.work[place])
             row[place] = cross[n, origin] if origin < before else gram[n, origin - before]
 
 

@@ -7,6 +7,7 @@ import pytest
 from numba import njit
 
 from kernelswarm.agents.arithmetic import simd
+from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
@@ -24,19 +25,8 @@ def function_of(generator, kernel, inputs, outputs, order):
 
 def screened(function, points, weights, epsilon, fixed=0, fence=np.inf):
     """Screen the points of a step on a function, in place; returns the squared error."""
-    return screen(
-        function.weights_buffer,
-        function.factor_buffer,
-        function.precision_buffer,
-        function.order,
-        weights,
-        function.rows(points),
-        function.kernel.cross(points, points),
-        epsilon**2,
-        SPAN_THRESHOLD,
-        fence,
-        fixed,
-    )
+    added = Added(points, weights, function.rows(points), function.kernel.cross(points, points))
+    return screen(function.tables, function.order, added, epsilon**2, SPAN_THRESHOLD, fence, fixed)
 
 
 @pytest.mark.parametrize("batch", [2, 9, 20])

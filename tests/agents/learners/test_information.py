@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.second_order import blocked_information, blocked_rotations, information
+from kernelswarm.agents.learners.second_order.exchanging import exchange
+from kernelswarm.agents.learners.second_order.taking_in import Moved
 from kernelswarm.agents.parts.kernels import Gaussian
 
 
@@ -104,8 +107,9 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
             blocked_rotations.absorb(triangle, sums, rows.copy(), wanted.copy())
             system, right = system + rows.T @ rows, right + rows.T @ wanted
         else:
-            told = factor, heard, cross, own, ridge, memory, product
-            information.exchange(triangle, sums, 8, order, len(kept), origins, *told)
+            work = np.concatenate([origins, np.empty(capacity - len(origins)), product])
+            moved = Moved(work, factor, 8, order, len(kept), cross, own)
+            exchange(Information(triangle, sums, np.zeros((3, 2))), moved, heard, ridge, memory)
         assert not np.tril(triangle, -1).any()
         assert not triangle[:, order:].any()
         assert not sums[order:].any()
