@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import Descent, joined, share
+from kernelswarm.agents.learners.descent import Descent, Weighing, joined, share
 from kernelswarm.agents.learners.features import adaraker_steps, raker_steps
 from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.mixtures import Rate
@@ -206,21 +206,13 @@ class AdaRaker(Descent):
         adaraker_steps.learn(
             state.numbers,
             parts,
-            features,
-            np.empty((size, size)),
-            np.empty((size, outputs)),
+            raker_steps.Work(features, np.empty((size, size)), np.empty((size, outputs))),
             rows,
-            weights,
-            own,
-            theirs,
-            lost,
+            raker_steps.Slopes(own, theirs, lost, share(seen, self.batch_size)),
             mixed,
             instance_losses,
-            share(seen, self.batch_size),
-            rates,
+            Weighing(weights, rates, stiffness, curvatures is not None),
             np.empty(size),
-            stiffness,
-            curvatures is not None,
             eta,
         )
         state.steps += 1

@@ -14,9 +14,23 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import StepArguments, loss_derivatives_at, loss_values_at
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.learners.descent import Weighing
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.feature_steps import CompiledVector, features_at
-from kernelswarm.agents.learners.features.raker_steps import DERIVATIVES, EVALUATES, VALUES
+from kernelswarm.agents.learners.features.raker_steps import (
+    DERIVATIVES,
+    EVALUATES,
+    VALUES,
+    Hedging,
+    Members,
+    Slopes,
+    Work,
+    compare,
+    learn_members,
+    slopes_in,
+    values_of,
+    work_in,
+)
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.coupling import total
@@ -136,51 +150,39 @@ def mix(parts: Parts) -> None:
 def learn(
     numbers: ReadOnly,
     parts: Parts,
-    features: Array,  # (N, L), to work with
-    gram: Array,  # (N, N), to work with
-    pulled: Array,  # (N, C), to work with
+    work: Work,
     rows: Array,  # (N, E L)
-    gradients: Array,  # (N, C)
-    own: Array,  # (n, C) the loss's derivatives at the mixture
-    theirs: Array,  # (J E, n, C) and at each member
-    lost: Array,  # (J E, n)
+    slopes: Slopes,  # at the mixture, and at all members (J E)
     mixed: Array,  # (n,) what the mixture loses
     instances: Array,  # (J, n) and each instance
-    part: float,
-    rates: ReadOnly,  # (N,)
+    weighing: Weighing,
     shortened: Array,  # (N,), to work with
-    stiffness: ReadOnly,  # (N,)
-    implicit: bool,
     eta: float,
 ) -> None:
     """Step with every instance, weigh all anew, and begin the intervals of the step to come."""
-    count, width, size = int(numbers[MEMBERS]), parts.members.shape[1], len(gradients)
-    seen, outputs = own.shape
+    count, width, size = int(numbers[MEMBERS]), parts.members.shape[1], len(weighing.gradients)
+    seen, outputs = slopes.own.shape
     _weigh(numbers, parts, mixed, instances)
     for j in range(len(parts.samples)):
-        shorter = shrinking(numbers[RATIO], j)
+        shorter, first = shrinking(numbers[RATIO], j), j * count
         for n in range(size):
-            shortened[n] = shorter * rates[n]
-        parts.samples[j] = raker_steps.learn_members(
-            cube(parts.members, j * count * width * outputs, count, width, outputs),
-            line(parts.losses, j * count, count),
-            line(parts.shares, j * count, count),
+            shortened[n] = shorter * weighing.rates[n]
+        members = Members(
+            cube(parts.members, first * width * outputs, count, width, outputs),
+            line(parts.losses, first, count),
+            line(parts.shares, first, count),
+        )
+        theirs = cube(slopes.theirs, first * seen * outputs, count, seen, outputs)
+        lost = table(slopes.lost, first * seen, count, seen)
+        parts.samples[j] = learn_members(
+            members,
             parts.samples[j],
-            features,
-            gram,
-            pulled,
+            work,
             rows,
-            gradients,
-            own,
-            cube(theirs, j * count * seen * outputs, count, seen, outputs),
-            table(lost, j * count * seen, count, seen),
-            part,
-            shortened,
-            stiffness,
-            implicit,
+            Slopes(slopes.own, theirs, lost, slopes.part),
+            Weighing(weighing.gradients, shortened, weighing.stiffness, weighing.implicit),
             1.0 - shorter * eta * numbers[REGULARIZATION],
-            numbers[FORGETTING],
-            numbers[RATE],
+            Hedging(numbers[FORGETTING], numbers[RATE]),
         )
     if seen:
         parts.progress[SEEN] += 1.0
@@ -237,30 +239,15 @@ def evaluate(
 @cached_njit
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.adaraker.AdaRaker.step` does."""
-    tools, numbers, scratch, rows, gradients, values, targets = (
-        given.tools,
-        given.numbers,
-        given.scratch,
-        given.rows,
-        given.gradients,
-        given.values,
-        given.targets,
-    )
-    size, outputs = gradients.shape
-    seen, count, width, instances = len(values), int(numbers[MEMBERS]), int(numbers[WIDTH]), int(numbers[INSTANCES])
+    numbers, scratch, rows, size = given.numbers, given.scratch, given.rows, len(given.points)
+    seen, outputs = given.values.shape
+    count, width, instances = int(numbers[MEMBERS]), int(numbers[WIDTH]), int(numbers[INSTANCES])
     parts = parted(given.storage, count, width, instances, outputs)
-    loss_numbers = line(numbers, FIRST, int(numbers[LOSS_NUMBERS]))
-    place = 0
-    features = table(scratch, place, size, width)
-    place += size * width
-    gram = table(scratch, place, size, size)
-    place += size * size
-    pulled = table(scratch, place, size, outputs)
-    place += size * outputs
+    loss_numbers, values_at = line(numbers, FIRST, int(numbers[LOSS_NUMBERS])), loss_values_at(given.tools[VALUES])
+    work = work_in(scratch, size, width, outputs)
+    place = size * (width + size + outputs)
     shortened = line(scratch, place, size)
     place += size
-    own = table(scratch, place, seen, outputs)
-    place += seen * outputs
     whole = table(scratch, place, seen, outputs)
     place += seen * outputs
     mixed = line(scratch, place, seen)
@@ -269,41 +256,18 @@ def step(given: StepArguments) -> float:
     place += instances * seen
     found = cube(scratch, place, count, seen, outputs)
     place += count * seen * outputs
-    theirs = cube(scratch, place, instances * count, seen, outputs)
-    place += instances * count * seen * outputs
-    lost = table(scratch, place, instances * count, seen)
-    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, own)
-    loss_values_at(tools[VALUES])(loss_numbers, values, targets, mixed)
+    part = 1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE]  # as descent.share
+    slopes = slopes_in(scratch, place, instances * count, seen, outputs, part)
+    loss_derivatives_at(given.tools[DERIVATIVES])(loss_numbers, given.values, given.targets, slopes.own)
+    values_at(loss_numbers, given.values, given.targets, mixed)
     for j in range(instances):
         members = cube(parts.members, j * count * width * outputs, count, width, outputs)
-        raker_steps.values_of(rows, members, features, found)
+        values_of(rows, members, work.features, found)
         instance_values(found, line(parts.shares, j * count, count), whole)
-        loss_values_at(tools[VALUES])(loss_numbers, read_only(whole), targets, line(instance_losses, j * seen, seen))
-        for e in range(count):
-            there = read_only(table(found, e * seen * outputs, seen, outputs))
-            slopes = table(theirs, (j * count + e) * seen * outputs, seen, outputs)
-            loss_values_at(tools[VALUES])(loss_numbers, there, targets, line(lost, (j * count + e) * seen, seen))
-            loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, there, targets, slopes)
-    learn(
-        numbers,
-        parts,
-        features,
-        gram,
-        pulled,
-        rows,
-        gradients,
-        own,
-        theirs,
-        lost,
-        mixed,
-        instance_losses,
-        1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
-        given.rates,
-        shortened,
-        given.stiffness,
-        given.implicit,
-        given.sizes[0],
-    )
+        values_at(loss_numbers, read_only(whole), given.targets, line(instance_losses, j * seen, seen))
+        compare(given, loss_numbers, found, slopes, j * count)
+    weighing = Weighing(given.gradients, given.rates, given.stiffness, given.implicit)
+    learn(numbers, parts, work, rows, slopes, mixed, instance_losses, weighing, shortened, given.sizes[0])
     return 0.0
 
 

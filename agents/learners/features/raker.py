@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import Descent, check_step, joined, share
+from kernelswarm.agents.learners.descent import Descent, Weighing, check_step, joined, share
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
@@ -189,25 +189,14 @@ class Raker(Descent):
                 theirs[place] = self.loss.derivatives(values, targets)
         state.storage[-1] = raker_steps.learn(
             state.function.coefficients,
-            state.members,
-            state.losses,
-            state.shares,
+            raker_steps.Members(state.members, state.losses, state.shares),
             float(state.storage[-1]),
-            features,
-            np.empty((size, size)),
-            np.empty((size, outputs)),
+            raker_steps.Work(features, np.empty((size, size)), np.empty((size, outputs))),
             rows,
-            weights,
-            own,
-            theirs,
-            lost,
-            share(seen, self.batch_size),
-            rates,
-            stiffness,
-            curvatures is not None,
+            raker_steps.Slopes(own, theirs, lost, share(seen, self.batch_size)),
+            Weighing(weights, rates, stiffness, curvatures is not None),
             1.0 - eta * self.regularization,
-            float(self.forgetting),
-            self.hedge_rate,
+            raker_steps.Hedging(float(self.forgetting), self.hedge_rate),
         )
         state.steps += 1
         return Info(0.0, eta)

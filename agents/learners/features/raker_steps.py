@@ -6,7 +6,7 @@ shares (E,), and the samples that the losses are of.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import cube, line, read_only, table
 from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.learners.descent import Weighing
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, descend, features_at
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
@@ -66,97 +67,89 @@ def values_of(rows: Array, members: Array, features: Array, values: Array) -> No
         combine(features, weights, width, table(values, e * size * outputs, size, outputs))
 
 
+class Members(NamedTuple):
+    """The members of a mixture of functions."""
+
+    weights: Array  # (E, L, C)
+    losses: Array  # (E,)
+    shares: Array  # (E,)
+
+
+class Work(NamedTuple):
+    """Memory to step with one member after the other."""
+
+    features: Array  # (N, L)
+    gram: Array  # (N, N)
+    pulled: Array  # (N, C)
+
+
+class Slopes(NamedTuple):
+    """What the loss says at a step's own samples."""
+
+    own: Array  # (n, C) its derivatives at the function that the gradients are of
+    theirs: Array  # (E, n, C) and at each member
+    lost: Array  # (E, n) what each member loses
+    part: float  # what part of a batch the samples are
+
+
+class Hedging(NamedTuple):
+    """How members are weighed by their losses."""
+
+    forgetting: float
+    rate: float
+
+
 @cached_njit
 def learn(
     coefficients: Array,  # (E L, C)
-    members: Array,  # (E, L, C)
-    losses: Array,  # (E,)
-    shares: Array,  # (E,)
+    members: Members,
     samples: float,
-    features: Array,  # (N, L), to work with
-    gram: Array,  # (N, N), to work with
-    pulled: Array,  # (N, C), to work with
+    work: Work,
     rows: Array,  # (N, E L)
-    gradients: Array,  # (N, C)
-    own: Array,  # (n, C) the loss's derivatives at the mixture
-    theirs: Array,  # (E, n, C) and at each member
-    lost: Array,  # (E, n)
-    part: float,
-    rates: ReadOnly,  # (N,)
-    stiffness: ReadOnly,  # (N,)
-    implicit: bool,
+    slopes: Slopes,
+    weighing: Weighing,
     shrink: float,
-    forgetting: float,
-    rate: float,
+    hedging: Hedging,
 ) -> float:
     """Step with every member, weigh them anew, and mix the function; returns the samples."""
-    samples = learn_members(
-        members,
-        losses,
-        shares,
-        samples,
-        features,
-        gram,
-        pulled,
-        rows,
-        gradients,
-        own,
-        theirs,
-        lost,
-        part,
-        rates,
-        stiffness,
-        implicit,
-        shrink,
-        forgetting,
-        rate,
-    )
-    mix(coefficients, members, shares)
+    samples = learn_members(members, samples, work, rows, slopes, weighing, shrink, hedging)
+    mix(coefficients, members.weights, members.shares)
     return samples
 
 
 @cached_njit
 def learn_members(
-    members: Array,  # (E, L, C)
-    losses: Array,  # (E,)
-    shares: Array,  # (E,)
+    members: Members,
     samples: float,
-    features: Array,  # (N, L), to work with
-    gram: Array,  # (N, N), to work with
-    pulled: Array,  # (N, C), to work with
+    work: Work,
     rows: Array,  # (N, E L)
-    gradients: Array,  # (N, C)
-    own: Array,  # (n, C) the loss's derivatives at the function that the gradients are of
-    theirs: Array,  # (E, n, C) and at each member
-    lost: Array,  # (E, n)
-    part: float,
-    rates: ReadOnly,  # (N,)
-    stiffness: ReadOnly,  # (N,)
-    implicit: bool,
+    slopes: Slopes,
+    weighing: Weighing,
     shrink: float,
-    forgetting: float,
-    rate: float,
+    hedging: Hedging,
 ) -> float:
     """Step with every member along its own loss and the coupling, then weigh them anew; returns the samples."""
-    count, width, outputs = members.shape
-    size, seen = len(gradients), len(own)
-    left = forgetting**seen
+    count, width, outputs = members.weights.shape
+    gradients, rates, stiffness, implicit = weighing
+    features, gram, pulled = work
+    size, seen, losses = len(gradients), len(slopes.own), members.losses
+    left = hedging.forgetting**seen
     for e in range(count):
         losses[e] *= left
         for n in range(seen):
-            losses[e] += lost[e, n]
+            losses[e] += slopes.lost[e, n]
         for n in range(size):
             for c in range(outputs):
                 pulled[n, c] = gradients[n, c]
                 if n < seen:
-                    pulled[n, c] += part * (theirs[e, n, c] - own[n, c])
+                    pulled[n, c] += slopes.part * (slopes.theirs[e, n, c] - slopes.own[n, c])
         member_features(rows, e, size, features)
-        weights = table(members, e * width * outputs, width, outputs)
+        weights = table(members.weights, e * width * outputs, width, outputs)
         descend(weights, gram, features, pulled, rates, stiffness, implicit, shrink, width)
     samples = left * samples + seen
-    found = shares_of(log_weights(losses, samples, rate))
+    found = shares_of(log_weights(losses, samples, hedging.rate))
     for e in range(count):
-        shares[e] = found[e]
+        members.shares[e] = found[e]
     return samples
 
 
@@ -221,66 +214,71 @@ def evaluate(
 @cached_njit
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.raker.Raker.step` does."""
-    tools, numbers, storage, scratch, rows, gradients, values, targets = (
-        given.tools,
-        given.numbers,
-        given.storage,
-        given.scratch,
-        given.rows,
-        given.gradients,
-        given.values,
-        given.targets,
-    )
-    size, outputs = gradients.shape
-    seen, count, width = len(values), int(numbers[MEMBERS]), int(numbers[FEATURES_EACH])
+    numbers, storage, rows, size = given.numbers, given.storage, given.rows, len(given.points)
+    seen, outputs = given.values.shape
+    count, width = int(numbers[MEMBERS]), int(numbers[FEATURES_EACH])
     weights = count * width * outputs
-    members = cube(storage, weights, count, width, outputs)
+    members = Members(
+        cube(storage, weights, count, width, outputs),
+        line(storage, 2 * weights, count),
+        line(storage, 2 * weights + count, count),
+    )
+    work = work_in(given.scratch, size, width, outputs)
+    place = size * (width + size + outputs)
+    found = cube(given.scratch, place, count, seen, outputs)
+    place += count * seen * outputs
+    part = 1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE]  # as descent.share
+    slopes = slopes_in(given.scratch, place, count, seen, outputs, part)
     loss_numbers = line(numbers, FIRST, int(numbers[LOSS_NUMBERS]))
-    place = 0
-    features = table(scratch, place, size, width)
-    place += size * width
-    gram = table(scratch, place, size, size)
-    place += size * size
-    pulled = table(scratch, place, size, outputs)
-    place += size * outputs
-    own = table(scratch, place, seen, outputs)
-    place += seen * outputs
-    found = cube(scratch, place, count, seen, outputs)
-    place += count * seen * outputs
-    theirs = cube(scratch, place, count, seen, outputs)
-    place += count * seen * outputs
-    lost = table(scratch, place, count, seen)
-    values_of(rows, members, features, found)
-    loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, values, targets, own)
-    for e in range(count):
-        there = table(found, e * seen * outputs, seen, outputs)
-        slopes = table(theirs, e * seen * outputs, seen, outputs)
-        loss_values_at(tools[VALUES])(loss_numbers, read_only(there), targets, line(lost, e * seen, seen))
-        loss_derivatives_at(tools[DERIVATIVES])(loss_numbers, read_only(there), targets, slopes)
+    loss_derivatives_at(given.tools[DERIVATIVES])(loss_numbers, given.values, given.targets, slopes.own)
+    values_of(rows, members.weights, work.features, found)
+    compare(given, loss_numbers, found, slopes, 0)
     last = 2 * (weights + count)
     storage[last] = learn(
         table(storage, 0, count * width, outputs),
         members,
-        line(storage, 2 * weights, count),
-        line(storage, 2 * weights + count, count),
         storage[last],
-        features,
-        gram,
-        pulled,
+        work,
         rows,
-        gradients,
-        own,
-        theirs,
-        lost,
-        1.0 if seen >= numbers[BATCH_SIZE] else seen / numbers[BATCH_SIZE],  # as descent.share
-        given.rates,
-        given.stiffness,
-        given.implicit,
+        slopes,
+        Weighing(given.gradients, given.rates, given.stiffness, given.implicit),
         1.0 - given.sizes[0] * numbers[REGULARIZATION],
-        numbers[FORGETTING],
-        numbers[RATE],
+        Hedging(numbers[FORGETTING], numbers[RATE]),
     )
     return 0.0
+
+
+@inline_always
+def work_in(scratch: Array, size: int, width: int, outputs: int) -> Work:
+    """Return the memory that steps with members work with, at the begin of a scratch."""
+    return Work(
+        table(scratch, 0, size, width),
+        table(scratch, size * width, size, size),
+        table(scratch, size * (width + size), size, outputs),
+    )
+
+
+@inline_always
+def slopes_in(scratch: Array, place: int, members: int, seen: int, outputs: int, part: float) -> Slopes:
+    """Return where the loss is to say what it has to say, in a scratch from a place on."""
+    theirs = place + seen * outputs
+    return Slopes(
+        table(scratch, place, seen, outputs),
+        cube(scratch, theirs, members, seen, outputs),
+        table(scratch, theirs + members * seen * outputs, members, seen),
+        part,
+    )
+
+
+@inline_always
+def compare(given: StepArguments, loss_numbers: Array, found: Array, slopes: Slopes, first: int) -> None:
+    """Fill in what members lose and their losses' derivatives, from the ``first`` on, by their values (E, n, C)."""
+    count, seen, outputs = found.shape
+    for e in range(count):
+        there, at = read_only(table(found, e * seen * outputs, seen, outputs)), first + e
+        derivatives = table(slopes.theirs, at * seen * outputs, seen, outputs)
+        loss_values_at(given.tools[VALUES])(loss_numbers, there, given.targets, line(slopes.lost, at * seen, seen))
+        loss_derivatives_at(given.tools[DERIVATIVES])(loss_numbers, there, given.targets, derivatives)
 
 
 @cached_njit
