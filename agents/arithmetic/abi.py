@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers
 from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
@@ -67,9 +68,29 @@ EVALUATE = types.void(TOOLS, NUMBERS, VECTOR_OUT, COUNTS_OUT, MATRIX, MATRIX_OUT
 INNER = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, MATRIX, MATRIX, MATRIX, MATRIX_OUT)
 """``inner(tools, numbers, storage, counts, points (n, p), rows (n, R), values (n, C), gram (n, n))`` fills the last."""
 
-GRADIENT = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS, MATRIX_OUT)
-"""``gradient(tools, numbers, storage, counts, scratch, points (n, p), rows (n, R), values (n, C), targets (n, q), sizes
-(k,), gradient (n, C))`` fills the last and leaves the state as it is."""
+
+class GradientArguments(NamedTuple):
+    """What a learner's gradient is given; the state stays as it is."""
+
+    tools: ReadOnlyIntegers  # the addresses of functions that the gradient calls
+    numbers: ReadOnly  # the learner's own, the same for all of its states
+    storage: ReadOnly  # the state's numbers
+    counts: ReadOnlyIntegers  # the state's integers
+    scratch: Array  # to work with
+    points: ReadOnly  # (n, p)
+    rows: ReadOnly  # (n, R), what `evaluate` kept
+    values: ReadOnly  # (n, C), f there
+    targets: ReadOnly  # (n, q)
+    sizes: ReadOnly  # (k,), as of a step
+
+
+GRADIENT_ARGUMENTS = PassedTuple(
+    [TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS], GradientArguments
+)
+"""The type of these, which are passed one by one."""
+
+GRADIENT = types.void(GRADIENT_ARGUMENTS, MATRIX_OUT)
+"""``gradient(given, found (n, C))`` fills the last, of what :class:`GradientArguments` says."""
 
 
 class StepArguments(NamedTuple):
@@ -78,20 +99,20 @@ class StepArguments(NamedTuple):
     The first n of the N points are the node's own samples.
     """
 
-    tools: Integers  # the addresses of functions that the step calls
-    numbers: Array  # the learner's own, the same for all of its states
+    tools: ReadOnlyIntegers  # the addresses of functions that the step calls
+    numbers: ReadOnly  # the learner's own, the same for all of its states
     storage: Array  # the state's numbers
     counts: Integers  # the state's integers
     scratch: Array  # to work with
-    points: Array  # (N, p)
+    points: ReadOnly  # (N, p)
     rows: Array  # (N, R), what `evaluate` kept
     gradients: Array  # (N, C)
-    rates: Array  # (N,)
-    stiffness: Array  # (N,)
+    rates: ReadOnly  # (N,)
+    stiffness: ReadOnly  # (N,)
     implicit: bool
-    sizes: Array  # (k,), eta and what other schedules the learner has, at this step
-    values: Array  # (n, C), f at the samples
-    targets: Array  # (n, q)
+    sizes: ReadOnly  # (k,), eta and what other schedules the learner has, at this step
+    values: ReadOnly  # (n, C), f at the samples
+    targets: ReadOnly  # (n, q)
 
 
 STEP_ARGUMENTS = PassedTuple(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import (
     ORDER,
     ROOM,
+    GradientArguments,
     StepArguments,
     gradient_at,
     inner_at,
@@ -249,19 +250,11 @@ def descend(i: int, sample: Sample, network: Network) -> None:
     if functions[GRADIENT] == NONE:
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
     else:
-        gradient_at(functions[GRADIENT])(
-            tools,
-            numbers,
-            state,
-            counts,
-            network.scratch,
-            points,
-            table(rows, 0, values.shape[0], rows.shape[1]),
-            values,
-            targets,
-            work.sizes,
-            gradient,
+        at_samples = table(rows, 0, values.shape[0], rows.shape[1])
+        given = GradientArguments(
+            tools, numbers, state, counts, network.scratch, points, at_samples, values, targets, work.sizes
         )
+        gradient_at(functions[GRADIENT])(given, gradient)
 
 
 def weighing(ideal: bool) -> Compiled:

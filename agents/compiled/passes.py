@@ -17,6 +17,7 @@ from kernelswarm.agents.arithmetic.abi import (
     SINGLE_STEPS,
     WANTS,
     CompiledLearner,
+    GradientArguments,
     StepArguments,
     evaluate_at,
     gradient_at,
@@ -227,9 +228,8 @@ def _steps(
         if functions[GRADIENT] == NONE:
             loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, wanted, gradients)
         else:
-            gradient_at(functions[GRADIENT])(
-                tools, numbers, storage, counts, scratch, batch, rows, values, wanted, sizes, gradients
-            )
+            given = GradientArguments(tools, numbers, storage, counts, scratch, batch, rows, values, wanted, sizes)
+            gradient_at(functions[GRADIENT])(given, gradients)
         squared = 0.0
         for n in range(count):
             for c in range(outputs):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import (
+    GradientArguments,
     StepArguments,
     evaluate_at,
     gradient_at,
@@ -255,9 +256,10 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
         loss_numbers = line(kinds.loss_numbers, kind * kinds.loss_numbers.shape[1], kinds.loss_number_counts[kind])
         loss_derivatives_at(functions[LOSS_DERIVATIVES])(loss_numbers, values, targets, gradient)
     else:
-        gradient_at(functions[GRADIENT])(
-            tools, numbers, weights, counts, vectors.scratch, points, rows, values, targets, sizes, gradient
+        asked = GradientArguments(
+            tools, numbers, weights, counts, vectors.scratch, points, rows, values, targets, sizes
         )
+        gradient_at(functions[GRADIENT])(asked, gradient)
     weigh(sizes[0], kinds.curvature[kind], samples.batch_sizes[i], gradient, rates, stiffness)
     copy_matrix(rows, kept)
     given = StepArguments(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.agents.arithmetic.abi import ORDER, StepArguments
+from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 from kernelswarm.protocols.core.memory import numbers_at
@@ -87,26 +87,14 @@ def inner(
 
 
 @njit_no_refcount
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Have the gradient at the samples computed, the first points of the first evaluation."""
-    (size, outputs), width = values.shape, targets.shape[1]
-    box = box_of(tools, size * (width + outputs))
+    (size, outputs), width = given.values.shape, given.targets.shape[1]
+    box = box_of(given.tools, size * (width + outputs))
     for k in range(size):
         for c in range(width):
-            box[k * width + c] = targets[k, c]
-    asked_at(tools[WEIGHED])(counts[NODE], int(rows[0, 0]), size, width, outputs, 0)
+            box[k * width + c] = given.targets[k, c]
+    asked_at(given.tools[WEIGHED])(given.counts[NODE], int(given.rows[0, 0]), size, width, outputs, 0)
     weights = table(box, size * width, size, outputs)
     for k in range(size):
         for c in range(outputs):

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
 from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
@@ -165,22 +165,10 @@ class Bpa(MistakeDriven):
 
 
 @cached_njit
-def hinge_steps(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    coefficients: Array,
-) -> None:
+def hinge_steps(given: GradientArguments, coefficients: Array) -> None:
     """Compute the coefficients in compiled rounds."""
-    own = own_numbers(numbers)
-    diagonal = diagonal_of(tools, numbers, points)
+    own, values, targets = own_numbers(given.numbers), given.values, given.targets
+    diagonal = diagonal_of(given.tools, given.numbers, given.points)
     passive_aggressive(int(own[TASK]), values, targets, own[INSENSITIVITY], own[AGGRESSIVENESS], diagonal, coefficients)
 
 

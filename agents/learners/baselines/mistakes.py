@@ -7,6 +7,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import GradientArguments
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import INSENSITIVITY, TASK
 from kernelswarm.agents.learners.contract import Evaluated
@@ -14,7 +15,6 @@ from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -121,22 +121,10 @@ def mistaken_in(task: int, values: ReadOnly, targets: ReadOnly, insensitivity: f
 
 
 @cached_njit
-def mistakes(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    coefficients: Array,
-) -> None:
+def mistakes(given: GradientArguments, coefficients: Array) -> None:
     """Compute the same for compiled rounds."""
-    own = own_numbers(numbers)
-    mistaken_in(int(own[TASK]), values, targets, own[INSENSITIVITY], coefficients)
+    own = own_numbers(given.numbers)
+    mistaken_in(int(own[TASK]), given.values, given.targets, own[INSENSITIVITY], coefficients)
 
 
 @inline_always

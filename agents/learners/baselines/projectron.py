@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER
+from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, split
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.views import table
@@ -158,20 +158,19 @@ class ProjectronPlus(Projectron):
         """Return the coefficients of the samples, (n, C): those of mistakes, and of margins below 1."""
         assert isinstance(state, SumState)
         function, coefficients = state.function, np.empty(own.values.shape)
-        capacity = len(function.points_buffer)
+        assert isinstance(function, Expansion)
+        task, values = TASKS[self.loss.task], own.values
+        mistaken_in(task, values, targets, self.tolerated, coefficients)
         margins_in(
-            TASKS[self.loss.task],
-            own.values,
+            task,
+            values,
             targets,
-            self.tolerated,
             self.tolerance,
-            function.storage,
-            capacity,
+            function.factor_buffer,
             function.order,
-            own.points,
             own.rows,
             self.kernel.diagonal(own.points),
-            np.empty(3 * capacity),
+            np.empty(3 * len(function.points_buffer)),
             coefficients,
         )
         return coefficients
@@ -183,35 +182,22 @@ class ProjectronPlus(Projectron):
 
 
 @cached_njit
-def margins(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    coefficients: Array,
-) -> None:
+def margins(given: GradientArguments, coefficients: Array) -> None:
     """Compute the coefficients of Projectron++ in compiled rounds."""
-    own = own_numbers(numbers)
-    diagonal = diagonal_of(tools, numbers, points)
+    own = own_numbers(given.numbers)
+    diagonal = diagonal_of(given.tools, given.numbers, given.points)
+    factor = tables(given.storage, given.counts[CAPACITY], given.points.shape[1], given.values.shape[1]).factor
+    mistaken_in(int(own[TASK]), given.values, given.targets, own[INSENSITIVITY], coefficients)
     margins_in(
         int(own[TASK]),
-        values,
-        targets,
-        own[INSENSITIVITY],
+        given.values,
+        given.targets,
         own[TOLERANCE],
-        storage,
-        counts[CAPACITY],
-        counts[ORDER],
-        points,
-        rows,
+        factor,
+        given.counts[ORDER],
+        given.rows,
         diagonal,
-        scratch,
+        given.scratch,
         coefficients,
     )
 
@@ -221,23 +207,18 @@ def margins_in(
     task: int,
     values: ReadOnly,  # (n, C)
     targets: ReadOnly,  # (n, q)
-    insensitivity: float,
     tolerance: float,
-    storage: ReadOnly,
-    capacity: int,
+    factor: ReadOnly,  # (capacity, capacity)
     order: int,
-    points: ReadOnly,  # (n, p)
     rows: ReadOnly,  # (n, order or more)
     diagonal: Array,  # (n,)
     work: Array,  # (3 capacity or more,)
-    coefficients: Array,  # (n, C), filled
+    coefficients: Array,  # (n, C), those of mistakes
 ) -> None:
-    """Fill in the coefficients of mistakes and, of classes, those of margins below 1."""
-    mistaken_in(task, values, targets, insensitivity, coefficients)
+    """Add to the coefficients of mistakes, of classes, those of margins below 1."""
     if task == REGRESSION:
         return
-    _, _, factor, _ = tables(storage, capacity, points.shape[1], values.shape[1])
-    together = table(work, 0, 3, capacity)
+    together = table(work, 0, 3, len(factor))
     row, image, projection = together[0], together[1], together[2]
     for n in range(len(values)):
         if task == BINARY:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.combination import combine
@@ -21,11 +21,12 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     coefficients,
     looks_back,
     next_center,
+    of_samples,
     seconds_in,
     step_on_pairs,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -35,21 +36,11 @@ PREVIOUS = 5
 
 
 @cached_njit
-def _center(
-    tools: ReadOnlyIntegers,
-    numbers: ReadOnly,
-    storage: ReadOnly,
-    counts: ReadOnlyIntegers,
-    scratch: Array,
-    points: ReadOnly,
-    values: ReadOnly,
-    targets: ReadOnly,
-    sizes: ReadOnly,
-    losses: Array,
-) -> float:
+def _center(given: GradientArguments, losses: Array) -> float:
     """Return g in the step to come, and fill in the losses (n,)."""
-    capacity, inputs, outputs, seconds = counts[CAPACITY], points.shape[1], values.shape[1], len(values) // 2
-    first, order = length_of(capacity, inputs, outputs), counts[PREVIOUS]
+    numbers, storage, scratch, values = given.numbers, given.storage, given.scratch, given.values
+    capacity, inputs, (own, outputs) = given.counts[CAPACITY], given.points.shape[1], values.shape
+    first, order, seconds = length_of(capacity, inputs, outputs), given.counts[PREVIOUS], own // 2
     center = storage[first]
     before = table(scratch, 0, seconds, outputs)
     if looks_back(numbers) and not math.isnan(center):
@@ -57,10 +48,10 @@ def _center(
         rows = table(scratch, seconds * (outputs + inputs), seconds, order)
         dictionary = table(storage, first + OWN, order, inputs)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
-        seconds_in(points, 2, heard)
-        kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
+        seconds_in(given.points, 2, heard)
+        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
         combine(rows, weights, order, before)
-    return next_center(tools, numbers, sizes, center, before, values, targets, losses)
+    return next_center(given.tools, numbers, given.sizes, center, before, values, given.targets, losses)
 
 
 @inline_always
@@ -77,23 +68,11 @@ def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> No
 
 
 @cached_njit
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own samples."""
-    losses = np.empty(len(values))
-    center = _center(tools, numbers, storage, counts, scratch, points, values, targets, sizes, losses)
-    coefficients(tools, numbers, center, values, targets, losses, found)
+    losses = np.empty(len(given.values))
+    center = _center(given, losses)
+    coefficients(given.tools, given.numbers, center, given.values, given.targets, losses, found)
 
 
 @cached_njit
@@ -101,19 +80,8 @@ def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
     numbers, storage, counts = given.numbers, given.storage, given.counts
     (taken, inputs), (own, outputs) = given.points.shape, given.values.shape
-    capacity, heard = counts[CAPACITY], table(given.points, 0, own, inputs)
-    storage[length_of(capacity, inputs, outputs)] = _center(
-        given.tools,
-        numbers,
-        storage,
-        counts,
-        given.scratch,
-        heard,
-        given.values,
-        given.targets,
-        given.sizes,
-        np.empty(own),
-    )
+    capacity = counts[CAPACITY]
+    storage[length_of(capacity, inputs, outputs)] = _center(of_samples(given), np.empty(own))
     if own and looks_back(numbers):
         look_back(storage, counts, inputs, outputs)
     error = step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with

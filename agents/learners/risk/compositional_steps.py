@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import abi
 from kernelswarm.agents.arithmetic.abi import (
+    GradientArguments,
     StepArguments,
     descend_at,
     loss_derivatives_at,
@@ -105,6 +106,24 @@ def base_step(given: StepArguments, joined: Joined, count: int) -> float:
         )
     )
     return error
+
+
+@inline_always
+def of_samples(given: StepArguments) -> GradientArguments:
+    """Return what a gradient at a step's own samples is given."""
+    own = len(given.values)
+    return GradientArguments(
+        given.tools,
+        given.numbers,
+        given.storage,
+        given.counts,
+        given.scratch,
+        table(given.points, 0, own, given.points.shape[1]),
+        table(given.rows, 0, own, given.rows.shape[1]),
+        given.values,
+        given.targets,
+        given.sizes,
+    )
 
 
 @inline_always

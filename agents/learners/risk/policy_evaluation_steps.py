@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, StepArguments, step_at
+from kernelswarm.agents.arithmetic.abi import ROOM, STEP, WANTS, GradientArguments, StepArguments, step_at
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
@@ -102,26 +102,14 @@ def _memory(scratch: Array, first: int, pairs: int, inputs: int, capacity: int, 
 
 
 @cached_njit
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own states."""
-    own, outputs = values.shape
-    states, known, tracked, _ = _memory(scratch, 0, own // 2, points.shape[1], counts[CAPACITY], outputs)
-    _track(tools, numbers, storage, counts, points, states, known, tracked)
+    (own, outputs), inputs = given.values.shape, given.points.shape[1]
+    states, known, tracked, _ = _memory(given.scratch, 0, own // 2, inputs, given.counts[CAPACITY], outputs)
+    _track(given.tools, given.numbers, given.storage, given.counts, given.points, states, known, tracked)
     for c in range(outputs):
         found[own - 1, c] = 0.0  # stays where no transition begins there
-    coefficients_in(tracked, _own(numbers)[DISCOUNT], found)
+    coefficients_in(tracked, _own(given.numbers)[DISCOUNT], found)
 
 
 @cached_njit

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import KERNEL, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.abi import KERNEL, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
@@ -17,6 +17,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     coefficients,
     looks_back,
     next_center,
+    of_samples,
     step_on_pairs,
 )
 from kernelswarm.agents.plain.kernels import kernel_form
@@ -39,17 +40,9 @@ def evaluate(
 
 
 @inline_always
-def _center(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    losses: Array,
-) -> float:
+def _center(given: GradientArguments, losses: Array) -> float:
     """Return g in the step to come, and fill in the losses (n,)."""
+    numbers, storage, rows, values = given.numbers, given.storage, given.rows, given.values
     count, outputs, columns = int(numbers[COUNT]), values.shape[1], rows.shape[1]
     center = storage[2 * count * outputs]
     before = np.empty((len(values) // 2, outputs))
@@ -58,27 +51,15 @@ def _center(
         for k in range(len(before)):
             row = table(rows, (2 * k + 1) * columns, 1, columns)
             combine(row, weights, count, table(before, k * outputs, 1, outputs))
-    return next_center(tools, numbers, sizes, center, before, values, targets, losses)
+    return next_center(given.tools, numbers, given.sizes, center, before, values, given.targets, losses)
 
 
 @cached_njit
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own samples."""
-    losses = np.empty(len(values))
-    center = _center(tools, numbers, storage, rows, values, targets, sizes, losses)
-    coefficients(tools, numbers, center, values, targets, losses, found)
+    losses = np.empty(len(given.values))
+    center = _center(given, losses)
+    coefficients(given.tools, given.numbers, center, given.values, given.targets, losses, found)
 
 
 @cached_njit
@@ -86,9 +67,7 @@ def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.rbf_network.RbfNetwork.step` does."""
     numbers, storage, own = given.numbers, given.storage, len(given.values)
     taken, size = len(given.points), int(numbers[COUNT]) * given.values.shape[1]
-    storage[2 * size] = _center(
-        given.tools, numbers, storage, given.rows, given.values, given.targets, given.sizes, np.empty(own)
-    )
+    storage[2 * size] = _center(of_samples(given), np.empty(own))
     if own and looks_back(numbers):
         copy_vector(line(storage, 0, size), line(storage, size, size))
     return step_on_pairs(given, taken * taken)  # behind what the base works with

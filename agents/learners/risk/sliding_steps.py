@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
@@ -27,11 +27,12 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     coefficients,
     looks_back,
     next_center,
+    of_samples,
     own_part,
     share_of,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length
-from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -82,64 +83,48 @@ def _place_of_kept(capacity: int, inputs: int, outputs: int) -> int:
 
 @cached_njit
 def _paired(
-    tools: Integers,
-    numbers: Array,
-    storage: ReadOnly,
-    counts: ReadOnlyIntegers,
-    scratch: Array,
-    points: ReadOnly,  # (n, p)
-    values: Array,  # (n, C)
-    targets: Array,  # (n, q)
-    sizes: Array,
+    given: GradientArguments,
+    work: Array,
     row: Array,  # (1, R) of the kept sample, filled in
     paired: Array,  # (m, C) the values at the samples of the pairs, filled in
     aims: Array,  # (m, q) their targets, filled in
     losses: Array,  # (m,) filled in
 ) -> float:
     """Put the kept sample before the others; returns g in the step to come."""
+    numbers, storage, counts = given.numbers, given.storage, given.counts
+    points, values, targets = given.points, given.values, given.targets
     capacity, inputs, outputs, size = counts[CAPACITY], points.shape[1], values.shape[1], len(paired)
     before = size - len(values)
     kept = _place_of_kept(capacity, inputs, outputs)
     if before:
-        evaluate(tools, numbers, storage, counts, table(storage, kept, 1, inputs), row, table(paired, 0, 1, outputs))
+        point = table(storage, kept, 1, inputs)
+        evaluate(given.tools, numbers, storage, counts, point, row, table(paired, 0, 1, outputs))
         for c in range(targets.shape[1]):
             aims[0, c] = storage[kept + inputs + c]
     copy_matrix(values, table(paired, before * outputs, len(values), outputs))
     copy_matrix(targets, table(aims, before * targets.shape[1], len(values), targets.shape[1]))
     first, order, seconds = length_of(capacity, inputs, outputs), counts[PREVIOUS], max(size - 1, 0)
-    center, past = storage[first], table(scratch, 0, seconds, outputs)
+    center, past = storage[first], table(work, 0, seconds, outputs)
     if looks_back(numbers) and not math.isnan(center) and seconds:
         heard = table(points, (1 - before) * inputs, seconds, inputs)
-        rows = table(scratch, seconds * outputs, seconds, order)
+        rows = table(work, seconds * outputs, seconds, order)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
-        kernel_at(tools[CROSS])(kernel_numbers(numbers), heard, table(storage, first + OWN, order, inputs), rows)
+        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), heard, table(storage, first + OWN, order, inputs), rows)
         combine(rows, weights, order, past)
-    return next_center(tools, numbers, sizes, center, past, paired, aims, losses)
+    return next_center(given.tools, numbers, given.sizes, center, past, paired, aims, losses)
 
 
 @cached_njit
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Fill in the coefficients at the node's own samples."""
-    columns, outputs, before = rows.shape[1], values.shape[1], min(counts[KEPT], 1)
-    size = before + len(values)
-    paired, aims, losses = np.empty((size, outputs)), np.empty((size, targets.shape[1])), np.empty(size)
+    columns, outputs, before = given.rows.shape[1], given.values.shape[1], min(given.counts[KEPT], 1)
+    size = before + len(given.values)
+    paired, aims, losses = np.empty((size, outputs)), np.empty((size, given.targets.shape[1])), np.empty(size)
     all_found = np.empty((size, outputs))
-    row, work = table(scratch, 0, 1, columns), line(scratch, columns, len(scratch) - columns)
-    center = _paired(tools, numbers, storage, counts, work, points, values, targets, sizes, row, paired, aims, losses)
-    coefficients(tools, numbers, center, paired, aims, losses, all_found)
-    copy_matrix(table(all_found, before * outputs, len(values), outputs), found)
+    row, work = table(given.scratch, 0, 1, columns), line(given.scratch, columns, len(given.scratch) - columns)
+    center = _paired(given, work, row, paired, aims, losses)
+    coefficients(given.tools, given.numbers, center, paired, aims, losses, all_found)
+    copy_matrix(table(all_found, before * outputs, len(given.values), outputs), found)
 
 
 @cached_njit
@@ -195,23 +180,9 @@ def _slide_on(given: StepArguments, joined: Joined, before: int, work: Array) ->
     first, kept = length_of(counts[CAPACITY], inputs, outputs), _place_of_kept(counts[CAPACITY], inputs, outputs)
     size = before + own
     paired, aims, losses = np.empty((size, outputs)), np.empty((size, width)), np.empty(size)
-    heard, found = table(given.points, 0, own, inputs), np.empty((size, outputs))
+    found = np.empty((size, outputs))
     row = table(joined.rows, 0, before, given.rows.shape[1])
-    center = _paired(
-        given.tools,
-        numbers,
-        storage,
-        counts,
-        work,
-        heard,
-        given.values,
-        targets,
-        given.sizes,
-        row,
-        paired,
-        aims,
-        losses,
-    )
+    center = _paired(of_samples(given), work, row, paired, aims, losses)
     storage[first] = center
     coefficients(given.tools, numbers, center, paired, aims, losses, found)
     if before:
