@@ -36,6 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -110,20 +111,11 @@ def _reflect(weights: Array, factor: Array, precision: Array, order: int, j: int
 
 
 def reflected(
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
-    order: int,
-    new_points: Array,
-    new_weights: Array,
-    cross: Array,
-    gram: Array,
-    shrink: float,
-    epsilon: float,
-    limit: float,
+    tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
 ) -> tuple[int, float, int]:
     """Take a step with a square factor: two matrix-vector products an insertion, one reflection a removal."""
+    points, weights, factor, precision = tables
+    new_points, new_weights, cross, gram = added
     before = order
     weights[:before] *= shrink
     entering = np.flatnonzero((new_weights != 0.0).any(axis=1))
@@ -158,20 +150,9 @@ def step(learner: Polk, state: PolkState, project: Project, points: Array, targe
     own = learner.evaluate(state, points)
     evaluated = time.process_time()
     weights = learner.gradient(state, own, targets) * (-eta / len(points))
-    function.order, _, _ = project(
-        function.points_buffer,
-        function.weights_buffer,
-        function.factor_buffer,
-        function.precision_buffer,
-        function.order,
-        points,
-        weights,
-        own.rows,
-        learner.kernel.cross(points, points),
-        1.0 - eta * learner.regularization,
-        epsilon,
-        komp.DEPENDENT,
-    )
+    added = Added(points, weights, np.ascontiguousarray(own.rows), learner.kernel.cross(points, points))
+    shrink = 1.0 - eta * learner.regularization
+    function.order, _, _ = project(function.tables, function.order, added, shrink, epsilon, komp.DEPENDENT)
     end = time.process_time()
     return end - start, evaluated - start, int(np.count_nonzero(weights.any(axis=1)))
 

@@ -36,7 +36,7 @@ class Added(NamedTuple):
     """The points of a step with their weights, and the kernel between them and what is there."""
 
     points: ReadOnly  # (n, p)
-    weights: Array  # (n, C), written to
+    weights: Array  # (n, C)
     cross: ReadOnly  # (n, M or more)
     gram: ReadOnly  # (n, n)
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables, append, remove, split
 from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.simd import any_within, dot
-from kernelswarm.agents.arithmetic.views import line, read_only
+from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.arithmetic.weights import add_and_square, scale, square
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -80,15 +80,9 @@ def _is_cheapest(
 
 @cached_njit
 def project(
-    points: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
+    tables: Tables,
     order: int,
-    new_points: ReadOnly,  # (n, p)
-    new_weights: Array,  # (n, C)
-    cross: Array,  # (n, order)
-    gram: Array,  # (n, n)
+    added: Added,
     shrink: float,
     epsilon: float,
     limit: float,
@@ -112,15 +106,9 @@ def project(
     changes : int
         Insertions and removals that the factor went through.
     """
-    scratch = np.empty((5, len(points)))
-    added = Added(
-        read_only(np.ascontiguousarray(new_points)),
-        new_weights.copy(),
-        read_only(np.ascontiguousarray(cross)),
-        read_only(np.ascontiguousarray(gram)),
-    )
-    tables = Tables(points, weights, factor, precision)
-    return project_in(scratch, tables, order, added, shrink, epsilon, limit, fixed)
+    scratch = np.empty((5, len(tables.points)))
+    own = Added(added.points, added.weights.copy(), added.cross, added.gram)
+    return project_in(scratch, tables, order, own, shrink, epsilon, limit, fixed)
 
 
 @inline_always
@@ -135,7 +123,7 @@ def project_in(
     fixed: int = 0,
     known: bool = False,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps.
+    """Do the same as :func:`project` in memory that the caller keeps; the weights that are added are written to.
 
     ``known`` says that image and projection of the first point are in the scratch's second and third row already, as
     :func:`~kernelswarm.agents.arithmetic.inverse_factor.split` fills them in; it must be the only point.

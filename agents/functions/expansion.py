@@ -11,7 +11,7 @@ from scipy.linalg import lapack
 from kernelswarm.agents.arithmetic import inverse_factor, komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp
 from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES as BLOCKED_FROM_SAMPLES
-from kernelswarm.agents.arithmetic.inverse_factor import Tables
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
@@ -103,20 +103,11 @@ class Expansion(KernelSum):
             The compression error, a Hilbert norm, and the number of changes the factor went through.
         """
         self.reserve(len(points))
-        arguments = (
-            self.points_buffer,
-            self.weights_buffer,
-            self.factor_buffer,
-            self.precision_buffer,
-            self.order,
-            points,
-            weights,
-            rows,
-            self.kernel.cross(points, points),
-            shrink,
-            epsilon,
-            math.inf if self.kernel.supremum is None else komp.DEPENDENT / self.kernel.supremum,
-        )
+        gram, limit = self.kernel.cross(points, points), math.inf
+        if self.kernel.supremum is not None:
+            limit = komp.DEPENDENT / self.kernel.supremum
+        added = Added(np.ascontiguousarray(points), weights, np.ascontiguousarray(rows), np.ascontiguousarray(gram))
+        arguments = self.tables, self.order, added, shrink, epsilon, limit
         if len(points) >= BLOCKED_FROM_SAMPLES and self.order >= BLOCKED_FROM_ORDER and not self.fixed:
             self.order, error, changes = blocked_komp.project(*arguments)
         else:

@@ -39,6 +39,7 @@ from kernelswarm.agents.parts.budgets import held
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -67,10 +68,7 @@ PROJECT = types.float64(
     VECTOR_OUT,
     VECTOR_OUT,
     COUNTS_OUT,
-    MATRIX,
-    MATRIX_OUT,
-    MATRIX,
-    MATRIX,
+    PassedTuple([MATRIX, MATRIX_OUT, MATRIX, MATRIX], Added),
     types.float64,
     types.float64,
     types.float64,
@@ -126,10 +124,7 @@ def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> f
         given.scratch,
         storage,
         counts,
-        given.points,
-        given.gradients,
-        given.rows,
-        gram,
+        Added(given.points, given.gradients, given.rows, gram),
         1.0 - sizes[0] * own[REGULARIZATION],
         epsilon,
         own[LIMIT],
@@ -155,10 +150,7 @@ def project(
     scratch: Array,
     storage: Array,
     counts: Integers,
-    points: Array,
-    new_weights: Array,
-    rows: Array,
-    gram: Array,
+    added: Added,
     shrink: float,
     epsilon: float,
     limit: float,
@@ -168,9 +160,9 @@ def project(
     capacity = counts[CAPACITY]
     order, error, changes = komp.project_in(
         table(scratch, 0, 5, capacity),
-        tables(storage, capacity, points.shape[1], new_weights.shape[1]),
+        tables(storage, capacity, added.points.shape[1], added.weights.shape[1]),
         counts[ORDER],
-        Added(points, new_weights, rows, gram),
+        added,
         shrink,
         epsilon,
         limit,

@@ -1,15 +1,16 @@
 """Arrays that are passed as a pointer and lengths are, inside a function, what they were outside."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from numba import njit, types
+from numba.core.errors import TypingError
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
-from kernelswarm.protocols.core.contiguous import Contiguous, passed
+from kernelswarm.protocols.core.contiguous import Contiguous, PassedTuple, passed
 from kernelswarm.protocols.first_class import CUBE_OUT, MATRIX, NUMBERS, VECTOR_OUT, address, at, sole
 
 Array = npt.NDArray[Any]
@@ -166,3 +167,68 @@ def test_what_is_closed_to_other_types_takes_arrays_of_either_kind(before: tuple
         call(numbers, fixed)
     with pytest.raises(TypeError):
         call(np.arange(6.0)[::2], np.zeros(3))
+
+
+class Scaled(NamedTuple):
+    """A matrix, and what its sums are multiplied by."""
+
+    matrix: ReadOnly
+    factor: float
+    found: Array
+
+
+class Other(NamedTuple):
+    """Another tuple of the same members."""
+
+    matrix: ReadOnly
+    factor: float
+    found: Array
+
+
+@njit_no_refcount
+def scaled_sums(given: Scaled, power: int) -> None:
+    """Sum the rows of a matrix, times a power of the factor."""
+    for i in range(len(given.matrix)):
+        given.found[i] = 0.0
+        for entry in given.matrix[i]:
+            given.found[i] += given.factor**power * entry
+
+
+SCALED = PassedTuple([MATRIX, types.float64, VECTOR_OUT], Scaled)
+SCALED_SUMS = types.void(SCALED, types.int64)
+scaled_sums_at = at(SCALED_SUMS)
+
+
+@cached_njit
+def call_scaled_sums(where: int, matrix: Array, factor: float, found: Array) -> None:
+    """Call it by its address, with arrays as numba has them."""
+    scaled_sums_at(where)(Scaled(matrix, factor, found), 2)
+
+
+@cached_njit
+def call_with_another(where: int, matrix: Array, factor: float, found: Array) -> None:
+    """Call it with another tuple."""
+    scaled_sums_at(where)(Other(matrix, factor, found), 2)
+
+
+def test_a_named_tuple_is_passed_as_its_members_are() -> None:
+    scaled_sums.recompile()  # type: ignore[attr-defined]  # what is kept on the disk shows no code
+    matrix, found = np.arange(12.0).reshape(3, 4), np.zeros(3)
+    for writable in (True, False):  # the field says that it is only read: one compilation serves both
+        matrix.flags.writeable = writable
+        scaled_sums(Scaled(matrix, 0.5, found), 1)
+        assert found.tolist() == (0.5 * matrix.sum(1)).tolist()
+    (compiled,) = scaled_sums.overloads.values()  # type: ignore[attr-defined]
+    assert compiled.signature.args == SCALED_SUMS.args
+    name, code = compiled.fndesc.llvm_func_name, compiled.library.get_llvm_str()
+    (head,) = re.findall(rf"^define .*@{re.escape(name)}(\(.*)$", code, re.MULTILINE)
+    assert head.count("%") == 2 + 3 + 1 + 2 + 1, "where results and errors go, and the members one by one"
+
+
+def test_a_named_tuple_goes_to_a_function_at_an_address() -> None:
+    matrix, found = np.arange(12.0).reshape(3, 4), np.zeros(3)
+    where = address(scaled_sums, SCALED_SUMS)
+    call_scaled_sums(where, matrix, 0.5, found)
+    assert found.tolist() == (0.25 * matrix.sum(1)).tolist()
+    with pytest.raises(TypingError, match="does not take"):
+        call_with_another(where, matrix, 0.5, found)

@@ -20,9 +20,9 @@ from kernelswarm.agents.arithmetic.blocks import blocked_projection, blocked_rem
 from kernelswarm.agents.arithmetic.blocks.blocked_removal import FINISHED, Candidates
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
-from kernelswarm.agents.arithmetic.inverse_factor import Tables
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -36,15 +36,9 @@ FETCHED = 8
 
 
 def project(
-    points: Array,  # (capacity, p)
-    weights: Array,  # (capacity, C)
-    factor: Array,  # (capacity, capacity)
-    precision: Array,  # (capacity,)
+    tables: Tables,
     order: int,
-    new_points: Array,  # (n, p)
-    new_weights: Array,  # (n, C)
-    cross: Array,  # (n, order)
-    gram: Array,  # (n, n)
+    added: Added,
     shrink: float,
     epsilon: float,
     limit: float,
@@ -55,49 +49,29 @@ def project(
     Points that go straight out again do not count as changes of the factor. ``known`` is what
     :func:`~kernelswarm.agents.arithmetic.blocks.blocked_projection.offered` says, where it has been asked.
     """
-    entering, projections, rest = known or blocked_projection.offered(factor, cross, gram, new_weights)
-    order, error, changes, done = _compress(
-        points,
-        weights,
-        factor,
-        precision,
-        order,
-        new_points,
-        new_weights,
-        entering,
-        projections,
-        rest,
-        gram,
-        shrink,
-        epsilon,
-        limit,
-    )
+    offered = known or blocked_projection.offered(tables.factor, added.cross, added.gram, added.weights)
+    order, error, changes, done = _compress(tables, order, added, *offered, shrink, epsilon, limit)
     if done:
         return order, error, changes
     # Elements in the span of the others leave between two insertions: that is done one point at a time.
-    return komp.project(
-        points, weights, factor, precision, order, new_points, new_weights, cross, gram, shrink, epsilon, limit, 0
-    )
+    return komp.project(tables, order, added, shrink, epsilon, limit, 0)
 
 
 @cached_njit
 def _compress(
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
+    tables: Tables,
     order: int,
-    new_points: ReadOnly,
-    new_weights: ReadOnly,
+    added: Added,
     entering: Indices,
     projections: Array,
     rest: Array,
-    gram: ReadOnly,
     shrink: float,
     epsilon: float,
     limit: float,
 ) -> tuple[int, float, int, bool]:
     """Do the same as :func:`project`, but nothing where an element may lie in the span of the others: False then."""
+    points, weights, factor, precision = tables
+    new_points, new_weights, _, gram = added
     size, outputs, fence = len(entering), weights.shape[1], komp.TRANSIENT * limit
     bare, whole = np.empty((outputs, order)), np.empty((outputs, order))
     pending, diagonal = np.empty((size, outputs)), np.empty(size)
@@ -137,12 +111,11 @@ def _compress(
     while True:
         candidates = _candidates(values, rows, precision[:order])
         spent, finished = _choose(candidates, factor, spent, epsilon * epsilon)
-        staying = blocked_removal.sync(points, weights, factor, precision, order, arriving, candidates)
+        staying = blocked_removal.sync(tables, order, arriving, candidates)
         changes += staying - order + 2 * int(np.count_nonzero(candidates.gone[:order]))
         order = staying
         if finished:
             row, norms, nothing = np.empty(order), np.empty(order), np.empty(0)
-            tables = Tables(points, weights, factor, precision)
             staying, squared = komp.drop_dependent(row, norms, tables, order, limit, nothing, 0)
             return staying, math.sqrt(spent + squared), changes + order - staying, True
         # What is left of the batch are old elements from here on.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.copying import copy_vector
+from kernelswarm.agents.arithmetic.inverse_factor import Tables
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
@@ -93,16 +94,9 @@ def remove_while_known(
         ``spent``, ``size`` and ``count`` as they are now, and the element whose column is wanted, or why there is none:
         ``FINISHED``, or ``INACCURATE`` when what is gone must leave U before the next choice.
     """
-    values, rows, owners, whole, base, scores, gone = candidates
-    outputs, total = values.shape
-    order = slots.shape[0]
-    accurate = True
-    carried = np.empty(total)
-    cosines = np.empty(rows.shape[0])
-    sines = np.empty(rows.shape[0])
-    weight = np.empty(outputs)
-    added = np.empty(STRIP)
-    norms = np.empty(STRIP)
+    rows, owners, scores = candidates.rows, candidates.owners, candidates.scores
+    total, order, accurate = candidates.values.shape[1], slots.shape[0], True
+    carried, cosines, sines = np.empty(total), np.empty(rows.shape[0]), np.empty(rows.shape[0])
     while accurate:
         j = -1
         least = np.inf
@@ -121,63 +115,93 @@ def remove_while_known(
         else:
             if slots[j] < 0:
                 return spent, size, count, j
-            _carry_out(columns[slots[j]], removed, count, order, j, carried)
-            gone[j] = True
-            for k in range(order):
-                removed[count, k] = carried[k]
-                base[k] -= carried[k] * carried[k]
-                if base[k] < CANCELLED * whole[k] and not gone[k]:
-                    accurate = False
-            carried[order:] = 0.0
+            accurate = _leave(candidates, j, columns[slots[j]], removed, count, carried)
             count += 1
             above = first = 0
-        shift = first - above
         pivot = carried[j]
         for i in range(first, size):
             radius = math.sqrt(pivot * pivot + rows[i, j] * rows[i, j])
             cosines[i] = pivot / radius
             sines[i] = rows[i, j] / radius
             pivot = radius
-        for c in range(outputs):
-            weight[c] = values[c, j]
-        gone[j] = True
-        for start in range(0, total, STRIP):
-            width = min(STRIP, total - start)
-            strip = carried[start : start + width]
-            for k in range(width):
-                added[k] = 0.0
-                norms[k] = 0.0
-            for i in range(above):
-                line = rows[i, start : start + width]
-                for k in range(width):
-                    added[k] += line[k] * line[k]
-            for i in range(first, size):
-                cosine, sine = cosines[i], sines[i]
-                line = rows[i, start : start + width]
-                target = rows[i - shift, start : start + width]
-                for k in range(width):
-                    x, y = strip[k], line[k]
-                    entry = cosine * y - sine * x
-                    strip[k] = cosine * x + sine * y
-                    target[k] = entry
-                    added[k] += entry * entry
-            for k in range(width):
-                strip[k] /= pivot  # inv(K)[j] / inv(K)_jj
-            for c in range(outputs):
-                factor = weight[c]
-                line = values[c, start : start + width]
-                for k in range(width):
-                    entry = line[k] - factor * strip[k]
-                    line[k] = entry
-                    norms[k] += entry * entry
-            for k in range(width):
-                scores[start + k] = np.inf if gone[start + k] else norms[k] / (base[start + k] + added[k])
-        if shift:
+        candidates.gone[j] = True
+        _refit(candidates, j, carried, pivot, cosines, sines, above, first, size)
+        if first > above:
             for i in range(first, size):
                 owners[i - 1] = owners[i]
             size -= 1
         spent += least
     return spent, size, count, INACCURATE
+
+
+@inline_always
+def _leave(candidates: Candidates, j: int, column: Array, removed: Array, count: int, carried: Array) -> bool:
+    """Keep the row that leaves U with an old element; tell whether what is left of all precisions is accurate."""
+    whole, base, gone = candidates.whole, candidates.base, candidates.gone
+    order, accurate = whole.shape[0], True
+    _carry_out(column, removed, count, order, j, carried)
+    gone[j] = True
+    for k in range(order):
+        removed[count, k] = carried[k]
+        base[k] -= carried[k] * carried[k]
+        if base[k] < CANCELLED * whole[k] and not gone[k]:
+            accurate = False
+    carried[order:] = 0.0
+    return accurate
+
+
+@inline_always
+def _refit(
+    candidates: Candidates,
+    j: int,
+    carried: Array,
+    pivot: float,
+    cosines: Array,
+    sines: Array,
+    above: int,
+    first: int,
+    size: int,
+) -> None:
+    """Rotate the batch's rows from ``first`` on with the row that leaves, refit the weights, and compute all scores.
+
+    The first rows, as many as are ``above``, stay as they are.
+    """
+    values, rows, base, scores = candidates.values, candidates.rows, candidates.base, candidates.scores
+    (outputs, total), shift = values.shape, first - above
+    weight, added, norms = np.empty(outputs), np.empty(STRIP), np.empty(STRIP)
+    for c in range(outputs):
+        weight[c] = values[c, j]
+    for start in range(0, total, STRIP):
+        width = min(STRIP, total - start)
+        strip = carried[start : start + width]
+        for k in range(width):
+            added[k] = 0.0
+            norms[k] = 0.0
+        for i in range(above):
+            line = rows[i, start : start + width]
+            for k in range(width):
+                added[k] += line[k] * line[k]
+        for i in range(first, size):
+            cosine, sine = cosines[i], sines[i]
+            line = rows[i, start : start + width]
+            target = rows[i - shift, start : start + width]
+            for k in range(width):
+                x, y = strip[k], line[k]
+                entry = cosine * y - sine * x
+                strip[k] = cosine * x + sine * y
+                target[k] = entry
+                added[k] += entry * entry
+        for k in range(width):
+            strip[k] /= pivot  # inv(K)[j] / inv(K)_jj
+        for c in range(outputs):
+            factor = weight[c]
+            line = values[c, start : start + width]
+            for k in range(width):
+                entry = line[k] - factor * strip[k]
+                line[k] = entry
+                norms[k] += entry * entry
+        for k in range(width):
+            scores[start + k] = np.inf if candidates.gone[start + k] else norms[k] / (base[start + k] + added[k])
 
 
 @inline_always
@@ -203,28 +227,9 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
     a row below the first element is rotated with each row that is carried past it. The rotations follow from the
     elements' columns alone, and are then applied to all others strip by strip.
     """
-    count = elders.shape[0]
-    top = elders[0]
-    cosines = np.zeros((order - top, count))
-    sines = np.zeros((order - top, count))
-    pivots = np.zeros((count, count))  # the carried rows' entries in the elements' columns
-    entries = np.empty(count)
-    active = 0
-    for i in range(top, order):
-        for q in range(count):
-            entries[q] = factor[i, elders[q]]
-        for q in range(active):
-            radius = math.sqrt(pivots[q, q] * pivots[q, q] + entries[q] * entries[q])
-            cosine, sine = pivots[q, q] / radius, entries[q] / radius
-            cosines[i - top, q] = cosine
-            sines[i - top, q] = sine
-            for other in range(q, count):
-                x, y = pivots[q, other], entries[other]
-                pivots[q, other] = cosine * x + sine * y
-                entries[other] = cosine * y - sine * x
-        if active < count and elders[active] == i:
-            copy_vector(entries, pivots[active])
-            active += 1
+    count, top = elders.shape[0], elders[0]
+    cosines, sines = np.zeros((order - top, count)), np.zeros((order - top, count))
+    _rotations(factor, order, elders, cosines, sines)
     carried = np.empty((count, STRIP))
     line = np.empty(STRIP)
     summed = np.empty(STRIP)
@@ -281,20 +286,37 @@ def _take_out(factor: Array, precision: Array, order: int, elders: Indices) -> N
     factor[:order, order - count : order] = 0.0
 
 
+@inline_always
+def _rotations(factor: Array, order: int, elders: Indices, cosines: Array, sines: Array) -> None:
+    """Fill in the rotations of each row from the first element on with the rows that are carried past it."""
+    count, top = elders.shape[0], elders[0]
+    pivots = np.zeros((count, count))  # the carried rows' entries in the elements' columns
+    entries = np.empty(count)
+    active = 0
+    for i in range(top, order):
+        for q in range(count):
+            entries[q] = factor[i, elders[q]]
+        for q in range(active):
+            radius = math.sqrt(pivots[q, q] * pivots[q, q] + entries[q] * entries[q])
+            cosine, sine = pivots[q, q] / radius, entries[q] / radius
+            cosines[i - top, q] = cosine
+            sines[i - top, q] = sine
+            for other in range(q, count):
+                x, y = pivots[q, other], entries[other]
+                pivots[q, other] = cosine * x + sine * y
+                entries[other] = cosine * y - sine * x
+        if active < count and elders[active] == i:
+            copy_vector(entries, pivots[active])
+            active += 1
+
+
 @cached_njit
-def sync(
-    points: Array,
-    weights: Array,
-    factor: Array,
-    precision: Array,
-    order: int,
-    entering: Array,
-    candidates: Candidates,
-) -> int:
+def sync(tables: Tables, order: int, entering: Array, candidates: Candidates) -> int:
     """Take what is gone out of the dictionary and the factor, append what is left of the batch, return the order.
 
     ``order`` is the number of old elements before, ``entering`` (n, p) the points of the batch's own.
     """
+    points, weights, factor, precision = tables
     values, rows, gone = candidates.values, candidates.rows, candidates.gone
     elders = np.flatnonzero(gone[:order])
     staying = order

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
 from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
+from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import Information, InformedExpansion
 from kernelswarm.agents.functions.windowed_expansion import WindowedExpansion, recent_and_window
@@ -241,21 +242,10 @@ class Newton(CertainDescent, DescentInSpace):
         gram = self.kernel.cross(at.points, at.points)
         entering, projections, rest = blocked_projection.offered(factor, at.rows, gram, deciding)
         function.weights[:] -= projections.T @ deciding[entering]
-        order, error, changes = blocked_komp.project(
-            origins,
-            function.weights_buffer,
-            factor,
-            function.precision_buffer,
-            before,
-            origins[before : before + size].copy(),
-            deciding,
-            at.rows,
-            gram,
-            1.0,
-            epsilon,
-            self.limit,
-            (entering, projections, rest),
-        )
+        tables = Tables(origins, function.weights_buffer, factor, function.precision_buffer)
+        added = Added(origins[before : before + size].copy(), deciding, np.ascontiguousarray(at.rows), gram)
+        offered = entering, projections, rest
+        order, error, changes = blocked_komp.project(tables, before, added, 1.0, epsilon, self.limit, offered)
         function.order = order
         places = origins[:order, 0].astype(np.int64)
         features, sums, gone = blocked_information.follow(
