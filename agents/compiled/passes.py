@@ -193,6 +193,7 @@ def obstacle(learner: Learner) -> str | None:
     return None
 
 
+# Python calls it for each sample that comes singly: to take named tuples apart there would cost 5 of 19 microseconds.
 @njit_no_refcount
 def _steps(
     functions: Integers,

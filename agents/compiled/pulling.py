@@ -4,6 +4,8 @@ their answers are.
 The functions for ideal links and for others have one text: which they are is a constant of theirs.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,8 +35,93 @@ from kernelswarm.protocols.limits import clip_pulls, gather_in, step_damping
 Array = npt.NDArray[np.float64]
 
 
+class Answered(NamedTuple):
+    """What neighbours answered at the points of a node's step, with the node's own row sums there."""
+
+    answers: Array  # (degree, n, C)
+    row_sums: Array  # (n,)
+
+
+def answers_of(ideal: bool) -> Compiled:
+    """Return what finds the answers of a node's neighbours, on ideal links or others."""
+
+    @force_inline
+    def answer(i: int, values: Array, network: Network, own: Own, received: Received) -> Answered:
+        """Return the answers at the points of node i's step; the node's own values (n, C) where none is prompt."""
+        links, work, room, (size, outputs) = network.links, network.work, own.values.shape[1], values.shape
+        begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+        if ideal:
+            answers = cube(received.answers, begin * room * outputs, degree, size, outputs)
+            row_sums = line(own.row_sums, i * room, size)
+        else:
+            answers, row_sums = cube(work.lossy.answers, 0, degree, size, outputs), line(work.row_sums, 0, size)
+            for d in range(degree):
+                at = work.lossy.answer_at[d]
+                prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
+                taken = table(received.answers, at * room * outputs, size, outputs) if prompt else values
+                for k in range(size):
+                    for c in range(outputs):
+                        answers[d, k, c] = taken[k, c]
+        return Answered(answers, row_sums)
+
+    return answer
+
+
+def weighing_of(ideal: bool) -> Compiled:
+    """Return what weighs the pulls of answers by their age, and says what limits them, on ideal links or others."""
+
+    @force_inline
+    def weigh(
+        i: int, pulls: Array, bounds: Array, own_row_sums: Array, network: Network, own: Own, received: Received
+    ) -> None:
+        """Weigh the pulls (degree, n, C) and their bounds (degree, n), and fill in the row sums of each pair."""
+        links, coupling, work = network.links, network.coupling, network.work
+        (degree, size), outputs, room = bounds.shape, pulls.shape[2], own.values.shape[1]
+        row_sums = table(work.pair_row_sums, 0, degree, size)
+        for d in range(degree):
+            if ideal:
+                at, share = links.start[i] * room + d * size, 1.0
+            else:
+                at = work.lossy.answer_at[d]
+                share = work.lossy.answer_share[d] if at != ABSENT and work.lossy.earlier_at[d] == ABSENT else 0.0
+                for k in range(size):
+                    bounds[d, k] = bounds[d, k] * share if share > 0.0 else 0.0
+                    for c in range(outputs):
+                        pulls[d, k, c] = pulls[d, k, c] * share if share > 0.0 else 0.0
+            if coupling.implicit:
+                if not ideal:
+                    at *= room
+                others = line(received.answer_row_sums, at, size) if coupling.symmetric else own_row_sums
+                for k in range(size):
+                    row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
+
+    return weigh
+
+
+@force_inline
+def learn_from_surer(
+    i: int, samples: int, batch_size: int, values: Array, answered: Answered, network: Network, own: Own
+) -> None:
+    """Take what surer neighbours answer for what they teach, and what they pull from the pulls."""
+    work, room, (degree, size, outputs) = network.work, own.values.shape[1], answered.answers.shape
+    learn_from_surer_in(
+        network.coupling.certainty,
+        line(own.variances, i * room, size),
+        table(own.answer_variances, network.links.start[i] * room, degree, size),
+        values,
+        answered.answers,
+        cube(work.pull, 0, degree, size, outputs),
+        table(work.bounds, 0, degree, size),
+        samples,
+        (samples / batch_size if samples < batch_size else 1.0, (size - samples) / batch_size),
+        table(work.taught, 0, size, 2 * outputs + 1),
+    )
+
+
 def pulls_of(ideal: bool) -> Compiled:
     """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
+
+    answer, weigh = answers_of(ideal), weighing_of(ideal)
 
     @force_inline
     def pull(
@@ -50,56 +137,13 @@ def pulls_of(ideal: bool) -> Compiled:
         pulls, bounds = cube(work.pull, 0, degree, size, outputs), table(work.bounds, 0, degree, size)
         row_sums, pulling = table(work.pair_row_sums, 0, degree, size), work.pulling
         batch_size = own.batch_sizes[i]
-        if ideal:
-            answers, own_row_sums = (
-                cube(received.answers, begin * room * outputs, degree, size, outputs),
-                line(own.row_sums, i * room, size),
-            )
-        else:
-            answers, own_row_sums = cube(work.lossy.answers, 0, degree, size, outputs), line(work.row_sums, 0, size)
-            for d in range(degree):
-                at = work.lossy.answer_at[d]
-                prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                taken = table(received.answers, at * room * outputs, size, outputs) if prompt else values
-                for k in range(size):
-                    for c in range(outputs):
-                        answers[d, k, c] = taken[k, c]
+        answered = answer(i, values, network, own, received)
         coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
-            coupling.numbers, edges, values, answers, pulls, bounds
+            coupling.numbers, edges, values, answered.answers, pulls, bounds
         )
         if ideal and coupling.certainty > 0.0:
-            others, share = table(own.answer_variances, begin * room, degree, size), 1.0
-            if samples < batch_size:
-                share = samples / batch_size
-            taught, mine = table(work.taught, 0, size, 2 * outputs + 1), line(own.variances, i * room, size)
-            learn_from_surer_in(
-                coupling.certainty,
-                mine,
-                others,
-                values,
-                answers,
-                pulls,
-                bounds,
-                samples,
-                (share, (size - samples) / batch_size),
-                taught,
-            )
-        for d in range(degree):
-            if ideal:
-                at, share = begin * room + d * size, 1.0
-            else:
-                at = work.lossy.answer_at[d]
-                share = work.lossy.answer_share[d] if at != ABSENT and work.lossy.earlier_at[d] == ABSENT else 0.0
-                for k in range(size):
-                    bounds[d, k] = bounds[d, k] * share if share > 0.0 else 0.0
-                    for c in range(outputs):
-                        pulls[d, k, c] = pulls[d, k, c] * share if share > 0.0 else 0.0
-            if coupling.implicit:
-                if not ideal:
-                    at *= room
-                others = line(received.answer_row_sums, at, size) if coupling.symmetric else own_row_sums
-                for k in range(size):
-                    row_sums[d, k] = own_row_sums[k] + others[k] if share > 0.0 else 0.0
+            learn_from_surer(i, samples, batch_size, values, answered, network, own)
+        weigh(i, pulls, bounds, answered.row_sums, network, own, received)
         if ideal and not samples:
             return DONE, 0.0, 1.0
         strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)

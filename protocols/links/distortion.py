@@ -91,6 +91,13 @@ def distort(
                 numbers[k, c] += noise * drawn(u, v)
     if bits == EXACT:
         return
+    _round(numbers, bits, first, second, round, stage)
+
+
+@inline_always
+def _round(numbers: Array, bits: int, first: int, second: int, round: int, stage: int) -> None:
+    """Round the numbers of a message to so many bits each without bias."""
+    rows, columns = numbers.shape
     largest = 0.0
     for k in range(rows):
         for c in range(columns):
