@@ -28,7 +28,7 @@ from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.plain.kernels import kernel_form
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import (
     COUNTS_OUT,
     MATRIX,
@@ -111,7 +111,7 @@ def diagonal_of(tools: Integers, numbers: Array, points: Array) -> Array:
     return diagonal
 
 
-@cached_njit
+@njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.baselines.kernel_descent.KernelDescent.step` does."""
     scratch, points, gradients, size = given.scratch, given.points, given.gradients, len(given.gradients)

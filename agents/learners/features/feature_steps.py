@@ -16,7 +16,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.parts.schedules import step_sizes
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import MATRIX, MATRIX_OUT, NUMBERS, Compiled, Integers, address, at
 
 Array = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ def evaluate(
     combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@cached_njit
+@njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take a step, in which nothing is compressed."""
     coefficients = table(given.storage, 0, int(given.numbers[COUNT]), given.gradients.shape[1])

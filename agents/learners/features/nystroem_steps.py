@@ -20,7 +20,7 @@ from kernelswarm.agents.learners.kernel_steps import (
     kernel_numbers,
     own_numbers,
 )
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ class Landmarks(NamedTuple):
     rank: int
 
 
-@cached_njit
+@njit_no_refcount
 def project(
     known: Tables,
     order: int,
@@ -169,7 +169,7 @@ def _weigh(gram: Array, images: Array, order: int, place: Array, weighing: Weigh
     return whole
 
 
-@cached_njit
+@njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.features.nystroem.Nystroem.step` does."""
     counts, memory, points, own = given.counts, given.scratch, given.points, own_numbers(given.numbers)

@@ -26,7 +26,7 @@ from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
 from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.protocols.solving.noise_variance import learn_noise
 
@@ -54,7 +54,7 @@ def image_of(lower: Array, order: int, row: Array, image: Array) -> float:
     return squared
 
 
-@cached_njit
+@njit_no_refcount
 def learn(
     work: Array,  # as `room` says
     known: Solved,
@@ -206,7 +206,7 @@ def products(
             gram[n, m] = gram[m, n] = reach * within
 
 
-@cached_njit
+@njit_no_refcount
 def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.filters.krls.Krls.step` does.
 

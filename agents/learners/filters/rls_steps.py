@@ -31,7 +31,7 @@ from kernelswarm.agents.learners.second_order.adaptive_memory import (
 from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH
 from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Compiled, Integers, address
 from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
 
@@ -48,7 +48,7 @@ def room(features: int, points: int, outputs: int) -> int:
     return features * (points + 2 + outputs) + outputs
 
 
-@cached_njit
+@njit_no_refcount
 def learn(
     work: Array,  # as `room` says
     coefficients: Array,  # (L, C)
@@ -99,7 +99,7 @@ def learn_adaptively(
     return cursor
 
 
-@cached_njit
+@njit_no_refcount
 def _take_in(work: Array, known: Information, features: Array, terms: Terms, aims: Array, share: float) -> None:
     """Add pulls and samples to what is known, of which ``share`` is left where there are samples.
 
@@ -133,7 +133,7 @@ def _take_in(work: Array, known: Information, features: Array, terms: Terms, aim
     information.absorb(root, moments, order, table(rows, 0, count, order), aims, product)
 
 
-@cached_njit
+@njit_no_refcount
 def _settle(
     work: Array, known: Information, features: Array, ridges: Array, lost: float, cursor: float, terms: Terms
 ) -> float:
@@ -213,7 +213,7 @@ def evaluate(
     combine(rows, table(storage, 0, count, values.shape[1]), count, values)
 
 
-@cached_njit
+@njit_no_refcount
 def taught_step(given: StepArguments, taught: Array) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.filters.rls.Rls.step` does.
 

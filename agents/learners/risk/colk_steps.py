@@ -26,7 +26,7 @@ from kernelswarm.agents.learners.risk.compositional_steps import (
     step_on_pairs,
 )
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.protocols.compiling import cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -54,6 +54,12 @@ def _center(given: GradientArguments, losses: Array) -> float:
     return next_center(given.tools, numbers, given.sizes, center, before, values, given.targets, losses)
 
 
+@cached_njit
+def _next_center(given: GradientArguments) -> float:
+    """Return g in the step to come; apart from the step, which counts no references since it makes no array."""
+    return _center(given, np.empty(len(given.values)))
+
+
 @inline_always
 def look_back(storage: Array, counts: Integers, inputs: int, outputs: int) -> None:
     """Make of the function the one before the last step."""
@@ -75,13 +81,13 @@ def gradient(given: GradientArguments, found: Array) -> None:
     coefficients(given.tools, given.numbers, center, given.values, given.targets, losses, found)
 
 
-@cached_njit
+@njit_no_refcount
 def step(given: StepArguments) -> float:
     """Take a step, as :meth:`~kernelswarm.agents.learners.risk.colk.Colk.step` does."""
     numbers, storage, counts = given.numbers, given.storage, given.counts
     (taken, inputs), (own, outputs) = given.points.shape, given.values.shape
     capacity = counts[CAPACITY]
-    storage[length_of(capacity, inputs, outputs)] = _center(of_samples(given), np.empty(own))
+    storage[length_of(capacity, inputs, outputs)] = _next_center(of_samples(given))
     if own and looks_back(numbers):
         look_back(storage, counts, inputs, outputs)
     error = step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with

@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.abi import StepArguments
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.second_order import information
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
@@ -23,7 +23,7 @@ NOTHING.flags.writeable = False
 def without_taught(taught_step: Compiled) -> Compiled:
     """Return the step of a learner that nobody teaches, for compiled rounds."""
 
-    @cached_njit
+    @njit_no_refcount
     def step(given: StepArguments) -> float:
         return taught_step(given, table(given.scratch, 0, 0, 1))  # type: ignore[no-any-return]
 
