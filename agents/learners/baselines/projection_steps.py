@@ -36,7 +36,7 @@ from kernelswarm.agents.learners.baselines.rows_of_points import NEXT, row_wante
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.parts.kernels import Kernel
-from kernelswarm.protocols.compiling import cached_njit, inline_always
+from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 
 Array = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def span_limit(kernel: Kernel) -> float:
     return math.inf if kernel.supremum is None else komp.DEPENDENT / kernel.supremum
 
 
-@cached_njit
+@njit_no_refcount
 def project_smallest(
     own: Array,
     storage: Array,
@@ -101,7 +101,7 @@ def project_smallest(
     return DONE
 
 
-@cached_njit
+@njit_no_refcount
 def project_least(
     own: Array,
     storage: Array,
@@ -164,7 +164,7 @@ def _least_lost(weights: Array, precision: Array, order: int) -> int:
     return place
 
 
-@cached_njit
+@njit_no_refcount
 def _take_out(known: Tables, storage: Array, counts: Integers, work: Array, place: int, carried: Array) -> None:
     """Project an element on the others."""
     work[ERROR] += math.sqrt(squared_length(known.weights, place) / known.precision[place])

@@ -37,7 +37,7 @@ from kernelswarm.agents.learners.baselines.mistakes import (
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
-from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
 
@@ -243,7 +243,7 @@ def margins_in(
         coefficients[n, right] = -sign * tau
 
 
-@cached_njit
+@njit_no_refcount
 def let_in(
     own: Array,
     storage: Array,
