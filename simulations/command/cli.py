@@ -191,6 +191,9 @@ def compare(
     pooled: Annotated[
         bool, typer.Option("--pooled", help="Tune by risks on all nodes' data together, not on each node's own.")
     ] = False,
+    pilot_seeds: Annotated[
+        int | None, typer.Option(help="Seeds with which --tune tries each candidate; 2 when left out.")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; the number of cores when left out.")] = None,
     changes: Sets = None,
     backend: Backend = None,
@@ -236,6 +239,7 @@ def compare(
                 drawing=drawing,
                 tune=tune or plan.tune,
                 pooled=pooled or plan.pooled,
+                pilot_seeds=plan.pilot_seeds if pilot_seeds is None else pilot_seeds,
             )
         folder, runs = comparison.folder or place, comparison.origins.items()
         written = page.write_comparison(comparison, folder)

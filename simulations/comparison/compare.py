@@ -21,7 +21,7 @@ from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import may_import
-from kernelswarm.simulations.experiment.variation import Cell, Plan, cells, read_compare
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.records.outcome import Comparison, Run, run_of
@@ -41,6 +41,7 @@ def compare(
     drawing: Drawing | None = None,
     tune: bool = False,
     pooled: bool = False,
+    pilot_seeds: int = PILOT_SEEDS,
 ) -> Comparison:
     """Run every combination of the varied values over several seeds and gather the final figures.
 
@@ -81,6 +82,8 @@ def compare(
         and on other seeds than those that are measured, see :func:`kernelswarm.simulations.suggestion.tuning.tuned`.
     pooled : bool
         Whether that search compares the risk on all nodes' data, and not that on each node's own.
+    pilot_seeds : int
+        With how many seeds it tries each candidate.
 
     Raises
     ------
@@ -96,7 +99,7 @@ def compare(
         raise InputError(f"seeds = {seeds!r} must be at least 1")
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs = {jobs!r} must be at least 1")
-    tuning.refuse(tune, pooled, seeds)
+    tuning.refuse(tune, pooled, seeds, pilot_seeds)
     if out is not None:
         check_place(Path(out))
     found = cells(experiment.to_dict(), vary)
@@ -113,13 +116,13 @@ def compare(
         hearing = stack.enter_context(watched(observe, "comparison_bar"))
         if tune:
             with comparison_folder.unmade(folder if made else None):
-                found = _tuned(tasks, found, vary, pooled, jobs, folder, hearing)
+                found = _tuned(tasks, found, vary, pooled, pilot_seeds, jobs, folder, hearing)
             tasks = list(_tasks(experiment, found, seeds))
         if folder is not None:
             described = [_described(task, digests) for task in tasks]
             tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
             tasks, runs = _earlier(tasks, described)
-            _prepare(experiment, Plan(vary, seeds, tune, pooled), folder, index)
+            _prepare(experiment, Plan(vary, seeds, tune, pooled, pilot_seeds), folder, index)
         run_all(tasks, runs, jobs, hearing, folder)
         _refuse_all_failed(runs, folder, made)
         ended = tuple(runs[place] for place in sorted(runs))
@@ -154,7 +157,7 @@ def read(folder: Path | str, safe: bool = False) -> Comparison:
     tasks = list(_tasks(experiment, found, plan.seeds))
     found = _resolved(found, tasks)
     if plan.tune:
-        found = tuning.kept_cells(_first(tasks), found, plan.vary, plan.pooled, folder)
+        found = tuning.kept_cells(_first(tasks), found, plan.vary, plan.pooled, plan.pilot_seeds, folder)
         tasks = list(_tasks(experiment, found, plan.seeds))
     digests: Digests = {}
     described = [_described(task, digests) for task in tasks]
@@ -227,6 +230,7 @@ def _tuned(
     found: Sequence[Cell],
     vary: Mapping[str, Sequence[Any]],
     pooled: bool,
+    pilot_seeds: int,
     jobs: int | None,
     folder: Path | None,
     observe: Callable[[ComparisonProgress], None] | None,
@@ -240,7 +244,7 @@ def _tuned(
     count = min(parallel.cores() if jobs is None else jobs, len(found))
     if count > 1:
         compile_once(tasks)
-    return tuning.tuned_cells(_first(tasks), found, vary, pooled, count, folder, watch)
+    return tuning.tuned_cells(_first(tasks), found, vary, pooled, pilot_seeds, count, folder, watch)
 
 
 def _described(task: Task, digests: Digests) -> Described:
@@ -264,7 +268,9 @@ def _placed(
 
 def _prepare(experiment: Experiment, plan: Plan, folder: Path, index: Index) -> None:
     """Write which run is where, and the experiment that repeats the comparison, before the first run begins."""
-    asked = {key: True for key in ("tune", "pooled") if getattr(plan, key)}
+    asked: dict[str, Any] = {key: True for key in ("tune", "pooled") if getattr(plan, key)}
+    if plan.pilot_seeds != PILOT_SEEDS:
+        asked["pilot_seeds"] = plan.pilot_seeds
     again = {**experiment.to_dict(), "compare": {"seeds": plan.seeds, **asked, "vary": plain(plan.vary)}}
     comparison_folder.write_index(folder, index)
     comparison_folder.write_experiment(folder / EXPERIMENT, experiment, again)

@@ -15,7 +15,7 @@ from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import Cell, Tuned
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Tuned
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.suggestion.tuning import APART, tuned
 
@@ -23,10 +23,14 @@ TUNING = "tuning.json"
 """The file in a comparison's folder that keeps what was found for each row."""
 
 
-def refuse(tune: bool, pooled: bool, seeds: int) -> None:
+def refuse(tune: bool, pooled: bool, seeds: int, pilot_seeds: int) -> None:
     """Refuse what cannot be asked for together; raises InputError."""
     if pooled and not tune:
         raise InputError("pooled = true says which risk rows are tuned by: ask for tune too, or leave it out")
+    if pilot_seeds < 1:
+        raise InputError(f"pilot_seeds = {pilot_seeds!r} must be at least 1")
+    if pilot_seeds != PILOT_SEEDS and not tune:
+        raise InputError("pilot_seeds says with how many seeds rows are tuned: ask for tune too, or leave it out")
     if tune and seeds > APART:
         raise InputError(
             f"seeds = {seeds!r} must be at most {APART:,} with tune: the seeds after these are the pilots'"
@@ -38,6 +42,7 @@ def tuned_cells(
     found: Sequence[Cell],
     vary: Mapping[str, Any],
     pooled: bool,
+    pilot_seeds: int,
     jobs: int,
     folder: Path | None,
     watch: Callable[[int], None],
@@ -54,6 +59,8 @@ def tuned_cells(
         The varied keys.
     pooled : bool
         Whether the pooled risk is compared.
+    pilot_seeds : int
+        With how many seeds each candidate is tried.
     jobs : int
         Processes at a time; a cell is searched by one of them, so that the values are the same for any number.
     folder : Path, optional
@@ -68,11 +75,11 @@ def tuned_cells(
     SimulationError
         A process ended before its search.
     """
-    names = _names(experiments, vary, pooled)
+    names = _names(experiments, vary, pooled, pilot_seeds)
     known = {} if folder is None else _read(folder)
     left = [place for place, name in enumerate(names) if name not in known]
     watch(len(found) - len(left))
-    tasks = [_Task(experiments[place], ", ".join(found[place].labels), pooled) for place in left]
+    tasks = [_Task(experiments[place], ", ".join(found[place].labels), pooled, pilot_seeds) for place in left]
     with closing(_answers(tasks, jobs)) as answers:
         for place, answer in answers:
             if isinstance(answer, parallel.Lost):
@@ -87,11 +94,16 @@ def tuned_cells(
 
 
 def kept_cells(
-    experiments: Sequence[Experiment], found: Sequence[Cell], vary: Mapping[str, Any], pooled: bool, folder: Path
+    experiments: Sequence[Experiment],
+    found: Sequence[Cell],
+    vary: Mapping[str, Any],
+    pooled: bool,
+    pilot_seeds: int,
+    folder: Path,
 ) -> list[Cell]:
     """Return the cells with the values that a folder keeps; a cell that was not tuned as yet is as it is."""
     known = _read(folder)
-    names = _names(experiments, vary, pooled)
+    names = _names(experiments, vary, pooled, pilot_seeds)
     return [
         _with(cell, one, known[name]) if name in known else cell
         for cell, one, name in zip(found, experiments, names, strict=True)
@@ -102,6 +114,7 @@ class _Task(NamedTuple):
     experiment: Experiment
     name: str
     pooled: bool
+    pilot_seeds: int
 
 
 def _answers(tasks: Sequence[_Task], jobs: int) -> Any:
@@ -115,7 +128,7 @@ def _answers(tasks: Sequence[_Task], jobs: int) -> Any:
 def _searched(task: _Task, tell: Callable[[float], None]) -> Tuned | str:
     """Search one cell's values; a refusal is returned, so that it crosses processes as it is."""
     try:
-        return tuned(task.experiment, task.pooled, tell)
+        return tuned(task.experiment, task.pooled, tell, task.pilot_seeds)
     except InputError as error:
         return f"{task.name}: {error}" if task.name else str(error)
 
@@ -124,11 +137,12 @@ def _with(cell: Cell, experiment: Experiment, found: Tuned) -> Cell:
     return replace(cell, config=experiment.with_changes(found.values).to_dict(), tuned=found)
 
 
-def _names(experiments: Sequence[Experiment], vary: Mapping[str, Any], pooled: bool) -> list[str]:
+def _names(experiments: Sequence[Experiment], vary: Mapping[str, Any], pooled: bool, pilot_seeds: int) -> list[str]:
     """Return what each cell's search is known by: the same wherever its files lie, another with another seed."""
     digests: Digests = {}
+    more = "" if pilot_seeds == PILOT_SEEDS else f", pilot_seeds = {pilot_seeds}"
     texts = [
-        f"{Described(plain(one.to_dict()), origins(one, digests)).identity(vary)}, pooled = {pooled}"
+        f"{Described(plain(one.to_dict()), origins(one, digests)).identity(vary)}, pooled = {pooled}{more}"
         for one in experiments
     ]
     return [hashlib.sha256(text.encode()).hexdigest() for text in texts]

@@ -47,9 +47,11 @@ def notes(comparison: Comparison) -> list[str]:
     if not counts:
         return ["tuned: no row has a step size, penalty, ridge or tolerance to tune"]
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    seeds = " and ".join(map(str, next(tuned.seeds for _, tuned in found if tuned.seeds)))
+    seeds = next(tuned.seeds for _, tuned in found if tuned.seeds)
+    with_seeds = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else " and ".join(map(str, seeds))
     lines = [
-        f"tuned: each row by the same search, {number} pilot runs a row with seeds {seeds}, none of which is measured"
+        f"tuned: each row by the same search, {number} pilot runs a row with seeds {with_seeds}, "
+        "none of which is measured"
     ]
     lines += _not_tuned(comparison, dict(found))
     for place, tuned in found:

@@ -25,6 +25,10 @@ NOT_APPLICABLE = "–"
 """The label of a varied key that a cell's part does not have, such as the penalty of isolated nodes."""
 
 
+PILOT_SEEDS = 2
+"""With which a search tries each candidate, where nothing else is said."""
+
+
 @dataclass(frozen=True)
 class Tuned:
     """Values that a cell does best with in pilot runs; none where it has no key to tune.
@@ -62,12 +66,15 @@ class Plan:
         Runs of each cell, with the experiment's seed, the next one, and so on.
     tune, pooled : bool
         Whether each cell's step, penalty and the like are searched on other seeds before; by which risk.
+    pilot_seeds : int
+        With how many seeds that search tries each candidate.
     """
 
     vary: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     seeds: int = 1
     tune: bool = False
     pooled: bool = False
+    pilot_seeds: int = PILOT_SEEDS
 
     def with_options(self, vary: Mapping[str, Sequence[Any]] | None = None, seeds: int | None = None) -> Plan:
         """Let the options of a command come before the file: any ``vary`` replaces the file's, and so does ``seeds``.
@@ -156,7 +163,7 @@ def read_compare(path: Path) -> Plan:
     """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
 
     ``[compare.vary]`` has the shape of the experiment with a list of values, or a text that says how they are drawn, in
-    the place of each value; ``seeds`` is a whole number, ``tune`` and ``pooled`` are true or false.
+    the place of each value; ``seeds`` and ``pilot_seeds`` are whole numbers, ``tune`` and ``pooled`` true or false.
 
     Raises
     ------
@@ -171,15 +178,19 @@ def read_compare(path: Path) -> Plan:
             raise InputError(
                 f"{path}: compare.{key} is not known{nearest(key, _PLANNED)} (known: {', '.join(_PLANNED)})"
             )
-    vary, seeds = table.get("vary", {}), table.get("seeds", 1)
+    plan = Plan()
+    vary, seeds = table.get("vary", {}), table.get("seeds", plan.seeds)
+    pilot_seeds = table.get("pilot_seeds", plan.pilot_seeds)
     if not isinstance(vary, Mapping):
         raise InputError(f"{path}: compare.vary = {shown(vary)} must be a table: [compare.vary]")
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise InputError(f"{path}: compare.seeds = {shown(seeds)} must be a whole number of at least 1")
+    for key, number in (("seeds", seeds), ("pilot_seeds", pilot_seeds)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"{path}: compare.{key} = {shown(number)} must be a whole number of at least 1")
     for key in ("tune", "pooled"):
         if not isinstance(table.get(key, False), bool):
             raise InputError(f"{path}: compare.{key} = {shown(table[key])} must be true or false")
-    return Plan(dict(_leaves(vary, "", str(path))), seeds, table.get("tune", False), table.get("pooled", False))
+    varied = dict(_leaves(vary, "", str(path)))
+    return Plan(varied, seeds, table.get("tune", False), table.get("pooled", False), pilot_seeds)
 
 
 _PLANNED = tuple(entry.name for entry in dataclasses.fields(Plan))

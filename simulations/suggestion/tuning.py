@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import Tuned
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Tuned
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion.bracketing import bracket, edges
 from kernelswarm.simulations.suggestion.candidates import candidates
@@ -18,9 +18,6 @@ from kernelswarm.simulations.suggestion.trials import Search, refuse_untried
 
 APART = 1_000_000
 """Added to the experiment's seed for the first of the pilots': so many seeds may be measured before the two meet."""
-
-SEEDS = 2
-"""With which each candidate is tried; its risks are averaged."""
 
 CANDIDATES = 12
 """Spread over the ranges, beside the experiment as it is, however many keys there are."""
@@ -32,7 +29,12 @@ POLLED = 24
 """Candidates, at most, that are tried around the best one to have worse ones on all sides of it."""
 
 
-def tuned(experiment: Experiment, pooled: bool = False, watch: Callable[[float], None] | None = None) -> Tuned:
+def tuned(
+    experiment: Experiment,
+    pooled: bool = False,
+    watch: Callable[[float], None] | None = None,
+    pilot_seeds: int = PILOT_SEEDS,
+) -> Tuned:
     """Search the keys of :func:`~kernelswarm.simulations.suggestion.ranges.own_ranges`, in this process.
 
     Successive halving of as many candidates for every experiment, then a pattern search around the best one, see
@@ -47,6 +49,8 @@ def tuned(experiment: Experiment, pooled: bool = False, watch: Callable[[float],
         Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
     watch : callable, optional
         Hears which share is done, about.
+    pilot_seeds : int
+        With how many seeds each candidate is tried; its risks are averaged.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def tuned(experiment: Experiment, pooled: bool = False, watch: Callable[[float],
         The experiment is refused, has too little data, or is of a Markov chain, whose values are not in the data.
     """
     hear = watch or (lambda share: None)
-    seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + SEEDS))
+    seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + pilot_seeds))
     first = replace(experiment, seed=seeds[0])
     if first.protocol.offline is not None:
         return Tuned()

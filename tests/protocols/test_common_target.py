@@ -1,7 +1,5 @@
 """Learned tolerances cost little where all nodes look for one function: neighbours never outweigh a node's own data."""
 
-import importlib.util
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -18,9 +16,10 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
+from kernelswarm.testing import check_stream
 from tests.helpers.checkout import ROOT
 
-EXAMPLE = ROOT / "examples" / "common_target.py"
+EXAMPLE = ROOT / "examples" / "fair" / "common_target.toml"
 
 
 def neighborhood(degree, batch=1):
@@ -85,24 +84,25 @@ def test_learned_tolerances_keep_the_published_step_within_its_stability_rule():
     assert simulate(description).summary["status"] == "done"
 
 
-@pytest.fixture(scope="module")
-def example():
-    specification = importlib.util.spec_from_file_location("common_target", EXAMPLE)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("batch", [1, 8])
-def test_adaptive_proximity_costs_at_most_two_percent_on_a_common_target(example, tmp_path, batch):
-    proximity = {"name": "proximity", "gamma": {"name": "adaptive", "scale": 2.0}, "form": "symmetric"}
+def test_adaptive_proximity_costs_at_most_two_percent_on_a_common_target(batch):
+    described = Experiment.from_file(
+        EXAMPLE,
+        [f"rounds={200 // batch}", f"learner.batch_size={batch}", f"learner.step_size={0.5 * batch}"],
+    )
     errors = {"isolated": [], "proximity": []}
-    for draw in range(4):
-        path = tmp_path / f"{draw}.npz"
-        example.write_data(path, 0.0, draw)
-        for protocol in ({"name": "isolated"}, proximity):
-            changed = example.experiment(path, draw, 1, batch).with_changes(
-                {"protocol": {**protocol, "step": "implicit"}}
-            )
-            errors[protocol["name"]].append(simulate(changed).final["error"])
+    for seed in range(4):
+        for name in errors:
+            changed = described.with_changes({"seed": seed, "protocol": {"name": name, "step": "implicit"}})
+            errors[name].append(simulate(changed).final["error"])
     assert np.mean(errors["proximity"]) < 1.02 * np.mean(errors["isolated"])
+
+
+def test_the_example_draws_another_function_for_each_seed_and_says_it_in_its_own_unit():
+    stream = Experiment.from_file(EXAMPLE).stream
+    check_stream(stream)
+    first, second = (stream.open(10, seed, 400, None) for seed in (0, 1))
+    points = np.zeros((1, 8))
+    assert first.truth(0, points, 0) == first.truth(9, points, 0) != second.truth(0, points, 0)
+    targets = np.concatenate([node.draw(200)[1] for node in first.nodes])
+    assert targets.mean() == pytest.approx(0.0, abs=0.01) and targets.std() == pytest.approx(1.0, abs=0.01)

@@ -17,10 +17,12 @@ from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.experiment.variation import read_compare
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.report.tables import of_comparison
 from kernelswarm.simulations.suggestion import trials
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
+from kernelswarm.simulations.suggestion.tuning import APART
 
 TABLE: dict[str, Any] = {
     "seed": 3,
@@ -90,6 +92,16 @@ def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -
     for cell in found.cells:
         mine = [pilot for pilot in heard if pilot.experiment.to_dict()["protocol"]["name"] == cell.protocol]
         assert cell.tuned is not None and (len(mine), set(cell.tuned.seeds)) == (cell.tuned.pilots, seeds)
+
+
+def test_each_candidate_is_tried_with_as_many_seeds_as_are_asked_for(tmp_path: Path) -> None:
+    found = compare(experiment(rounds=10), VARY, 2, 1, tmp_path / "out", tune=True, pilot_seeds=5)
+    apart = 3 + APART
+    assert all(cell.tuned and cell.tuned.seeds == tuple(range(apart, apart + 5)) for cell in found.cells)
+    assert all(cell.tuned and cell.tuned.pilots % 5 == 0 for cell in found.cells)
+    assert f"with seeds {apart} to {apart + 4}, none of which is measured" in as_text(found, 200)
+    assert read_compare(tmp_path / "out" / "experiment.toml").pilot_seeds == 5
+    assert [cell.tuned for cell in read(tmp_path / "out").cells] == [cell.tuned for cell in found.cells]
 
 
 def test_rows_that_do_not_communicate_do_not_win_by_being_tuned() -> None:
@@ -174,7 +186,12 @@ def test_a_row_without_keys_is_said_not_to_be_tuned() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "match"),
-    [({"pooled": True}, "ask for tune too"), ({"tune": True, "seeds": 2_000_000}, "at most 1,000,000 with tune")],
+    [
+        ({"pooled": True}, "ask for tune too"),
+        ({"pilot_seeds": 5}, "pilot_seeds says with how many seeds rows are tuned: ask for tune too"),
+        ({"tune": True, "pilot_seeds": 0}, "pilot_seeds = 0 must be at least 1"),
+        ({"tune": True, "seeds": 2_000_000}, "at most 1,000,000 with tune"),
+    ],
 )
 def test_what_cannot_be_asked_for_together_is_refused(keys: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
