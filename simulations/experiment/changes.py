@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
@@ -94,7 +95,12 @@ def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = Fal
     return _changed(table, key.split("."), value, None, explicit)
 
 
-def begun(table: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], needed: Collection[str]) -> dict[str, Any]:
+def begun(
+    table: Mapping[str, Any],
+    varied: Mapping[str, Sequence[Any]],
+    needed: Collection[str],
+    folder: Path | None = None,
+) -> dict[str, Any]:
     """Return an experiment file's tables with the first value of each varied key that they need and leave out.
 
     So a file may leave to a comparison which protocol it is: ``--vary protocol.name=isolated,consensus``. Varied keys
@@ -108,6 +114,8 @@ def begun(table: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], needed:
         Dotted keys with the values to try.
     needed : collection of str
         The tables without which there is no experiment.
+    folder : Path, optional
+        Where the user's modules may lie: the folder of the experiment file.
 
     Examples
     --------
@@ -123,7 +131,7 @@ def begun(table: Mapping[str, Any], varied: Mapping[str, Sequence[Any]], needed:
             lacking = first in needed and part is None
         else:
             below = part if isinstance(part, Mapping) else {"name": part}
-            keys = (_fields(first, below.get("name")) if first in PARTS else None) or {}
+            keys = (_fields(first, below.get("name"), folder) if first in PARTS else None) or {}
             lacking = keys.get(rest) is dataclasses.MISSING and rest not in below
         if lacking and values and not isinstance(values, str):
             value = values[0]
@@ -183,11 +191,11 @@ def _kind_below(table: Mapping[str, Any], key: str, kind: str | None) -> str | N
     return kind_of(find(kind, name, kind), key)
 
 
-def _fields(kind: str, name: Any) -> dict[str, Any] | None:
+def _fields(kind: str, name: Any, folder: Path | None = None) -> dict[str, Any] | None:
     """Return the keys of a part with their defaults as a file would hold them; None where there is no such part."""
     if not isinstance(name, str) or not (name in names(kind) or (":" in name and may_import())):
         return None
-    cls = find(kind, name, f"{kind}.name")
+    cls = find(kind, name, f"{kind}.name", folder)
     if not isinstance(cls, type):
         return None
     return {field.name: described(default_of(field), field) for field in dataclasses.fields(cls) if field.init}

@@ -275,9 +275,10 @@ class Experiment:
             for change in changes:
                 key, value = parse_assignment(change)
                 table = changed(table, key, parse_value(value), explicit=True)
-            table = begun(table, varied or {}, _NEEDED)
+            folder = path.resolve().parent
+            table = begun(table, varied or {}, _NEEDED, folder)
             try:
-                return cls.from_dict(table, path.resolve().parent)
+                return cls.from_dict(table, folder)
             except InputError as error:
                 raise InputError(f"{path}: {error}") from error
 

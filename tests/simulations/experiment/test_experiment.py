@@ -163,6 +163,17 @@ def test_users_modules_lie_beside_the_file(file: Path) -> None:
     assert experiment.to_dict()["learner"]["kernel"] == {"name": "beside_kernels:Sine", "period": 1.0}
 
 
+def test_keys_of_users_parts_beside_the_file_are_varied(file: Path) -> None:
+    (file.parent / "beside_streams.py").write_text(
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Flat:\n    level: float = 1.0\n"
+        "    def open(self, nodes, seed, held_out, locations): ...\n"
+    )
+    experiment: Any = Experiment.from_file(
+        file, ['stream={name="beside_streams:Flat"}'], varied={"stream.level": [2.0, 3.0]}
+    )
+    assert experiment.stream.level == 1.0
+
+
 def test_comparison_table_is_no_part_of_the_experiment(file: Path) -> None:
     file.write_text(SMALL + "[compare]\nseeds = 3\n[compare.vary]\nseed = [1]\n")
     assert Experiment.from_file(file) == Experiment.from_dict(BASE)
