@@ -47,7 +47,8 @@ class Task(NamedTuple):
     rounds : int, optional
         For how many the data last.
     large : bool
-        Whether the kernel spans so much that what keeps every point, or forgets, takes minutes: it is left out.
+        Whether the kernel spans so much that what keeps every point takes half a minute a run and more: it is left out,
+        and so is forgetting.
     """
 
     stream: Table
