@@ -211,27 +211,15 @@ class Laid(NamedTuple):
     targets: Array  # (T, V, b, q)
     counts: Integers  # (T, V) how many there are
 
-    def followed_by(self, rounds: int, drawn: Sequence[tuple[Array, Array]], sizes: Integers) -> "Laid":
-        """Return these, and behind them so many rounds.
-
-        ``drawn`` holds all points (n, p) and targets (n, q) that each node has in them, ``sizes`` (V,) the samples of a
-        batch: in the last round that has any there may be fewer.
-        """
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Laid":
+        """Return these, and behind them what nodes have drawn; both as of :func:`draw_rounds`."""
         first = len(self.counts)
-        points, targets = (np.zeros((first + rounds, *each.shape[1:])) for each in self[:2])
-        counts = np.empty((first + rounds, len(sizes)), dtype=np.int64)
-        points[:first], targets[:first], counts[:first], counts[first:] = *self, sizes
-        for i, ((x, y), size) in enumerate(zip(drawn, sizes.tolist(), strict=True)):
-            whole, rest = divmod(len(x), size)
-            end = first + whole
-            if whole < rounds:
-                counts[end:, i] = 0
-            if rest:
-                points[end, i, :rest], targets[end, i, :rest], counts[end, i] = x[-rest:], y[-rest:], rest
-                x, y = x[:-rest], y[:-rest]
-            points[first:end, i, :size] = x.reshape(whole, size, x.shape[1])
-            targets[first:end, i, :size] = y.reshape(whole, size, y.shape[1])
-        return Laid(points, targets, counts)
+        points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
+        points[:first], targets[:first] = self.points, self.targets
+        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+            part_in(x, points[first:, i], each)
+            part_in(y, targets[first:, i], each)
+        return Laid(points, targets, np.concatenate([self.counts, counts]))
 
 
 def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:

@@ -193,13 +193,8 @@ def pull_late(
 ) -> tuple[int, float]:
     """Fill in the pulls of late answers at the points that they are about; returns why the node cannot, and the
     strength of all pulls."""
-    kinds, links, coupling, work, lossy = (
-        network.kinds,
-        network.links,
-        network.coupling,
-        network.work,
-        network.work.lossy,
-    )
+    kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
+    lossy = work.lossy
     room, outputs = received.answers.shape[-2], received.answers.shape[-1]
     begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
     edges = table(links.state, coupling.rows * begin, coupling.rows, degree)

@@ -97,8 +97,9 @@ class VectorPopulation:
         now, following = [(own.points, targets) for own, targets, _ in held], [further for *_, further in held]
         points, targets = (np.zeros((0, len(agents), room, each.shape[1])) for each in following[0])
         nothing = Laid(points, targets, np.zeros((0, len(agents)), dtype=np.int64))
-        laid = nothing.followed_by(1, now, self._batch_sizes)
-        self._take_on(laid.followed_by(1, following, self._batch_sizes), np.zeros((1, len(agents), 1)))
+        laid = nothing.followed_by(now, np.array([[len(x) for x, _ in now]]))
+        laid = laid.followed_by(following, np.array([[len(x) for x, _ in following]]))
+        self._take_on(laid, np.zeros((1, len(agents), 1)))
         self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._since_sync = np.zeros(len(agents), dtype=np.int64)  # and the samples in them
@@ -255,13 +256,14 @@ class VectorPopulation:
         now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
-        count, drawn = draw_rounds(self.agents, ahead(rounds, lived), points.shape[2], columns)
-        laid = in_flight.followed_by(count, drawn, self._batch_sizes)
+        drawn, further = draw_rounds(self.agents, ahead(rounds, lived), points.shape[2], columns)
+        laid = in_flight.followed_by(drawn, further)
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
             values[0] = self._vectors.values[slot_of(1, self._vectors.values) * now[0], nodes]
             self._vectors = self._vectors._replace(values=values)
-        self._take_on(laid, sizes_ahead(self.agents, self._forms, stepped, count + 1, by_rounds=True).swapaxes(0, 1))
+        sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
+        self._take_on(laid, sizes.swapaxes(0, 1))
 
     def _take_on(self, laid: Laid, sizes: Array) -> None:
         """Go on with samples, and the sizes of the steps on them."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.arithmetic.abi import GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.learners.contract import Evaluated, Learner
 from kernelswarm.agents.learners.plain import Asked, PlainLearner
@@ -44,31 +45,20 @@ def evaluate(
 
 
 @njit_no_refcount
-def gradient(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,  # some weights
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    values: Array,
-    targets: Array,
-    sizes: Array,
-    found: Array,
-) -> None:
+def gradient(given: GradientArguments, found: Array) -> None:
     """Have the gradient computed, with some weights, at the samples that were evaluated last."""
-    (size, outputs), width, count = values.shape, targets.shape[1], len(storage)
-    box = box_of(tools, count + size * (2 * outputs + width))
+    storage, targets, (size, outputs) = given.storage, given.targets, given.values.shape
+    width, count = targets.shape[1], len(storage)
+    box = box_of(given.tools, count + size * (2 * outputs + width))
     for k in range(count):
         box[k] = storage[k]
     known, wanted = table(box, count, size, outputs), table(box, count + size * outputs, size, width)
     for k in range(size):
         for c in range(outputs):
-            known[k, c] = values[k, c]
+            known[k, c] = given.values[k, c]
         for c in range(width):
             wanted[k, c] = targets[k, c]
-    asked_at(tools[WEIGHED])(counts[NODE], 0, size, width, outputs, 0)
+    asked_at(given.tools[WEIGHED])(given.counts[NODE], 0, size, width, outputs, 0)
     answer = table(box, count + size * (outputs + width), size, outputs)
     for k in range(size):
         for c in range(outputs):
@@ -76,31 +66,17 @@ def gradient(
 
 
 @njit_no_refcount
-def step(
-    tools: Integers,
-    numbers: Array,
-    storage: Array,  # some weights
-    counts: Integers,
-    scratch: Array,
-    points: Array,
-    rows: Array,
-    gradients: Array,
-    rates: Array,
-    stiffness: Array,
-    implicit: bool,
-    sizes: Array,
-    values: Array,
-    targets: Array,
-) -> float:
+def step(given: StepArguments) -> float:
     """Have the step taken from the weights and on the samples of the last gradient; the weights are moved."""
-    (size, outputs), count, width = gradients.shape, len(storage), targets.shape[1]
-    box = box_of(tools, HEAD + size * outputs + count)
-    box[SIZE], box[CURVATURE] = sizes[0], stiffness[0]
-    given = table(box, HEAD, size, outputs)
+    storage, gradients = given.storage, given.gradients
+    (size, outputs), count, width = gradients.shape, len(storage), given.targets.shape[1]
+    box = box_of(given.tools, HEAD + size * outputs + count)
+    box[SIZE], box[CURVATURE] = given.sizes[0], given.stiffness[0]
+    pushed = table(box, HEAD, size, outputs)
     for k in range(size):
         for c in range(outputs):
-            given[k, c] = gradients[k, c]
-    asked_at(tools[STEPPED])(counts[NODE], size, outputs, size, width, implicit)
+            pushed[k, c] = gradients[k, c]
+    asked_at(given.tools[STEPPED])(given.counts[NODE], size, outputs, size, width, int(given.implicit))
     for k in range(count):
         storage[k] = box[HEAD + size * outputs + k]
     return 0.0

@@ -31,8 +31,8 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
 
-def obstacle(learners: Sequence[Learner], rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
-    """Say what keeps nodes with these parts, and links and clocks that are ideal or not, out of compiled rounds.
+def obstacle(rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
+    """Say what keeps nodes with a protocol, over links and by clocks that are ideal or not, out of compiled rounds.
 
     ``banded`` says whether they keep conformal bands.
     """

@@ -96,7 +96,7 @@ class AgentPlan:
 def obstacle_of(plans: Sequence[AgentPlan]) -> str | None:
     """Say what keeps the agents of some plans, which have one protocol, out of compiled rounds."""
     first, banded = plans[0], any(plan.banded for plan in plans)
-    return obstacle([plan.learner for plan in plans], first.rule, first.conditions is None, banded)
+    return obstacle(first.rule, first.conditions is None, banded)
 
 
 def _pooled(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:

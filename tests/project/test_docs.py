@@ -68,7 +68,7 @@ def test_contributed_kernel_runs_from_beside_the_experiment(tmp_path: Path) -> N
         for name in ("RationalQuadratic", "FastRationalQuadratic")
     )
     plans = [open_network(each).plans[0] for each in (plain, fast)]
-    assert [obstacle([plan.learner], plan.rule) for plan in plans] == [None, None]
+    assert [obstacle(plan.rule) for plan in plans] == [None, None]
     found = [in_python([plan.learner], plan.rule) for plan in plans]
     assert found == ["the kernel RationalQuadratic", None]
     np.testing.assert_allclose(simulate(fast).network["risk"], result.network["risk"], rtol=1e-9)

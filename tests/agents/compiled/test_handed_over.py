@@ -399,10 +399,9 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
     assert step_sizes(Halved(0.5), 0, 3).tolist() == [0.25, 0.25, 0.25]
     learner = Polk(Shifted(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
     assert in_python([learner], Consensus()) == "the loss Shifted"
-    assert obstacle([learner], Consensus()) is None
+    assert obstacle(Consensus()) is None
     own = Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))
     assert in_python([own], Consensus()) == "the learner Own"
-    assert obstacle([own], Consensus()) is None
     assert passes.obstacle(own) == "the learner Own"
     plain = Polk(Absolute(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
 
@@ -411,7 +410,7 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
         """A tolerance that hands nothing over itself."""
 
     assert in_python([plain], Proximity(gamma=Silent())) == "the tolerance Silent"
-    assert obstacle([plain], Proximity(gamma=Silent())) is None
+    assert obstacle(Proximity(gamma=Silent())) is None
 
 
 def test_functions_that_do_not_fit_are_refused_by_name():

@@ -113,6 +113,6 @@ def test_what_a_learner_raises_names_its_node(links: str) -> None:
 
 
 def test_no_learner_is_an_obstacle() -> None:
-    assert obstacle([POWERS], Diffusion()) is None
+    assert obstacle(Diffusion()) is None
     assert in_python([POWERS], Diffusion()) == "the learner PlainPowers"
     assert in_python([Linear()], Diffusion()) is None

@@ -171,6 +171,5 @@ class Others(Stacking):
 
 
 def test_what_is_not_handed_over_lives_one_by_one():
-    learners = [experiment().learner]
-    assert obstacle(learners, Stacking(0.1, 1.0)) is None
-    assert obstacle(learners, Others(0.1, 1.0)) == "the protocol Others"
+    assert obstacle(Stacking(0.1, 1.0)) is None
+    assert obstacle(Others(0.1, 1.0)) == "the protocol Others"

@@ -402,7 +402,7 @@ def test_a_warm_up_goes_through_the_rounds_that_the_actors_will(protocol, compil
     monkeypatch.setattr(cache_warmup, "SerialEngine", noted)
     plans = plans_of(protocol)
     warm_cache(plans)
-    assert rehearsed == [compiled] == [obstacle([plan.learner for plan in plans], protocol) is None]
+    assert rehearsed == [compiled] == [obstacle(protocol) is None]
 
 
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
