@@ -15,7 +15,7 @@ from kernelswarm.agents.compiled.lossy_rounds import send_nothing
 from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.agents.populations.mixture_weights import Ensemble, MixtureWork, fill_logs, weigh
+from kernelswarm.agents.populations.mixture_weights import Ensemble, MixtureWork, fill_logs, keep_mixture, weigh
 from kernelswarm.protocols.compiling import force_inline, nogil
 
 Array = npt.NDArray[np.float64]
@@ -44,6 +44,7 @@ def update_lossy_mixture_weights(
     predicted: Array,  # (K, V, 1, b, C)
     targets: Array,  # (V, 1, b, q)
     samples: Integers,  # (V,)
+    mixtures: Array,  # (V, 1, b, C) for what mixtures predict at the samples, or (0, 0, 0, 0)
     work: MixtureWork,
     exchange: MixtureExchange,
     realized: Realized,
@@ -65,6 +66,7 @@ def update_lossy_mixture_weights(
             degree = gather(i, now, links, work, exchange)
             if not weigh(i, 0, degree, samples[i], ensemble, kinds, predicted, targets, work, diverged):
                 return i
+            keep_mixture(i, 0, samples[i], mixtures, work)
             counts.learned[i] += 1
             counts.cursor[i] += 1
     for i in range(nodes):

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
-from kernelswarm.agents.compiled.drawing import Drawn, ahead, put_back
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, Drawn, ahead, put_back
 from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
@@ -70,6 +70,8 @@ class LossyStackedPopulation:
         self._now = first.now
         self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
+        banded = any(agent.band is not None for agent in agents)
+        self._mixtures = np.zeros((len(agents), 1, size, first.outputs)) if banded else NOT_KEPT
 
     def flight(self) -> Flight:
         """Return what nodes said last of their copies, with room for what is heard next."""
@@ -200,12 +202,17 @@ class LossyStackedPopulation:
                 np.stack([values for values, _, _ in flights])[:, :, np.newaxis],
                 flights[0][1][:, np.newaxis],
                 samples,
+                self._mixtures,
                 self._work,
                 self._exchange,
                 Realized(realized.awake, realized.deliveries, realized.active, realized.first),
                 self._now,
                 DIVERGED,
             )
+        if self._mixtures.size and place < 0:
+            for i in np.flatnonzero(realized.awake[:, self._now - PRIMING - realized.first]).tolist():
+                known = slice(int(samples[i]))
+                self.agents[i].follow_band(self._mixtures[i, 0, known], flights[0][1][i, known])
         for each in self.populations:
             try:
                 each.run(1)

@@ -82,7 +82,7 @@ def update_mixture_weights(
 ) -> tuple[int, int]:
     """Weigh copies through ``count`` rounds; returns the rounds completed, and the node whose mixture is too large."""
     nodes, logs = predicted.shape[1], ensemble.logs
-    members, rounds, answer = logs.shape[1], mixtures.shape[1], mixtures.shape[2] * mixtures.shape[3]
+    members = logs.shape[1]
     for t in range(first, first + count):
         ensemble.turn[0] = t - first
         for i in range(nodes):
@@ -93,9 +93,7 @@ def update_mixture_weights(
                     work.received[e, k] = logs[links.other[begin + e], k]
             if not weigh(i, t, degree, samples[t, i], ensemble, kinds, predicted, targets, work, diverged):
                 return t - first, i
-            if rounds:
-                known = table(work.mixture, 0, samples[t, i], mixtures.shape[3])
-                copy_matrix(known, table(mixtures, (i * rounds + t) * answer, samples[t, i], mixtures.shape[3]))
+            keep_mixture(i, t, samples[t, i], mixtures, work)
         for i in range(nodes):  # when all have heard what was said before
             fill_logs(i, ensemble)
     return count, -1
@@ -163,6 +161,15 @@ def weigh(
             ensemble.regression[i],
         )
     return True
+
+
+@force_inline
+def keep_mixture(i: int, t: int, size: int, mixtures: Array, work: MixtureWork) -> None:
+    """Keep what node i's mixture predicts at its samples of a round, where bands want it."""
+    _, rounds, room, outputs = mixtures.shape
+    if rounds:
+        kept = table(mixtures, (i * rounds + t) * room * outputs, size, outputs)
+        copy_matrix(table(work.mixture, 0, size, outputs), kept)
 
 
 @force_inline

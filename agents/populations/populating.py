@@ -19,7 +19,6 @@ from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import Node, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
-from kernelswarm.agents.populations import stacked_population
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
@@ -31,16 +30,9 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
 
-def obstacle(rule: AnyRule, ideal: bool = True, banded: bool = False) -> str | None:
-    """Say what keeps nodes with a protocol, over links and by clocks that are ideal or not, out of compiled rounds.
-
-    ``banded`` says whether they keep conformal bands.
-    """
-    if banded and not ideal and fulfils(rule, StackedRule):
-        return "conformal bands beside copies on links that are not ideal"
-    if isinstance(rule, ParameterRule):
-        return _in_plain_python(rule)
-    return stacked_population.obstacle(rule) if fulfils(rule, StackedRule) else None
+def obstacle(rule: AnyRule) -> str | None:
+    """Say what keeps nodes with a protocol out of compiled rounds."""
+    return _in_plain_python(rule) if isinstance(rule, ParameterRule) or fulfils(rule, StackedRule) else None
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:

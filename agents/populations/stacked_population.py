@@ -15,23 +15,13 @@ from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, fo
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
-from kernelswarm.protocols.compiled import NotCompiledError, handed_over
-from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.parameters.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
-
-
-def obstacle(rule: StackedRule) -> str | None:
-    """Say what keeps nodes out of compiled rounds; None where nothing does."""
-    try:
-        handed_over(rule, "protocol")
-    except NotCompiledError as cause:
-        return str(cause)
-    return None
 
 
 class StackedPopulation:

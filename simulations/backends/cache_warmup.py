@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.agents.populations.populating import round_of_evaluations
+from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.core.certainty import certainty_of, without_certainty
@@ -30,7 +30,7 @@ from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.machine.beside import beside
 from kernelswarm.simulations.machine.compiling import is_kept, waiting
 from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.round.block import AgentPlan, obstacle_of
+from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
@@ -112,7 +112,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
-        if obstacle_of([plan]) is None:
+        if obstacle(plan.rule) is None:
             addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
             with waiting():
                 wait()
@@ -178,7 +178,7 @@ def _run(plan: AgentPlan, apart: bool) -> None:
             )
         )
     # A rule of a user's own may keep the agents out of compiled rounds: another part of the code.
-    whole = obstacle_of([plan]) is None
+    whole = obstacle(plan.rule) is None
     compiled = rule is plan.rule or whole
     engine = SerialEngine([[agent] for agent in network] if apart else [network], compiled)
     engine.run(ROUNDS)

@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
-from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
 from kernelswarm.simulations.machine.parallel import cores
-from kernelswarm.simulations.round.block import AgentPlan, Block, obstacle_of
+from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work
 from kernelswarm.simulations.round.measure import Report
@@ -158,7 +158,7 @@ class Serial:
         first, size = plans[0], self.size(len(plans))
         if size < len(plans):
             learners = [plan.learner for plan in plans]
-            if obstacle_of(plans) is not None or in_python(learners, first.rule) is not None:
+            if obstacle(first.rule) is not None or in_python(learners, first.rule) is not None:
                 size = len(plans)
         with closing(SerialEngine(partition(plans, size))) as engine:
             yield engine

@@ -93,12 +93,6 @@ class AgentPlan:
         return LossyAgent(*parts, conditions=self.conditions)
 
 
-def obstacle_of(plans: Sequence[AgentPlan]) -> str | None:
-    """Say what keeps the agents of some plans, which have one protocol, out of compiled rounds."""
-    first, banded = plans[0], any(plan.banded for plan in plans)
-    return obstacle(first.rule, first.conditions is None, banded)
-
-
 def _pooled(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
     """Have agents that pool their bands keep them in one array, and return it; None where there are none."""
     level = plans[0].level
@@ -131,7 +125,7 @@ class Block:
         self._agents = [plan.build() for plan in plans]
         self._pool = _pooled(plans, self._agents)
         self._steps = plans[0].steps
-        self._compiled = compiled and obstacle_of(plans) is None
+        self._compiled = compiled and obstacle(plans[0].rule) is None
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
@@ -29,7 +29,7 @@ from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
 from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
-from kernelswarm.simulations.round.block import AgentPlan, obstacle_of
+from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until
 from kernelswarm.simulations.running.changing import reach
 from kernelswarm.simulations.running.footprint import in_words
@@ -197,13 +197,12 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
     """Say whether rounds run in compiled code over arrays, or why not."""
-    found = [obstacle_of(plans) for plans in blocks]
-    causes = [cause for cause in found if cause is not None]
-    if not causes:
-        called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
-        return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
-    where = "" if len(causes) == len(found) else f"in {len(causes):,} of {len(found):,} actors "
-    return f"{where}agent by agent: {causes[0]}"
+    rule = blocks[0][0].rule
+    cause = obstacle(rule)
+    if cause is not None:
+        return f"agent by agent: {cause}"
+    called = in_python([plan.learner for plans in blocks for plan in plans], rule)
+    return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
 
 
 def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:

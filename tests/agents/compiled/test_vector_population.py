@@ -125,7 +125,6 @@ def test_what_is_not_compiled_is_named():
     assert obstacle(Dkla()) is None
     assert obstacle(Domkl()) is None
     assert obstacle(Own()) == "the protocol Own"
-    assert obstacle(Diffusion(), ideal=False) is None
 
 
 def test_a_field_that_is_not_there_is_refused():

@@ -71,6 +71,13 @@ CASES = {
     "combined": {"learner": "random_features", "protocol": "diffusion"},
     "copies": {"protocol": "stacking"},
     "lossy": {"links": {"loss": 0.3}},
+    "lossy copies": {"links": {"loss": 0.3}, "protocol": "stacking"},
+    "sleeping copies": {
+        "clock": {"name": "cyclic", "period": 2},
+        "protocol": "stacking",
+        "learner": {"name": "polk", "batch_size": 2},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+    },
     "replayed": {"protocol": {"name": "consensus", "replay": 2}},
     "pooled": {"evaluation": POOLED, "learner": {"name": "polk", "batch_size": 3}},
     "pooled vectors": {"evaluation": POOLED, "learner": "random_features", "protocol": "diffusion_rls"},
