@@ -143,34 +143,6 @@ def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
     return max(rounds, min(completed, LONGEST))
 
 
-def draw_ahead(agents: Sequence[Node], rounds: int, columns: int) -> list[tuple[Array, Array]]:
-    """Draw samples for up to so many rounds; what does not make a whole batch for every node stays in its source.
-
-    Parameters
-    ----------
-    agents : sequence of Node
-        Those that draw, with one batch size b.
-    rounds : int
-        At least 1.
-    columns : int
-        p + q, the numbers of a sample.
-
-    Returns
-    -------
-    list of tuple of Array
-        For each agent points (T, b, p) and targets (T, b, q); empty where the data does not hold a batch for every one.
-    """
-    size = agents[0].learner.batch_size
-    whole = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
-    drawn = [agent.source.draw(whole * size) for agent in agents]
-    whole = min(len(points) // size for points, _ in drawn)
-    for agent, (x, y) in zip(agents, drawn, strict=True):
-        put_back(agent, x[whole * size :], y[whole * size :])
-    if not whole:
-        return []
-    return [(x[: whole * size].reshape(whole, size, -1), y[: whole * size].reshape(whole, size, -1)) for x, y in drawn]
-
-
 def draw_rounds(
     agents: Sequence[Node], rounds: int, size: int, columns: int
 ) -> tuple[list[tuple[Array, Array]], Integers]:
@@ -180,8 +152,10 @@ def draw_rounds(
     ----------
     agents : sequence of Node
         Those that draw, each with a batch size of its own, at most ``size``.
-    rounds, columns : int
-        As of :func:`draw_ahead`.
+    rounds : int
+        At least 1.
+    columns : int
+        p + q, the numbers of a sample.
 
     Returns
     -------
