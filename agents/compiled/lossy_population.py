@@ -225,6 +225,9 @@ class LossyPopulation(Population):
         targets = self._kept.own_targets
         return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
 
+    def _counts_ahead(self) -> None:
+        """Nothing: sources of nodes that talk give all that they can."""
+
     def _foresee(self) -> None:
         """Ask states that have grown what they want before a step on as many points as there may be."""
         if may_be_large(self._states, self._most):

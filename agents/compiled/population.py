@@ -269,13 +269,18 @@ class Population:
     def to_agents(self) -> dict[int, Outgoing]:
         """Hand everything back to the agents; returns what they sent last, by label."""
         self.sync()
-        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            drawing.put_back(agent, points, targets, self.batches.samples[self._at + 2 :, self.places[agent.node]])
+        counts = self._counts_ahead()
+        for i, (agent, (points, targets)) in enumerate(zip(self.agents, self.scatter(), strict=True)):
+            drawing.put_back(agent, points, targets, None if counts is None else counts[:, i])
         return {agent.node: agent.outgoing() for agent in self.agents}
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
+
+    def _counts_ahead(self) -> Integers | None:
+        """Return how many samples were drawn ahead for each round, (T, V); None where draws give all that they can."""
+        return self.batches.samples[self._at + 2 :]
 
     def _draw_rounds(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
