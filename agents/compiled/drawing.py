@@ -61,8 +61,7 @@ class Batches(NamedTuple):
         points[:, :2], targets[:, :2] = self.points[:, :2], self.targets[:, :2]
         sent = np.zeros((rounds + 2, len(points)), dtype=np.int64)
         for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
-            part_in(x, points[i, 2:], each)
-            part_in(y, targets[i, 2:], each)
+            part_in(x, y, each, points[i, 2:], targets[i, 2:])
         sent[:2], sent[2:, :nodes] = self.sent[:2], counts
         return Batches(points, targets, np.concatenate([self.samples[:2], counts]), sent)
 
@@ -97,8 +96,7 @@ class Drawn(NamedTuple):
         samples = np.ascontiguousarray(counts.T)
         points, targets = np.zeros((*samples.shape, size, inputs)), np.zeros((*samples.shape, size, columns))
         for (x, y), each, own, wanted in zip(found, samples, points, targets, strict=True):
-            part_in(x, own, each)
-            part_in(y, wanted, each)
+            part_in(x, y, each, own, wanted)
         return Drawn(points, targets, samples, NOT_KEPT)
 
     def behind(self, cursors: Integers) -> list[tuple[Array, Array]]:
@@ -123,13 +121,17 @@ class Followed(NamedTuple):
             follow_bands([node], self.predicted[own], self.targets[own], self.samples[:, own], begin, end - begin)
 
 
-def part_in(rows: Array, batches: Array, counts: Integers) -> None:
-    """Fill in batches (T, b, p), of which each has so many of the rows (n, p), (T,)."""
-    size = int(counts.max(initial=0))
-    if len(rows) == len(batches) * size:
-        batches[:, :size] = rows.reshape(len(batches), size, batches.shape[2])
-    else:
-        batches[:, :size][np.arange(size) < counts[:, np.newaxis]] = rows
+def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array) -> None:
+    """Fill in points (T, n, p) and targets (T, b, q) of batches, of which each has so many of the samples (m, p) and
+    (m, q), (T,)."""
+    rounds = len(counts)
+    size = len(x) // rounds if rounds else 0
+    if size * rounds == len(x) and (counts == size).all():
+        points[:, :size] = x.reshape(rounds, size, x.shape[1])
+        targets[:, :size] = y.reshape(rounds, size, y.shape[1])
+        return
+    there = np.arange(targets.shape[1]) < counts[:, np.newaxis]
+    points[:, : targets.shape[1]][there], targets[there] = x, y
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
@@ -166,14 +168,15 @@ def draw_rounds(
     """
     known = min(rounds, LONGEST, AHEAD // (len(agents) * size * columns) + 1)
     drawn: list[tuple[Array, Array]] = []
-    counts = np.zeros((known, len(agents)), dtype=np.int64)
-    for i, agent in enumerate(agents):
-        b = agent.learner.batch_size
+    sizes = [agent.learner.batch_size for agent in agents]
+    counts = np.repeat(np.array([sizes], dtype=np.int64), known, axis=0)
+    for i, (agent, b) in enumerate(zip(agents, sizes, strict=True)):
         if fulfils(agent.source, UnevenDraws):
             points, targets, counts[:, i] = agent.source.draw_each(known, b)
         else:
             points, targets = agent.source.draw(known * b)
-            counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
+            if len(points) < known * b:
+                counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
     return drawn, counts
 
@@ -191,8 +194,7 @@ class Laid(NamedTuple):
         points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
         points[:first], targets[:first] = self.points, self.targets
         for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
-            part_in(x, points[first:, i], each)
-            part_in(y, targets[first:, i], each)
+            part_in(x, y, each, points[first:, i], targets[first:, i])
         return Laid(points, targets, np.concatenate([self.counts, counts]))
 
 
