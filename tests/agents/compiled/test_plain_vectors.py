@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from kernelswarm import SimulationError, simulate
@@ -13,15 +12,21 @@ from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.protocols.parameters.diffusion import Diffusion
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import MIXES
 from tests.helpers.plain_parts import Marked, PlainPowers, PlainSquared
 from tests.helpers.vector_protocols import PROTOCOLS
-from tests.simulations.round.test_counts_of_points import LARGER, ROWS, lived, rounds_one_by_one
-from tests.simulations.round.test_data_that_end import BLOCKS, GRAPH, Ending, engine_of, known
+from tests.simulations.round.test_counts_of_points import (
+    LARGER,
+    ROWS,
+    assert_it_goes_on,
+    assert_same_tables,
+    lived,
+    rounds_one_by_one,
+)
+from tests.simulations.round.test_data_that_end import BLOCKS, GRAPH, Ending
 
 POWERS = PlainPowers(step_size=Constant(0.1), regularization=0.01, batch_size=2)
 LINKS: dict[str, dict[str, Any]] = {
@@ -75,28 +80,13 @@ def test_learners_of_which_some_are_plain(links: str) -> None:
 @pytest.mark.parametrize("protocol", ["gradient_tracking", "odkla", "dkla"])
 def test_a_network_goes_on_from_a_checkpoint(protocol: str, links: str) -> None:
     experiment = described({"name": protocol}, links, node=LARGER)
-    for at in (3, 17):
-        engine = engine_of(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(20)
-        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
-            other = engine_of(experiment, blocks, compiled)
-            other.restore(snapshots, at)
-            other.run(20)
-            assert same(known(other), known(engine))
+    assert_it_goes_on(experiment, (3, 17), 20, BLOCKS)
 
 
 @ON_ALL_LINKS
 def test_the_same_digests_and_tables(links: str) -> None:
     experiment = described({"name": "multitask"}, links, learner=replace(POWERS, loss=PlainSquared()))
-    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            for key, column in dict(getattr(wanted, name)).items():
-                np.testing.assert_array_equal(getattr(found, name)[key], column)
+    assert_same_tables(experiment, 6)
 
 
 @pytest.mark.parametrize("links", ["ideal", "lossy"])

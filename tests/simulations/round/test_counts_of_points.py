@@ -3,6 +3,7 @@ first round to the last, with the bits of agent by agent."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,33 @@ def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, c
         engine.run(count)
         found.append(known(engine))
     return found
+
+
+def assert_it_goes_on(experiment: Experiment, checkpoints: Sequence[int], rounds: int, blocks: Any) -> None:
+    """Assert that a network goes on from snapshots with the same bits, in arrays, in blocks and agent by agent."""
+    for at in checkpoints:
+        engine = engine_of(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(rounds)
+        for cut, compiled in ((None, True), (blocks, True), (None, False)):
+            other = engine_of(experiment, cut, compiled)
+            other.restore(snapshots, at)
+            other.run(rounds)
+            assert same(known(other), known(engine))
+
+
+def assert_same_tables(experiment: Experiment, nodes: int) -> None:
+    """Assert that a run in threads and blocks has the digest and the tables of its ``nodes`` agent by agent."""
+    wanted = simulate(replace(experiment, backend=Halves(nodes, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and one
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
 
 
 def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -174,31 +202,14 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case)
-    for at in (3, 22):
-        engine = engine_of(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(20)
-        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
-            other = engine_of(experiment, blocks, compiled)
-            other.restore(snapshots, at)
-            other.run(20)
-            assert same(known(other), known(engine))
+    assert_it_goes_on(experiment, (3, 22), 20, BLOCKS)
 
 
 @EVERY_CASE
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
 def test_the_same_digests_and_tables(rule: str, case: str) -> None:
     experiment = replace(network(rule, case), rounds=45)
-    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and one
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_same_tables(experiment, 6)
 
 
 @EVERY_CASE

@@ -3,21 +3,23 @@ with the bits of agent by agent, on links of all kinds."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import MIXES
 from tests.helpers.vector_protocols import PROTOCOLS, learner_for
-from tests.simulations.round.test_counts_of_points import LARGER, ROWS, lived, rounds_one_by_one
-from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending, engine_of, known
+from tests.simulations.round.test_counts_of_points import (
+    LARGER,
+    ROWS,
+    assert_it_goes_on,
+    assert_same_tables,
+    lived,
+    rounds_one_by_one,
+)
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending, engine_of
 from tests.simulations.round.test_rounds_without_samples import described as of_rows
 from tests.simulations.round.test_rounds_without_samples import table
 
@@ -101,16 +103,7 @@ def test_only_the_rounds_that_prime_the_network_are_lived_one_by_one(
 @pytest.mark.parametrize("protocol", FEW, ids=str)
 def test_a_network_goes_on_from_a_checkpoint(protocol: dict[str, Any], case: str, links: str) -> None:
     experiment = network(protocol, case, links)
-    for at in (3, 19):
-        engine = engine_of(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(25)
-        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
-            other = engine_of(experiment, blocks, compiled)
-            other.restore(snapshots, at)
-            other.run(25)
-            assert same(known(other), known(engine))
+    assert_it_goes_on(experiment, (3, 19), 25, BLOCKS)
 
 
 @ON_ALL_LINKS
@@ -118,15 +111,7 @@ def test_a_network_goes_on_from_a_checkpoint(protocol: dict[str, Any], case: str
 @pytest.mark.parametrize("protocol", [{"name": "gradient_tracking"}, {"name": "drfgp"}], ids=str)
 def test_the_same_digests_and_tables(protocol: dict[str, Any], case: str, links: str) -> None:
     experiment = network(protocol, case, links)
-    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and one
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_same_tables(experiment, 6)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

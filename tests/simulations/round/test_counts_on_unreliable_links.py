@@ -7,21 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 
 from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import GRAPH, MIXES
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
-from tests.simulations.round.test_counts_of_points import RATE, RULES, lived, rounds_one_by_one
+from tests.simulations.round.test_counts_of_points import (
+    RATE,
+    RULES,
+    assert_it_goes_on,
+    assert_same_tables,
+    lived,
+    rounds_one_by_one,
+)
 from tests.simulations.round.test_data_that_end import described, engine_of, known
 from tests.simulations.round.test_rounds_without_samples import described as described_with_gaps
 from tests.simulations.round.test_rounds_without_samples import table
@@ -158,31 +161,14 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case, "rounded" if rule == "stacking" else "everything")
-    for at in (3, 14):
-        engine = engine_of(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(20)
-        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
-            other = engine_of(experiment, blocks, compiled)
-            other.restore(snapshots, at)
-            other.run(20)
-            assert same(known(other), known(engine))
+    assert_it_goes_on(experiment, (3, 14), 20, BLOCKS)
 
 
 @EACH_SORT
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
 def test_the_same_digests_and_tables(rule: str, case: str) -> None:
     experiment = replace(network(rule, case, "long delay"), rounds=40)
-    wanted = simulate(replace(experiment, backend=Halves(5, compiled=False)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and one
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_same_tables(experiment, 5)
 
 
 @EVERY_CASE
