@@ -30,7 +30,7 @@ TYPICAL = 3.0
 """What "auto" puts a fault to, in deviations of the targets: outside what a sound node measures."""
 
 LAST_STAGE, TABLES = 3, 4
-"""The first stage of a message's random numbers that links leave, and how many tables have numbers of their own."""
+"""The first stage of a message's random numbers that links leave, and how many tables have stages under one key."""
 
 AHEAD = 2
 """A message that is sent in round t of a realization, 0, 1, ..., is learned from in the round that is counted t + 2."""
@@ -161,7 +161,7 @@ class SpokenFaults:
     start : Integers
         (n + 1,) where the rows of each place begin.
     rows : Array
-        (F, 5) kind, value, first and last round, and place of the table among the stages of random numbers.
+        (F, 5) kind, value, first and last round, and the place of its table, which says its random numbers.
     """
 
     def __init__(self, faults: Sequence[Fault], labels: Sequence[int]) -> None:
@@ -173,7 +173,7 @@ class SpokenFaults:
             for k, (fault, nodes) in enumerate(zip(spoken, named, strict=True)):
                 if label in nodes:
                     value = _number(fault.value)
-                    found.append((fault.code, value, fault.first, fault.last, k % TABLES))
+                    found.append((fault.code, value, fault.first, fault.last, k))
             start.append(len(found))
         self.start = np.array(start, dtype=np.int64)
         self.rows = np.array(found, dtype=np.float64).reshape(-1, 5)
@@ -195,8 +195,9 @@ def misreport_in(numbers: Array, rows: Array, first: int, second: int, round: in
     """Change what a node says in a round, (n, c), by the rows of its faults; ``part`` is that of the message."""
     for f in range(len(rows)):
         if rows[f, 2] <= round <= rows[f, 3]:
-            stage = LAST_STAGE + 3 * int(rows[f, 4]) + part
-            misreport(numbers, int(rows[f, 0]), rows[f, 1], first, second, round, stage)
+            table = int(rows[f, 4])
+            stage = LAST_STAGE + 3 * (table % TABLES) + part
+            misreport(numbers, int(rows[f, 0]), rows[f, 1], first, second ^ (table // TABLES), round, stage)
 
 
 @cached_njit

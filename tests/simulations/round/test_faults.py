@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.unreliable.faults import Fault, SpokenFaults, misreport_in
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
@@ -74,6 +75,20 @@ def test_random_faults_have_their_deviation_however_they_are_cut_and_resumed(kin
     np.testing.assert_array_equal(again.draw(2999)[1], faulty[1001:])
     other = drawn(described(fault), 0, 4000)[1] - kept * drawn(described(), 0, 4000)[1]
     assert abs(np.corrcoef(added[:, 0], other[:, 0])[0, 1]) < 0.06  # nodes have noise of their own
+
+
+def test_every_table_has_random_numbers_of_its_own():
+    faults = [Fault(nodes=(4,), kind="noise", value=1.0, of="messages") for _ in range(9)]
+    spoken = SpokenFaults(faults, [4])
+    each = np.zeros((len(faults), 3, 400))
+    for k, own in enumerate(each):
+        for part, numbers in enumerate(own):
+            misreport_in(numbers.reshape(-1, 1), spoken.rows[k : k + 1], 7, 11, 5, part)
+    correlations = np.corrcoef(each.reshape(-1, 400))
+    assert np.abs(correlations - np.eye(len(correlations))).max() < 0.25  # five deviations of independent ones
+    together = np.zeros((400, 1))
+    misreport_in(together, spoken.rows, 7, 11, 5, 0)
+    np.testing.assert_allclose(together[:, 0], each[:, 0].sum(axis=0), rtol=0, atol=1e-12)
 
 
 def test_classes_are_moved_stuck_or_drawn():
