@@ -10,7 +10,7 @@ from typing import Any
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.toml_tables import DEEPEST, NotTOML, parse
-from kernelswarm.simulations.experiment.parts import default_of, described, kind_of
+from kernelswarm.simulations.experiment.parts import default_of, described, kind_of, merge
 from kernelswarm.simulations.experiment.registry import PARTS, find, may_import, names
 
 _OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
@@ -93,6 +93,13 @@ def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = Fal
     {'topology': {'name': 'ring', 'nodes': 9}}
     """
     return _changed(table, key.split("."), value, None, explicit)
+
+
+def laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
+    if "name" in change:
+        table = changed({"learner": table}, "learner.name", change["name"])["learner"]
+    return merge(table, change)
 
 
 def begun(

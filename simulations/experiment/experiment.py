@@ -28,9 +28,9 @@ from kernelswarm.simulations.core.errors import InputError, RefusedEntry, requir
 from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
-from kernelswarm.simulations.experiment.changes import begun, changed, parse_assignment, parse_value
+from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.graph_function import given_graph
-from kernelswarm.simulations.experiment.parts import build, describe, described, fill, merge, written
+from kernelswarm.simulations.experiment.parts import build, describe, described, fill, written
 from kernelswarm.simulations.experiment.registry import listed_parts_only, part_name
 from kernelswarm.simulations.streams.contract import Stream
 from kernelswarm.simulations.streams.rows.file import with_data_of
@@ -72,7 +72,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Override:
-    """Keys of the learner that some nodes have for themselves: one table ``[[node]]``.
+    """What some nodes have for themselves, or have not: one table ``[[node]]``.
 
     Parameters
     ----------
@@ -82,14 +82,20 @@ class Override:
     learner : dict
         Keys laid over the experiment's learner, table by table; a table that names another part replaces it whole. A
         name of another learner keeps those of the experiment's keys that it has too.
+    data : bool
+        Whether the nodes have data. Those that have none learn from their neighbours alone: rows and distributions are
+        those of the other nodes.
     """
 
     nodes: tuple[int | str, ...]
-    learner: dict[str, Any]
+    learner: dict[str, Any] = field(default_factory=dict)
+    data: bool = True
 
     def __post_init__(self) -> None:
         if not self.nodes:
             raise RefusedKey("nodes", "= [] must name at least one node")
+        if self.data and not self.learner:
+            raise RefusedKey("learner", "= {} changes nothing: give keys of the learner, or data = false")
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,7 +192,7 @@ class Experiment:
         require_at_least(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
         require_at_least(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
         for place, override in enumerate(self.overrides):
-            build("learner", _laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
+            build("learner", laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], folder: Path | None = None) -> Experiment:
@@ -364,7 +370,7 @@ class Experiment:
             return self.learner
         table = describe(self.learner)
         for change in changes:
-            table = _laid_over(table, change)
+            table = laid_over(table, change)
         learner: Learner = build("learner", table, f"the learner of node {node}")
         return learner
 
@@ -391,10 +397,3 @@ def batch_expansion(learner: Learner) -> BatchExpansion:
             'or take a learner with a kernel and another loss, such as learner.name = "polk"'
         )
     return BatchExpansion(learner.loss, kernel, learner.batch_size)
-
-
-def _laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
-    if "name" in change:
-        table = changed({"learner": table}, "learner.name", change["name"])["learner"]
-    return merge(table, change)

@@ -65,7 +65,7 @@ global_samples = 1000   # and of all nodes together
 # Some nodes may have a learner of their own: any of its keys, laid over the table above.
 # [[node]]
 # nodes = [0, 3]
-# learner = {{ kernel = {{ bandwidth = 0.5 }} }}
+# learner = {{ kernel = {{ bandwidth = 0.5 }} }}     # or data = false: they learn from their neighbours alone
 
 # What "kernelswarm compare {name}" varies; options --vary and --seeds come before it.
 [compare]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import networkx as nx
@@ -15,11 +15,14 @@ from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, key
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
+from kernelswarm.simulations.nodes.without_data import refuse_rows
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows.dealing import OtherNodesError
 
 
-def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple[Adjacency, Source]:
+def paired(
+    adjacency: Adjacency, opened: Callable[[Adjacency], Source], without: Collection[int] = ()
+) -> tuple[Adjacency, Source]:
     """Open the stream for a network and give each node its name.
 
     Where graph and data have the same names, as text or as numbers, each node has the data of its name: the nodes of
@@ -32,6 +35,8 @@ def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple
         The validated topology.
     opened : callable
         Opens the stream for a network.
+    without : collection of int
+        The places of nodes that have no data.
 
     Returns
     -------
@@ -44,7 +49,7 @@ def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple
     InputError
         The stream is refused, or graph and data name different nodes.
     """
-    source = _opened(adjacency, opened)
+    source = _opened(adjacency, opened, without)
     described = source.description.nodes
     if described is None:
         if adjacency.names is None:
@@ -63,7 +68,7 @@ def paired(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> tuple
     return adjacency, source
 
 
-def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> Source:
+def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without: Collection[int]) -> Source:
     """Open the stream; where the data name more nodes than a network with names has, or fewer, say which they are."""
     try:
         return opened(adjacency)
@@ -71,7 +76,9 @@ def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source]) -> Sour
         other = refusal.__cause__
         if not isinstance(other, OtherNodesError) or adjacency.names is None:
             raise
-        raise InputError(_different(adjacency.names, other.names)) from refusal
+        refuse_rows(adjacency, sorted(without), other.names)
+        expected = [name for place, name in enumerate(adjacency.names) if place not in without]
+        raise InputError(_different(expected, other.names)) from refusal
 
 
 def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
@@ -114,7 +121,11 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
         "order of their names"
     )
     if not apart:
-        remedy = "leave these nodes out of the graph (in a file of edges a line of column titles reads as an edge)"
+        listed = ", ".join(f'"{name}"' for name in alone[:3]) + (", ..." if len(alone) > 3 else "")
+        remedy = (
+            "leave these nodes out of the graph (in a file of edges a line of column titles reads as an edge), or have "
+            f"them learn from their neighbours alone: [[node]] with nodes = [{listed}] and data = false"
+        )
     elif not alone:
         remedy = "add these nodes to the graph, or leave their rows out of the data"
     elif len(ours) != len(theirs):

@@ -58,7 +58,7 @@ def advice(
             f"{amount(found.deviation)}: leave out stream.{found.key} = false, so that it is centred and scaled"
         )
     keys = " and ".join(f"learner.{key}" for key in ("kernel", "step_size") if key in learner) or "the learner"
-    fewest = min(source.lengths) // source.epochs if source.lengths else FEW
+    fewest = FEW if source.fewest is None else source.fewest
     if offline:
         few = f", from which a node has {fewest} rows" if fewest < FEW else ""
         return f"compare {keys} with the scale of inputs and targets{few}"

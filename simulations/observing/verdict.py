@@ -1,12 +1,13 @@
 """What the last measurement says of a run: failed, worse than a constant, nothing learned, nothing compressed."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernelswarm.graphs.diagnostics import in_parts
 from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.first_steps import remedy
@@ -35,7 +36,7 @@ REMOVED = 1e-3
 """The share of the compression budget below which nothing is removed."""
 
 WORSE_THAN_CONSTANT, NOTHING_LEARNED, EVERYTHING_KEPT = "worse_than_constant", "nothing_learned", "everything_kept"
-IN_PARTS = "in_parts"
+IN_PARTS, NOTHING_REACHED = "in_parts", "nothing_reached"
 
 EACH_BY_ITSELF = "each learns by itself, and what one learns stays in it"
 
@@ -130,6 +131,34 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
     if len(parts) == 1 or rule.pooled or not rule.communicates:
         return {}
     return {IN_PARTS: f"the network falls into {in_parts(parts)}: {EACH_BY_ITSELF}"}
+
+
+def unreached(reports: Sequence[Report], without: Collection[int | str], rule: AnyRule) -> dict[str, str]:
+    """Say in a sentence that nodes without data have learned nothing, by ``NOTHING_REACHED``; nothing where they have.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of the last evaluation.
+    without : collection of int or str
+        The labels of the nodes that have no data.
+    rule : AnyRule
+        The protocol.
+    """
+    empty = [report for report in reports if report.node in without and report.standing.unchanged]
+    if not empty:
+        return {}
+    if not rule.communicates:
+        remedy = "take a protocol that sends something, such as consensus"
+    elif rule.form == "one_sided":
+        remedy = 'set protocol.form = "symmetric": in a one-sided form nodes learn at their own samples only'
+    elif replay_of(rule).points:
+        remedy = "raise protocol.penalty, or learn for more rounds"
+    else:
+        remedy = (
+            "set protocol.replay = 1, since nodes learn at their neighbours' samples only, and raise protocol.penalty"
+        )
+    return {NOTHING_REACHED: f"nothing reached {len(empty)} of {len(without)} nodes without data: {remedy}"}
 
 
 def _worse_than_constant(reports: Sequence[Report], base: Baseline, advise: Callable[[], str]) -> str:

@@ -153,7 +153,8 @@ class Result:
     def verdict(self) -> dict[str, str]:
         """What is wrong with a run that came to its end, a sentence each; empty where nothing is, or where it failed.
 
-        The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept`` and ``in_parts``.
+        The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept``, ``nothing_reached``,
+        ``in_parts``, and of kernels that reach too far or not far enough ``points_alike`` and ``points_alone``.
         """
         found: dict[str, str] = self.summary.get("verdict") or {}
         return found

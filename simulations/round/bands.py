@@ -48,6 +48,9 @@ def band_figures(
     """
     if agent.level is None:
         return {}
+    names = [f"{start}{name}" for name in COLUMNS]
+    if not len(data.targets):
+        return dict.fromkeys(names, math.nan)
     density, errors = math.nan, data.targets - values
     if posterior is not None:
         spread = np.sqrt((1.0 + posterior.variance(data.points))[:, np.newaxis] * posterior.noise)
@@ -61,7 +64,7 @@ def band_figures(
         half = np.full(errors.shape, np.nan)
     known = np.isfinite(half)
     inside = float(np.mean(np.abs(errors) <= half)) if known.all() else math.nan
-    return dict(zip((f"{start}{name}" for name in COLUMNS), (inside, float(2.0 * np.mean(half)), density), strict=True))
+    return dict(zip(names, (inside, float(2.0 * np.mean(half)), density), strict=True))
 
 
 def posterior_of(agent: Node) -> PredictiveVariance | None:

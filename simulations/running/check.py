@@ -26,6 +26,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.nodes.without_data import without_data
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
 from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
@@ -86,9 +87,10 @@ def examine(experiment: Experiment) -> list[Section]:
         table = describe(part)
         lines = [(key, shown(value)) for key, value in table.items() if key != "name"]
         sections.append(Section(f"{title}: {table['name']}", lines))
-    own = sum(len(override.nodes) for override in experiment.overrides)
+    overrides = [override for override in experiment.overrides if override.learner]
+    own = sum(len(override.nodes) for override in overrides)
     if own:
-        tables = "1 table" if len(experiment.overrides) == 1 else f"{len(experiment.overrides)} tables"
+        tables = "1 table" if len(overrides) == 1 else f"{len(overrides)} tables"
         sections[3].lines.append(("nodes of their own", f"{own}, by {tables} [[node]]"))
     sections[3].lines.append(("outputs", f"{network.outputs}"))
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
@@ -240,7 +242,7 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     if source.lengths is None:
         lines.append(("samples a node", "endless"))
     else:
-        shortest, longest = min(source.lengths), max(source.lengths)
+        shortest, longest = min(length for length in source.lengths if length), max(source.lengths)
         lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
     for name, value in source.facts.items():
         if name in ("row_numbers", "gap_codes"):
@@ -356,7 +358,8 @@ def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> Roun
 
 def _cost(experiment: Experiment, network: Network) -> Section:
     rule, adjacency, inputs = experiment.protocol, network.adjacency, network.source.inputs
-    sizes = [one.batch_size for one in experiment.learners_for(adjacency.labels.tolist()).values()]
+    learners, without = experiment.learners_for(adjacency.labels.tolist()), without_data(experiment)
+    sizes = [0 if node in without else learner.batch_size for node, learner in learners.items()]
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
     elif isinstance(rule, ParameterRule):

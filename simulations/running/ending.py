@@ -13,6 +13,7 @@ import numpy as np
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.nodes.without_data import without_data
 from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
@@ -101,6 +102,7 @@ def result_of(
         if ending.rounds:
             findings |= kernel_reach.finding(network.plans)
         findings |= verdict.apart(parts, experiment.protocol)
+        findings |= verdict.unreached(recorder.reports, without_data(experiment), experiment.protocol)
     spent = final.get("seconds", 0.0)
     summary: dict[str, Any] = {
         "status": ending.status,
@@ -159,7 +161,7 @@ def _own_error(network: Network, error: float) -> dict[str, float]:
 
 def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
     """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""
-    ends = network.ends
+    ends = [end for end in network.ends if end]  # without those of nodes that have no data
     return None if not ends or min(ends) >= rounds else {"first": min(ends), "last": min(max(ends), rounds)}
 
 

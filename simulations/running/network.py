@@ -31,6 +31,7 @@ from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
+from kernelswarm.simulations.nodes.without_data import opened_for_all, places_without_data
 from kernelswarm.simulations.round.banded import with_bands
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.certain import refuse_uncertain
@@ -123,7 +124,9 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
 
 
 def _opened(experiment: Experiment, most: int | None) -> Network:
-    adjacency, source = paired(build_topology(experiment), lambda network: open_stream(experiment, network))
+    built = build_topology(experiment)
+    without = places_without_data(experiment, built)
+    adjacency, source = paired(built, lambda network: open_stream(experiment, network), without)
     labels = adjacency.labels.tolist()
     if lists_nodes(experiment):
         experiment = with_labels(experiment, node_names(labels, source.description.nodes))
@@ -216,9 +219,12 @@ def build_topology(experiment: Experiment) -> Adjacency:
 
 def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
     """Open the stream of an experiment for the nodes of a network; raises InputError where it is refused."""
-    nodes, locations = adjacency.number_of_nodes(), adjacency.positions
-    with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
-        return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
+
+    def opened(nodes: int, locations: Array | None) -> Source:
+        with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
+            return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
+
+    return opened_for_all(places_without_data(experiment, adjacency), adjacency, opened)
 
 
 def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:
@@ -307,7 +313,7 @@ def _neighborhood(
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
-        distinct=source.lengths[place] // source.epochs if source.lengths else math.inf,
+        distinct=source.lengths[place] // source.epochs if source.lengths and source.lengths[place] else math.inf,
         nodes=len(labels),
     )
 

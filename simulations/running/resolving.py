@@ -45,7 +45,8 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     InputError
         When a learner does not fit the data.
     """
-    overridden = {node for override in experiment.overrides for node in override.nodes}
+    overridden = {node for override in experiment.overrides if override.learner for node in override.nodes}
+    without = tuple(replace(override, learner={}) for override in experiment.overrides if not override.data)
     own = {label: experiment.learner_for(label) for label in labels if label in overridden}
     groups: dict[str, tuple[Learner, list[int]]] = {}  # nodes with equal learners have equal tables
     for label, learner in own.items():
@@ -65,7 +66,8 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
         overrides=tuple(
             Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source, steps)))
             for learner, nodes in groups.values()
-        ),
+        )
+        + without,
         faults=tuple(
             fault.resolved(points if fault.of == "inputs" else targets, source.classes is not None)
             for fault in experiment.faults

@@ -68,7 +68,7 @@ def absences(
     found, ends = [], []
     for calendar, size in zip(calendars, batch_sizes, strict=True):
         rounds = calendar.rounds(epochs, size, most)
-        ends.append(int(rounds[-1]) + 1)
+        ends.append(int(rounds[-1]) + 1 if len(rounds) else 0)
         there = np.zeros(ends[-1], dtype=np.bool_)
         there[rounds] = True
         found.append(np.flatnonzero(~there))

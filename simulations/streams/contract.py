@@ -126,6 +126,13 @@ class Source:
     discount: float | None = None
     calendars: list[Calendar] | None = None
 
+    @property
+    def fewest(self) -> int | None:
+        """The different samples of the node that has fewest of those that have some; None where they are endless."""
+        if self.lengths is None:
+            return None
+        return min(length for length in self.lengths if length) // self.epochs
+
 
 class Stream(Protocol):
     """Description of the data: a frozen dataclass whose fields are the keys of the experiment file's [stream]."""

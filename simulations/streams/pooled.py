@@ -95,7 +95,8 @@ def pooled_samples(source: Source, samples: int, limit: int) -> HeldOut:
 
 
 def pool(sets: Sequence[HeldOut], limit: int | None) -> HeldOut:
-    """Join held-out sets into one; over ``limit`` rows, an even and evenly spaced share of each."""
+    """Join held-out sets into one; over ``limit`` rows, an even and evenly spaced share of each that has some."""
+    sets = [held_out for held_out in sets if len(held_out.points)] or sets[:1]
     total = sum(len(held_out.points) for held_out in sets)
     if limit is not None and total > limit:
         share = max(1, limit // len(sets))

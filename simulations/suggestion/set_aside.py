@@ -93,7 +93,7 @@ Drawn = tuple[Source, list[tuple[Array, Array]]]
 
 def refuse_too_few(source: Source) -> None:
     """Refuse data of which some node has too few samples to set any aside; raises InputError."""
-    fewest = FOLDS if source.lengths is None else min(source.lengths) // source.epochs
+    fewest = FOLDS if source.fewest is None else source.fewest
     if fewest < FOLDS:
         raise InputError(
             f"stream: a node has {fewest} samples to learn from, and one of {FOLDS} is set aside to compare values on: "

@@ -50,6 +50,11 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "links": {**LINKS, "trigger": {"threshold": 0.001}, "quantization": {"bits": 8}},
         "rounds": 12,
     },
+    "lossy, nodes without data": {
+        "protocol": {"name": "consensus", "replay": 1},
+        "node": [{"nodes": [0, 3], "data": False}],
+        "links": LINKS,
+    },
     "lossy, ensembles": {"protocol": "stacking", "links": LINKS},
     "lossy, ensembles, sizes that differ": {
         "protocol": {"name": "stacking", "replay": 0.5},

@@ -122,7 +122,7 @@ def test_resolved_tables_hold_defaults_and_overrides(tmp_path: Path) -> None:
         "as_published": False,
     }
     assert resolved["backend"] == {"name": "serial", "threads": "auto"}
-    assert resolved["node"] == table["node"]
+    assert resolved["node"] == [{**table["node"][0], "data": True}]
     path = tmp_path / "config.toml"
     path.write_text(tomli_w.dumps(resolved))
     assert Experiment.from_file(path) == experiment
