@@ -75,6 +75,10 @@ def init(
         list[str] | None,
         typer.Option("--set", metavar="stream.KEY=VALUE", help="How the data are read; may be repeated."),
     ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(help="Your network, a file of any kind that networkx writes; one is chosen when left out."),
+    ] = None,
     example: Annotated[
         str,
         typer.Option(
@@ -86,14 +90,15 @@ def init(
     debug: Debug = False,
 ) -> None:
     """Write a commented experiment file that runs as it is: one to change, an example, or one for your data."""
-    columns = {"--target": target, "--nodes": nodes, "--features": features, "--drop": drop, "--set": changes}
+    columns: dict[str, object] = {"--target": target, "--nodes": nodes, "--features": features, "--drop": drop}
+    columns |= {"--set": changes, "--network": network}
     named = [option for option, value in columns.items() if value]
     if example and (data is not None or named):
         given_too = " and ".join([*(["--data"] if data is not None else []), *named])
         raise InputError(f"--example writes an experiment with data of its own: leave out {given_too}")
     if data is None and named:
-        verb = "name" if len(named) > 1 else "names"
-        raise InputError(f"{' and '.join(named)} {verb} columns of --data: give the file too")
+        verb = "are" if len(named) > 1 else "is"
+        raise InputError(f"{' and '.join(named)} {verb} for --data: give that file too")
     if example:
         from kernelswarm.simulations.experiment.examples import write_example
 
@@ -108,7 +113,7 @@ def init(
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop), changes or ()))
+    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop), changes or (), network))
     print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 

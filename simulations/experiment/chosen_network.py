@@ -1,14 +1,19 @@
-"""The network for a user's data: of the nearest nodes where the data place them, else a ring, or a random one."""
+"""The network for a user's data: a file of their own, else of the nearest nodes, a ring, or a random one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.messages import shown, toml
+from kernelswarm.graphs.files import read_graph
+from kernelswarm.graphs.given.names import Name, as_numbers, key
+from kernelswarm.graphs.validation import as_network
+from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.streams.rows.rows import Rows
 
@@ -39,10 +44,16 @@ class Chosen(NamedTuple):
         The lines of the table ``[topology]``.
     words : str
         What was chosen, and why.
+    without : sequence of int or str
+        Its nodes that have no rows.
+    nodes : int
+        How many nodes a given network has.
     """
 
     table: str
     words: str
+    without: Sequence[Name] = ()
+    nodes: int = 0
 
 
 def chosen_network(rows: Rows, nodes: int) -> Chosen:
@@ -72,6 +83,47 @@ def chosen_network(rows: Rows, nodes: int) -> Chosen:
         return Chosen(f'name = "ring"\nnodes = {nodes}', "ring")
     across = f"since a ring of {nodes:,} would be {nodes // 2:,} steps across"
     return Chosen(f'name = "erdos_renyi"\nnodes = {nodes}', f"erdos_renyi, joined at random, {across}")
+
+
+def given_network(rows: Rows, path: Path, written: str) -> Chosen:
+    """Return a network that the user gives for data, and which of its nodes have no rows where these name their nodes.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    path : Path
+        The file with the network.
+    written : str
+        The path as the experiment has it.
+
+    Raises
+    ------
+    ValueError
+        There is no network in the file, or it lacks a node that the rows name.
+    """
+    network = as_network(read_graph(path), fresh=True)
+    names: list[Name] = network.labels.tolist() if network.names is None else network.names
+    table, words = f'name = "file"\npath = {toml(written)}', f"{path.name}, {len(names)} nodes"
+    if rows.ids is None:
+        return Chosen(table, words, nodes=len(names))
+    named = in_order(rows.ids).tolist()
+    ours, theirs = as_numbers(names), as_numbers(named)
+    numbered = ours is not None and theirs is not None
+    known = [str(name) for name in ours or ()] if numbered else [key(name) for name in names]
+    wanted = [str(name) for name in theirs or ()] if numbered else [key(name) for name in named]
+    lacking = [str(name) for name, own in zip(named, wanted, strict=True) if own not in known]
+    if lacking and not (network.names is None and len(names) == len(named)):  # then they are paired by place
+        raise ValueError(
+            f"network: {path.name} has no node {some(lacking)}, which the rows name: add it to the network, or leave "
+            f"its rows out; its nodes are {some([str(name) for name in names])}"
+        )
+    without = [name for name, own in zip(names, known, strict=True) if own not in wanted and not lacking]
+    if without:
+        called = some([str(name) for name in without])
+        words += f", of which {called} {'has' if len(without) == 1 else 'have'} no rows: "
+        words += "what they learn, they learn from their neighbours"
+    return Chosen(table, words, without, len(names))
 
 
 def _places(rows: Rows) -> tuple[tuple[str, str], npt.NDArray[np.float64]] | None:

@@ -17,7 +17,7 @@ from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown, some, toml
 from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
-from kernelswarm.simulations.experiment.chosen_network import chosen_network
+from kernelswarm.simulations.experiment.chosen_network import chosen_network, given_network
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
@@ -72,7 +72,7 @@ seed = 0
 rounds = {rounds}            # every node sees its rows {times}
 evaluate_every = {evaluate_every}
 
-[topology]              # or your own: name = "file", path = "graph.graphml"; see kernelswarm list topologies
+[topology]              # {others}
 {network}
 
 [stream]
@@ -95,6 +95,15 @@ kernel = {{ name = "gaussian", bandwidth = "auto" }}
 name = "consensus"
 """
 
+ROWLESS = """\
+replay = 1              # points that are sent again: what a node without data learned goes on to the next one
+penalty = 3             # nothing else pulls at such a node; with learner.name = "newton" take certainty = 4 too
+
+[[node]]
+nodes = {nodes}
+data = false            # they learn from their neighbours alone
+"""
+
 
 def write_for(
     data: Path,
@@ -104,6 +113,7 @@ def write_for(
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     changes: Sequence[str] = (),
+    network: Path | None = None,
 ) -> str:
     """Write an experiment for a user's data.
 
@@ -123,6 +133,8 @@ def write_for(
         Columns that are no inputs.
     changes : sequence of str
         Further keys of the stream, such as "stream.decimal=,".
+    network : Path, optional
+        The file with the network; one is chosen when left out.
 
     Returns
     -------
@@ -148,6 +160,9 @@ def write_for(
         if nodes and rows.ids is None:
             raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
         task = resolve_task(rows, asked.task)
+        own = None if network is None else given_network(rows, network, _relative(network, path))
+        size, rounds, epochs = _lengths(rows, test, asked, "epochs" in given, own.nodes if own else 0)
+        chosen = own or chosen_network(rows, size)
     except NoTarget as error:
         raise InputError(
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
@@ -157,11 +172,9 @@ def write_for(
         hint = f" with --{key}" if key in ("target", "features", "drop") else ""
         hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
         raise InputError(f"{error}{hint}") from error
-    size, rounds, epochs = _lengths(rows, test, asked, "epochs" in given)
     classes = len(np.unique(rows.targets)) if task == "classification" else 0
     what = _described(data.name, rows, classes, asked, file, target, left_out)
     told = told_task(rows, task)
-    network = chosen_network(rows, size)
     times = [column.name for column in rows.kinds if column.kind == "time"]
     text = TEMPLATE.format(
         what=" ".join(what.split()),
@@ -169,7 +182,10 @@ def write_for(
         rounds=rounds,
         times="once" if epochs == 1 else f"{epochs} times",
         evaluate_every=max(1, rounds // 20),
-        network=network.table,
+        others="yours"
+        if network
+        else 'or your own: name = "file", path = "graph.graphml"; see kernelswarm list topologies',
+        network=chosen.table,
         path=toml(_relative(data, path)),
         columns=_keys(asked, file, nodes) + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
         gaps=f'{_comment(gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
@@ -185,10 +201,12 @@ def write_for(
         loss="multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
         batch=BATCH,
     )
+    if chosen.without:
+        text += ROWLESS.format(nodes=toml(list(chosen.without)))
     write_new(path, _with(text, given))
     filled = _filled(gaps, rows, missing, file.na_values != asked.na_values)
     counting, named = numbering(rows).words(), _nodes(rows, left_out[0][2])
-    return "\n".join(filter(None, [what, f"network: {network.words}", told, filled, made_of(rows), counting, named]))
+    return "\n".join(filter(None, [what, f"network: {chosen.words}", told, filled, made_of(rows), counting, named]))
 
 
 def _given(changes: Sequence[str]) -> dict[str, Any]:
@@ -232,10 +250,10 @@ def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
     )
 
 
-def _lengths(rows: Rows, test: Rows | None, asked: File, is_given: bool) -> tuple[int, int, int]:
-    """Return how many nodes, rounds and epochs a first run has; epochs may be given."""
+def _lengths(rows: Rows, test: Rows | None, asked: File, is_given: bool, nodes: int) -> tuple[int, int, int]:
+    """Return how many nodes, rounds and epochs a first run has; epochs and the nodes without names may be given."""
     count = len(rows)
-    named = 0 if rows.ids is None else len(np.unique(rows.ids))
+    named = nodes if rows.ids is None else len(np.unique(rows.ids))
     size = named or max(2, min(NODES, count // LEAST))
     own = count / size if test is not None else (1.0 - asked.test_fraction) * count / size
     epochs = asked.epochs if is_given else int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))

@@ -189,7 +189,7 @@ def test_init_takes_one_kind_of_experiment_at_a_time(call: Command) -> None:
     for words, said in (
         (["--example", "sensor"], 'example = "sensor" is unknown; did you mean "sensor_field"'),
         (["--example", "sensor_field", "--nodes", "x"], "data of its own: leave out --nodes"),
-        (["--nodes", "x"], "--nodes names columns of --data"),
+        (["--nodes", "x"], "--nodes is for --data"),
     ):
         refused = call("init", *words)
         assert refused.code == 2 and said in refused.err

@@ -220,7 +220,7 @@ def test_inputs_are_named_or_left_out_by_options(call: Command) -> None:
     both = call("init", "--data", "data.csv", "--drop", "gap", "--features", "a")
     assert both.code == 2 and "leave one of the two out" in both.err
     alone = call("init", "--drop", "gap")
-    assert alone.code == 2 and "--drop names columns of --data" in alone.err
+    assert alone.code == 2 and "--drop is for --data: give that file too" in alone.err
     for options, inputs in (("--drop", "gap"), ("a", "b")), (("--features", "b,a"), ("b", "a")):
         path = options[0].strip("-") + ".toml"
         assert call("init", path, "--data", "data.csv", *options).code == 0
@@ -326,4 +326,4 @@ def test_keys_that_say_how_the_data_are_read_are_given_and_written(call: Command
     assert simulate(Experiment.from_file("experiment.toml")).summary["status"] == "done"
     for key, words in (("rounds=5", "init takes keys"), ("stream.decimil=.", "decimal"), ("stream", "key=value")):
         assert words in call("init", "other.toml", "--data", "data.csv", "--set", key).err
-    assert "--set names columns of --data: give the file too" in call("init", "--set", "stream.decimal=.").err
+    assert "--set is for --data: give that file too" in call("init", "--set", "stream.decimal=.").err

@@ -1,0 +1,110 @@
+"""``init --data --network`` writes an experiment on the user's own graph, and says which of its nodes have no rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.without_data import NoSamples
+from tests.helpers.command_line import Command, commands
+
+POINTS = np.random.default_rng(3).normal(size=(90, 2))
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.chdir(tmp_path)
+    return commands(capsys)
+
+
+def rows_of(*names: Any) -> None:
+    """Write rows that these nodes have measured."""
+    targets = np.sin(POINTS[:, 0])
+    lines = [f"{names[k % len(names)]},{x},{z},{y}" for k, ((x, z), y) in enumerate(zip(POINTS, targets, strict=True))]
+    Path("data.csv").write_text("\n".join(["station,x,z,y", *lines]))
+
+
+def written(call: Command, graph: nx.Graph[Any], *options: str) -> tuple[str, Experiment]:
+    nx.write_graphml(graph, "graph.graphml")
+    Path("here").mkdir()
+    answer = call("init", "here/mine.toml", "--data", "data.csv", "--network", "graph.graphml", *options)
+    assert (answer.code, answer.err) == (0, "")
+    return answer.out, Experiment.from_file("here/mine.toml")  # its paths are relative to it
+
+
+def test_a_graph_with_the_names_of_the_rows_is_the_network(call: Command) -> None:
+    rows_of("south", "north", "hut")
+    said, experiment = written(call, nx.Graph([("north", "hut"), ("hut", "south")]), "--nodes", "station")
+    assert "network: graph.graphml, 3 nodes\n" in said
+    network = open_network(experiment)
+    names = network.adjacency.names
+    assert names == ["hut", "north", "south"] and experiment.overrides == ()
+    assert [tuple(names[place] for place in edge) for edge in network.adjacency.edges.tolist()] == [
+        ("hut", "north"),
+        ("hut", "south"),
+    ]
+
+
+@pytest.mark.parametrize("rows", [("south", "north"), ("7", "03")])
+def test_nodes_without_rows_are_said_and_learn(call: Command, rows: tuple[str, str]) -> None:
+    rows_of(*rows)
+    graph: nx.Graph[Any] = nx.Graph([("north", "gate"), ("gate", "south"), ("south", "yard")])
+    without = {"gate", "yard"}
+    if rows[0] == "7":
+        graph, without = nx.relabel_nodes(graph, {"north": 3, "south": 7, "gate": 5, "yard": 9}), {"5", "9"}
+    said, experiment = written(call, graph, "--nodes", "station")
+    assert "have no rows: what they learn, they learn from their neighbours" in said
+    network = open_network(experiment)
+    described = network.source.description.nodes
+    assert described is not None
+    found = {
+        str(name)
+        for name, source in zip(described.tolist(), network.source.nodes, strict=True)
+        if isinstance(source, NoSamples)
+    }
+    assert found == without
+    result = simulate(experiment)
+    last = result.nodes["round"] == result.nodes["round"].max()
+    errors = result.nodes["global_risk"][last]
+    rowless = np.isnan(result.nodes["risk"][last])
+    assert rowless.sum() == 2
+    assert errors[rowless].max() < 0.5 * result.final["constant_risk"] and "nothing_reached" not in result.verdict
+
+
+def test_rows_without_names_are_dealt_to_all_nodes(call: Command) -> None:
+    rows_of("a")
+    said, experiment = written(call, nx.path_graph(6), "--drop", "station")
+    assert "network: graph.graphml, 6 nodes\n" in said
+    network = open_network(experiment)
+    assert not any(isinstance(source, NoSamples) for source in network.source.nodes)
+    assert experiment.rounds == 20 * 90 * 0.8 / 6 / 4  # each sees its rows 20 times, four a round
+
+
+def test_numbered_nodes_are_places(call: Command) -> None:
+    rows_of("c", "a", "b")
+    said, experiment = written(call, nx.path_graph(3), "--nodes", "station")
+    assert "network: graph.graphml, 3 nodes\n" in said and experiment.overrides == ()
+    assert open_network(experiment).source.description.nodes.tolist() == ["a", "b", "c"]  # type: ignore[union-attr]
+
+
+def test_what_does_not_fit_is_refused(call: Command) -> None:
+    rows_of("south", "north", "attic")
+    nx.write_graphml(nx.Graph([("south", "north"), ("north", "gate")]), "graph.graphml")
+    both = ("init", "--data", "data.csv", "--nodes", "station", "--network")
+    refused = call(*both, "graph.graphml")
+    assert refused.code == 2 and "graph.graphml has no node attic, which the rows name: add it to" in refused.err
+    absent = call(*both, "none.graphml")
+    assert absent.code == 2 and "none.graphml" in absent.err
+    Path("odd.graphml").write_text("no graph")
+    broken = call(*both, "odd.graphml")
+    assert broken.code == 2 and "odd.graphml" in broken.err
+    alone = call("init", "--network", "graph.graphml")
+    assert alone.code == 2 and "--network is for --data: give that file too" in alone.err
+    assert not Path("experiment.toml").exists()
