@@ -205,8 +205,8 @@ def write_for(
         text += ROWLESS.format(nodes=toml(list(chosen.without)))
     write_new(path, _with(text, given))
     filled = _filled(gaps, rows, missing, file.na_values != asked.na_values)
-    counting, named = numbering(rows).words(), _nodes(rows, left_out[0][2])
-    return "\n".join(filter(None, [what, f"network: {chosen.words}", told, filled, made_of(rows), counting, named]))
+    said = told, rows.units, filled, made_of(rows), numbering(rows).words(), _nodes(rows, left_out[0][2])
+    return "\n".join(filter(None, [what, f"network: {chosen.words}", *said]))
 
 
 def _given(changes: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
-from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, are_gaps
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, parsed
 from kernelswarm.simulations.streams.rows.encoding.text import (
     MOST_WORDS,
@@ -35,6 +35,7 @@ from kernelswarm.simulations.streams.rows.odd_words import (
     remedy,
 )
 from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
+from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from kernelswarm.simulations.streams.written.reading import shorten
 
 if TYPE_CHECKING:

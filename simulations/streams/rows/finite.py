@@ -286,6 +286,8 @@ def _checked(
         facts["task_chosen"] = told
     if gaps:
         facts["gaps"] = gaps
+    if rows.units:
+        facts["units"] = rows.units
     counting = numbering(rows).words()
     if counting:
         facts["row_numbers"] = counting

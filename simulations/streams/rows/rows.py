@@ -74,6 +74,8 @@ class Rows:
         (n,), from 0, and how many these are, (n,). None elsewhere.
     codes
         How often values that stand for gaps occurred, by what messages call them.
+    units
+        What a line below the header says of the columns, in words; empty without such a line.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Rows:
     kept: npt.NDArray[np.intp] | None = None
     steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
     codes: dict[str, int] = field(default_factory=dict)
+    units: str = ""
 
     def __len__(self) -> int:
         return len(self.points)

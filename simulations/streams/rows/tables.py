@@ -31,15 +31,16 @@ from kernelswarm.simulations.streams.rows.encoding.codes import (
     with_codes,
     words_in,
 )
-from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
 from kernelswarm.simulations.streams.written.excel import as_csv
+from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, texts_of
 from kernelswarm.simulations.streams.written.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table
+from kernelswarm.simulations.streams.written.units import in_words
 
 if TYPE_CHECKING:
     import pyarrow
@@ -177,7 +178,8 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         ) from error
     rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
     words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
-    return replace(rows, codes={code: count for code, count in rows.codes.items() if code not in words})
+    codes = {code: count for code, count in rows.codes.items() if code not in words}
+    return replace(rows, codes=codes, units=in_words(head.names, head.units) if head.units else "")
 
 
 def _with_names(table: pyarrow.Table) -> pyarrow.Table:

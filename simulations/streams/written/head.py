@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from kernelswarm.simulations.streams.written.gap_words import WRITTEN
+from kernelswarm.simulations.streams.written.units import lines_of_units
+
 AUTO = "auto"
 
 LOOKED_AT = 2**20
@@ -35,11 +38,14 @@ class Head(NamedTuple):
     skipped : int
         Lines above the header, or, where the columns have names here, above the first row.
     names : tuple of str
-        The columns, where no line holds them as it stands; empty where the header does.
+        The columns, where no line holds them as it stands, or none just above the rows; empty where the header does.
+    units : tuple of str
+        What lines between the header and the rows say of each column; empty without such lines.
     """
 
     skipped: int
     names: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
 
 class Record(NamedTuple):
@@ -77,7 +83,8 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     mostly empty, whose first line holds no number. A header with one field less than all rows, whose first fields count
     them or are words that differ, lacks the name of the index, as R writes tables. A first line of numbers, in which
     all words come again below, is a row: there is no header, and the columns are x1, x2, ... Whole numbers at equal
-    distances, such as 0, 1, 2 of pandas or years, are a header.
+    distances, such as 0, 1, 2 of pandas or years, are a header. Words below the header, above columns of numbers, are
+    :func:`units <kernelswarm.simulations.streams.written.units.lines_of_units>`.
 
     Parameters
     ----------
@@ -91,8 +98,15 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     head = _head_of(lines, delimiter, skip)
     if head.names:
         return head
-    rows = [one.fields for one in records(lines, head.skipped, delimiter)]
-    return Head(head.skipped, numbered(len(rows[0]))) if _are_rows(rows) else head
+    found = records(lines, head.skipped, delimiter)
+    rows = [one.fields for one in found]
+    if _are_rows(rows):
+        return Head(head.skipped, numbered(len(rows[0])))
+    above = lines_of_units(rows[1:], is_number, GAPS.union(WRITTEN))
+    if not above:
+        return head
+    units = (" ".join(filter(None, map(str.strip, column))) for column in zip(*above, strict=True))
+    return Head(found[1 + len(above)].line, tuple(rows[0]), tuple(units))
 
 
 def _head_of(lines: Sequence[str], delimiter: str, skip: int | str) -> Head:

@@ -19,9 +19,10 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows import file
-from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN, filled_forward
+from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
 from kernelswarm.simulations.streams.rows.from_python import from_python
 from kernelswarm.simulations.streams.rows.openml import OpenML
+from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)

@@ -12,12 +12,6 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import shown
 
-WRITTEN = (
-    *("", "?", "NA", "<NA>", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "None"),
-    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
-)
-"""Text that stands for a value that is not there: what pandas takes for it, and a question mark."""
-
 DONE = {
     "drop": "their rows are left out",
     "mean": "inputs are filled with the mean or most frequent word of the training rows",

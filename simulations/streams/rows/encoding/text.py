@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.coding import CodedColumn, Kind, Written
-from kernelswarm.simulations.streams.rows.encoding.gaps import WRITTEN
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
+from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 
 if TYPE_CHECKING:
     import pyarrow
