@@ -6,7 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelswarm.simulations.streams.written.head import head_of, lines_of, numbered, records, separator_of, texts_of
+from kernelswarm.simulations.streams.written.head import (
+    head_of,
+    is_number,
+    lines_of,
+    numbered,
+    records,
+    separator_of,
+    texts_of,
+)
 
 AUTO = "auto"
 DELIMITERS = ",;\t|"
@@ -67,12 +75,19 @@ def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) 
         return delimiter == BLANK
     lines = texts_of(lines_of(content))
     others = [mark for mark in DELIMITERS if _suits(lines, mark, skip)[0]]
-    if separator_of(lines) or others not in ([], [","]):
+    if separator_of(lines) or others not in ([], [","], ["\t"]) or (others == ["\t"] and not _holds_numbers(lines)):
         return False
     parted = texts_of(lines_of(with_tabs(content)))
     suits, _, mixed, count = _suits(parted, "\t", skip)
     same = {len(one.fields) for one in records(parted, 0, "\t")} == {count}
     return suits and (not others or (same and not mixed))
+
+
+def _holds_numbers(lines: Sequence[str]) -> bool:
+    """Whether a field between tabs of the first row is several numbers with blanks between them."""
+    for row in records(lines, head_of(lines, "\t").skipped, "\t")[:1]:
+        return any(len(words) > 2 and all(map(is_number, words)) for words in map(str.split, row.fields))
+    return False
 
 
 def with_tabs(content: bytes) -> bytes:

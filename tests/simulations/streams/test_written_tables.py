@@ -237,6 +237,17 @@ def test_a_header_with_numbers_in_it_stays_one(header: str, tmp_path: Path) -> N
     assert head_of(lines, ",").names == () and head_of(lines, ",").skipped == 0
 
 
+def test_numbers_parted_by_blanks_may_end_in_a_tab_and_a_name(tmp_path: Path) -> None:
+    body = "".join(f'{a}   {b:8.3f}\t"a car {k % 3}"\n' for k, (a, b, _) in enumerate(ROWS))
+    found, _ = File(write(tmp_path, "".join(f"9.0  {line}" for line in body.splitlines(True))), target="x1").read()
+    assert found.columns == ("x2", "x3", "x4")
+    np.testing.assert_allclose(np.array(found.points[:, :2], dtype=float), np.round(np.array(ROWS)[:, :2], 3))
+    dates = "time\ty\n" + "".join(f"2024-01-01 10:{k:02d}\t{k}.5\n" for k in range(20))
+    assert File(write(tmp_path, dates)).read()[0].columns == ("time",)
+    pair = "".join(f"{k % 3} {k % 3 + 1}\t{k}.5\n" for k in range(20))  # two numbers may be one field
+    assert len(File(write(tmp_path, "two of them\ty\n" + pair), task="regression").read()[0].columns) == 1
+
+
 def test_names_with_blanks_part_no_fields(tmp_path: Path) -> None:
     one = "".join(f"{a} km,{y}\n" for a, _, y in ROWS)
     rows, _ = File(write(tmp_path, f"the way,y\n{one}".replace(" km", "")), task="regression").read()
