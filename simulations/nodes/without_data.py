@@ -12,7 +12,7 @@ from kernelswarm.graphs.given.names import Name, key, text
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.node_names import find_nodes, in_order
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.without_data import among_others
 
@@ -20,6 +20,28 @@ from kernelswarm.simulations.streams.without_data import among_others
 def without_data(experiment: Experiment) -> list[Name]:
     """Return the nodes that tables ``[[node]]`` say have no data, as they are given."""
     return [node for override in experiment.overrides if not override.data for node in override.nodes]
+
+
+def by_name(experiment: Experiment, adjacency: Adjacency) -> Experiment:
+    """Return the experiment with the own names of the nodes without data, where the network has some.
+
+    The data may have the nodes numbered anew, in the order of the names: a label is then that of another node.
+
+    Raises
+    ------
+    InputError
+        There is no such node, or no other one.
+    """
+    if adjacency.names is None or not without_data(experiment):
+        return experiment
+
+    def named(override: Override) -> Override:
+        if override.data:
+            return override
+        places = places_without_data(replace(experiment, overrides=(override,)), adjacency)
+        return replace(override, nodes=tuple(text(name) for name in _called(adjacency, places)))
+
+    return replace(experiment, overrides=tuple(map(named, experiment.overrides)))
 
 
 def places_without_data(experiment: Experiment, adjacency: Adjacency) -> list[int]:

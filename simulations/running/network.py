@@ -31,7 +31,7 @@ from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
 from kernelswarm.simulations.nodes.pairing import paired
-from kernelswarm.simulations.nodes.without_data import opened_for_all, places_without_data
+from kernelswarm.simulations.nodes.without_data import by_name, opened_for_all, places_without_data
 from kernelswarm.simulations.round.banded import with_bands
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.certain import refuse_uncertain
@@ -125,6 +125,7 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
 
 def _opened(experiment: Experiment, most: int | None) -> Network:
     built = build_topology(experiment)
+    experiment = by_name(experiment, built)
     without = places_without_data(experiment, built)
     adjacency, source = paired(built, lambda network: open_stream(experiment, network), without)
     labels = adjacency.labels.tolist()

@@ -114,6 +114,24 @@ def test_numbers_are_names_where_both_sides_have_them(tmp_path: Path) -> None:
     assert found == [2.0, 0.0, 1.0] and isinstance(network.source.nodes[0], NoSamples)
 
 
+@pytest.mark.parametrize("placed", [False, True])
+def test_a_label_means_the_node_that_had_it_before_nodes_were_numbered_anew(tmp_path: Path, placed: bool) -> None:
+    graph: nx.Graph[Any] = nx.path_graph(4)
+    nx.set_node_attributes(graph, {0: "b", 1: "gate", 2: "a", 3: "c"}, "name")
+    if placed:
+        nx.set_node_attributes(graph, {k: (float(k), 0.0) for k in graph}, "pos")
+    tables = of_file(readings(tmp_path, "a", "b", "c")).to_dict()
+    network = None
+    with pytest.warns(UserWarning, match="numbered anew"):
+        network = open_network(
+            Experiment.from_dict({**tables, "topology": graph, "node": [{"nodes": [1], "data": False}]})
+        )
+    assert network.adjacency.names == ["a", "b", "c", "gate"]
+    assert [isinstance(source, NoSamples) for source in network.source.nodes] == [False, False, False, True]
+    assert network.experiment.overrides[0].nodes == (3,)
+    assert sorted(network.adjacency.edges.tolist()) == [[0, 2], [0, 3], [1, 3]]
+
+
 def test_nothing_is_measured_where_nothing_is_known(tmp_path: Path) -> None:
     result = simulate(of_file(readings(tmp_path, "north", "hut", "south"), evaluation={"level": 0.9}))
     last = {name: column[-5:] for name, column in result.nodes.items()}
