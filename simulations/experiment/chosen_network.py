@@ -15,6 +15,7 @@ from kernelswarm.graphs.given.names import Name, as_numbers, key
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.rows import Rows
 
 LARGEST_RING = 30
@@ -124,6 +125,19 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
         words += f", of which {called} {'has' if len(without) == 1 else 'have'} no rows: "
         words += "what they learn, they learn from their neighbours"
     return Chosen(table, words, without, len(names))
+
+
+def left_out_nodes(rows: Rows, left: Rows) -> str:
+    """Say which nodes have rows, but none of those that are left; empty where each has one."""
+    if rows.ids is None or left.ids is None:
+        return ""
+    lost = [str(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
+    if not lost:
+        return ""
+    return (
+        f"{some(lost)} {'has' if len(lost) == 1 else 'have'} no row that is whole enough to learn from: a network of "
+        "your own (--network) may have such nodes, which learn from their neighbours"
+    )
 
 
 def _places(rows: Rows) -> tuple[tuple[str, str], npt.NDArray[np.float64]] | None:

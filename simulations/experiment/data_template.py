@@ -17,7 +17,7 @@ from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown, some, toml
 from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
-from kernelswarm.simulations.experiment.chosen_network import chosen_network, given_network
+from kernelswarm.simulations.experiment.chosen_network import chosen_network, given_network, left_out_nodes
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
@@ -155,6 +155,7 @@ def write_for(
         nodes = known.get("node_column", "")
         rows, test, file, left_out = _read(asked)
         missing: Missing = given.setdefault("missing", FILLED)
+        all_rows = rows
         rows, gaps = without_gaps(rows, missing)
         check_rows(rows, bool(gaps))
         if nodes and rows.ids is None:
@@ -205,7 +206,15 @@ def write_for(
         text += ROWLESS.format(nodes=toml(list(chosen.without)))
     write_new(path, _with(text, given))
     filled = _filled(gaps, rows, missing, file.na_values != asked.na_values)
-    said = told, rows.units, filled, made_of(rows), numbering(rows).words(), _nodes(rows, left_out[0][2])
+    said = (
+        told,
+        rows.units,
+        left_out_nodes(all_rows, rows),
+        filled,
+        made_of(rows),
+        numbering(rows).words(),
+        _nodes(rows, left_out[0][2]),
+    )
     return "\n".join(filter(None, [what, f"network: {chosen.words}", *said]))
 
 
@@ -242,7 +251,8 @@ def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
     filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if coded else ""
     named = are_names(rows.columns)
-    empty = [column for column, gap in zip(rows.columns, _shares_of_gaps(rows), strict=True) if gap > MOSTLY]
+    shares = are_gaps(rows.points).mean(axis=0)
+    empty = [column for column, gap in zip(rows.columns, shares, strict=True) if gap > MOSTLY]
     return filled + (
         f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing{': perhaps --drop' * named}"
         if empty
@@ -368,11 +378,6 @@ def _nodes(rows: Rows, words: Sequence[str]) -> str:
         return ""
     called = " or ".join(map(shown, found))
     return f"rows are dealt to the nodes; where {called} says which node a row is of, say so with --nodes"
-
-
-def _shares_of_gaps(rows: Rows) -> list[float]:
-    """Return the share of each input that is missing."""
-    return [float(are_gaps(rows.points[:, place]).mean()) for place in range(rows.points.shape[1])]
 
 
 def _inputs(rows: Rows) -> str:

@@ -78,6 +78,18 @@ def test_nodes_without_rows_are_said_and_learn(call: Command, rows: tuple[str, s
     assert errors[rowless].max() < 0.5 * result.final["constant_risk"] and "nothing_reached" not in result.verdict
 
 
+def test_a_station_of_gaps_is_said_to_be_left_out(call: Command) -> None:
+    rows_of("south", "north", "attic")
+    text = Path("data.csv").read_text()
+    cut = [line.rpartition(",")[0] + "," if line.startswith("attic") else line for line in text.splitlines()]
+    Path("data.csv").write_text("\n".join(cut))
+    said = call("init", "--data", "data.csv", "--nodes", "station").out
+    assert "attic has no row that is whole enough to learn from: a network of your own (--network)" in said
+    said, experiment = written(call, nx.path_graph(["south", "attic", "north"]), "--nodes", "station")  # type: ignore[arg-type]
+    assert experiment.overrides[0].nodes == ("attic",)
+    assert "of which attic has no rows" in said
+
+
 def test_rows_without_names_are_dealt_to_all_nodes(call: Command) -> None:
     rows_of("a")
     said, experiment = written(call, nx.path_graph(6), "--drop", "station")
