@@ -23,7 +23,6 @@ from kernelswarm.agents.node.inbox import SILENT
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.turn import AtTurn
-from kernelswarm.protocols.parameters.compiled import packed
 
 Array = npt.NDArray[np.float64]
 
@@ -132,6 +131,10 @@ class LossyVectorPopulation(VectorPopulation):
             agent.inbox.last = air.last[edges.start : edges.stop].copy()
         return left
 
+    def _learned_from(self, i: int) -> int:
+        """Return from which of its samples node i, which begins a round, has learned last."""
+        return int(self._counts.cursor[i])
+
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""
         reached: list[int] = self._counts.cursor.tolist()
@@ -150,7 +153,7 @@ class LossyVectorPopulation(VectorPopulation):
             agent.targets = sealed(targets)
             agent.begin_anew(now)
             form.move(agent.state, self._states.storage[i], 0)
-            self._known(i)[:], self._vectors.last_sent[i] = packed(agent.links), agent.last_sent
+            self._known(i)[:], self._vectors.last_sent[i] = self._protocol.pack(i), agent.last_sent
             assert agent.own is not None
             self._keep_evaluated(i, agent.own, at)
             first = form.step_sizes(0, len(sizes) - at)

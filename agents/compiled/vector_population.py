@@ -23,9 +23,9 @@ from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.forms import feature_form, learner_forms
 from kernelswarm.agents.learners.plain_features import PlainFeatures
 from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
+from kernelswarm.agents.node.plain_vectors import vectors_form
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
-from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.parameters.compiled import (
@@ -33,9 +33,6 @@ from kernelswarm.protocols.parameters.compiled import (
     SEEING,
     CompiledParameterRule,
     CompiledPhase,
-    packed,
-    place_of,
-    unpacked,
 )
 
 Array = npt.NDArray[np.float64]
@@ -64,20 +61,18 @@ class VectorPopulation:
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self.places = places
-        first = agents[0]
         self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
-        rule: CompiledParameterRule = handed_over(first.rule, "protocol")
+        self._protocol = vectors_form(agents, self._begun)
         self.links = links_of(agents, places, None)
         self._ones = np.ones(len(places), dtype=np.int64)  # vectors that each sends
         self._forms = learner_forms([agent.learner for agent in agents], feature_form)
         self._kinds = kinds_of(agents, self._forms)
-        vectors = [packed(agent.links) for agent in agents]
-        sent = place_of(first.links, rule.sent)
+        vectors, sent = [self._protocol.pack(i) for i in range(len(agents))], self._protocol.sent
         last_sent = np.zeros((len(places), sent.stop - sent.start))
         for node in places:
             last_sent[places[node]] = messages[node].points[0]
-        self._rule, self._width = rule, last_sent.shape[1]
-        self._phases = _phases(agents, rule, sent.start)
+        self._width = last_sent.shape[1]
+        self._phases = _phases(agents, self._protocol.rule, sent.start)
         self._states = states_of(agents, self._forms, [0] * len(agents), self._batch_sizes)
         each, room = zip(agents, self._forms, self._batch_sizes.tolist(), strict=True), int(self._batch_sizes.max())
         scratch = max(form.scratch(agent.state, 0, size) for agent, form, size in each)
@@ -181,9 +176,10 @@ class VectorPopulation:
     def _sync(self, i: int, rounds: int, samples: int) -> None:
         """Bring a node up to date that has lived through so many rounds, with so many samples, since it was."""
         agent = self.agents[i]
-        self._forms[i].sync(agent.state, self._states.counts[i], rounds)
-        agent.links = unpacked(agent.links, self._known(i))
-        agent.round += rounds
+        if not self._protocol.live:
+            self._forms[i].sync(agent.state, self._states.counts[i], rounds)
+            self._protocol.unpack(i, self._known(i))
+            agent.round += rounds
         agent.samples += samples
         agent.largest_target = float(self._sums.largest_target[i])
         agent.tally.rounds += rounds
@@ -239,6 +235,19 @@ class VectorPopulation:
         if isinstance(form, PlainFeatures):
             form.begin(agent.state, agent.round - agent.begun, own)
 
+    def _begun(self, i: int) -> tuple[Evaluated, Array]:
+        """Return what node i, which begins a round, has evaluated at its samples, and their targets."""
+        at, (*_, room, _), form = self._learned_from(i) + 1, self._vectors.values.shape, self._forms[i]
+        points, targets = self._batch(i, at)
+        if isinstance(form, PlainFeatures):
+            return form.own(self.agents[i].state), targets
+        rows, values = self._vectors.rows[i * room :], self._vectors.values[slot_of(at, self._vectors.values), i]
+        return Evaluated(points, rows[: len(points)].copy(), values[: len(points)].copy()), targets
+
+    def _learned_from(self, i: int) -> int:
+        """Return from which of its samples node i, which begins a round, has learned last."""
+        return self._at + int(self._states.turn[0])
+
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""
         return [self._at] * len(self.agents)
@@ -246,7 +255,8 @@ class VectorPopulation:
     def _draw(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
         self._count()
-        self._draw_on(rounds, self.agents[0].round + self._rounds_since_sync, self._rounds_since_sync)
+        uncounted = 0 if self._protocol.live else self._rounds_since_sync
+        self._draw_on(rounds, self.agents[0].round + uncounted, uncounted)
         self._at = self._counted = 0
 
     def _draw_on(self, rounds: int, lived: int, stepped: int) -> None:
@@ -264,6 +274,9 @@ class VectorPopulation:
             self._vectors = self._vectors._replace(values=values)
         sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
+        if self._protocol.live:  # a learner that was asked for sizes may be where its last evaluation was
+            for agent in self.agents:
+                agent.place()
 
     def _take_on(self, laid: Laid, sizes: Array) -> None:
         """Go on with samples, and the sizes of the steps on them."""

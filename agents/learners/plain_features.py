@@ -126,6 +126,10 @@ class PlainFeatures(PlainLearner):
         node = self._of(state)
         node.rounds, node.own = rounds, own
 
+    def own(self, state: Any) -> Evaluated:
+        """Return what the node has evaluated at the samples of the round, as the learner returned it."""
+        return self._of(state).own
+
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
         """Take over the sizes of the rounds to come, (rounds, 1), of which each is known when its samples are seen."""
         node = self._of(state)

@@ -103,8 +103,7 @@ class LossyVectorNode(VectorNode):
         self.inbox.forget(now)
         assert self.own is not None
         self.evaluate(self.own.points, ())
-        self.links = self.rule.adapt(self.links, self._samples())
-        self._sync()
+        self.adapt()
         self.last_sent, self.quiet = self._sent()[0], False
 
     def remedy(self) -> str:

@@ -127,6 +127,21 @@ class VectorNode(Node):
         self._begin()
         return self.outgoing()
 
+    def adapt(self) -> None:
+        """Change what the node knows by the samples of the round to come, before it speaks."""
+        self.links = self.rule.adapt(self.links, self._samples())
+        self.place()
+
+    def receive(self, received: Received) -> None:
+        """End a round: change what the node knows by what it hears."""
+        self.links = self.rule.receive(self.links, received, self._samples())
+        self.round += 1
+        self.place()
+
+    def place(self) -> None:
+        """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
+        self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)
+
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
         """Evaluate the function at the samples of the round."""
         self.own = self.learner.evaluate(self.state, points)
@@ -179,23 +194,20 @@ class VectorNode(Node):
         if self.following is not None:
             points, self.targets = self.following
             self.evaluate(points, ())
-            self.links = self.rule.adapt(self.links, self._samples())
-            self._sync()
+            self.adapt()
         drawn = self.source.draw(self.learner.batch_size)
         drawn[0].flags.writeable = False
         self.following = drawn
 
     def _receive(self, vectors: Sequence[Array], counts: Array) -> None:
-        """End a round: count its samples, and change what the node knows by what it hears."""
+        """End a round with the neighbours' vectors, and count its samples."""
         own, targets = self.own, self.targets
         assert own is not None and targets is not None
         if len(targets):
             self.admit(own.values, targets)
         last_sent = self._known()
         received = np.stack(vectors) if len(vectors) else np.zeros((0, len(last_sent)))
-        self.links = self.rule.receive(self.links, Received(last_sent, received, counts), self._samples())
-        self.round += 1
-        self._sync()
+        self.receive(Received(last_sent, received, counts))
         self.tally.rounds += 1
 
     def _known(self) -> Array:
@@ -208,9 +220,4 @@ class VectorNode(Node):
 
     def _samples(self) -> RoundSamples:
         assert self.own is not None and self.targets is not None
-        self._sync()
         return RoundSamples(self.learner, self.state, self.own, self.targets, self._implicit)
-
-    def _sync(self) -> None:
-        """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
-        self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)

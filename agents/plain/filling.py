@@ -1,4 +1,4 @@
-"""What a method returns, put where compiled code looks for it."""
+"""What a method is given, for it to keep, and what it returns, put where compiled code looks for it."""
 
 from typing import Any
 
@@ -6,6 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+
+
+def kept(array: Array) -> Array:
+    """Return an array that a method may keep: the copy that was handed over, or one of what lies in other memory, as
+    all does where nothing is compiled."""
+    return array if array.base is None else array.copy()
 
 
 def fill(found: Array, answer: Any, method: str) -> None:

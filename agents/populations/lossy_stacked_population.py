@@ -16,8 +16,8 @@ from kernelswarm.agents.node.node import DIVERGED, PRIMING, DivergenceError, Out
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.populations.lossy_mixture_weights import MixtureExchange, update_lossy_mixture_weights
 from kernelswarm.agents.populations.mixture_weights import mixture_work
+from kernelswarm.agents.populations.plain_ensembles import ensembles_form
 from kernelswarm.agents.populations.stacked_population import ensemble_of, kinds_of_nodes, members_sent
-from kernelswarm.protocols.parameters.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
 
@@ -50,7 +50,8 @@ class LossyStackedPopulation:
         self._kinds = kinds_of_nodes(agents)
         assert first.targets is not None
         size, columns = max(agent.learner.batch_size for agent in agents), first.targets.shape[1]
-        self._ensemble = ensemble_of(agents, messages, self.places)
+        self._protocol = ensembles_form(agents)
+        self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
         self._work = mixture_work(self.links, members, size, first.outputs)
         self._letter, self._ones = Letter(1, members, 0), np.ones(len(labels), dtype=np.int64)
         shares = {label: messages[label].ensemble[-1] for label in labels}
@@ -120,7 +121,7 @@ class LossyStackedPopulation:
         for i, agent in enumerate(self.agents):
             steps, numbers, edges = int(counts.learned[i]), int(counts.scalars[i]), self._edges(i)
             agent.now, agent.sent_at = self._now, int(self._exchange.sent_at[i])
-            agent.links = unpacked(agent.links, known.states[i])
+            self._protocol.unpack(i, known.states[i])
             agent.round += steps
             agent.tally.samples += int(known.samples[i]) - agent.samples
             agent.samples = int(known.samples[i])
@@ -181,7 +182,7 @@ class LossyStackedPopulation:
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
             agent, edges = self.agents[i], self._edges(i)
             agent.begin_anew()
-            state = packed(agent.links)
+            state = self._protocol.pack(i)
             self._ensemble.states[i, : len(state)] = state
             exchange.received[edges] = agent.received
             due = exchange.air.due[:, edges]

@@ -30,11 +30,6 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
 
 
-def obstacle(rule: AnyRule) -> str | None:
-    """Say what keeps nodes with a protocol out of compiled rounds."""
-    return _in_plain_python(rule) if isinstance(rule, ParameterRule) or fulfils(rule, StackedRule) else None
-
-
 def _in_plain_python(rule: AnyRule) -> str | None:
     """Name a protocol that hands over no compiled functions; None where it does, or sends nothing."""
     try:
@@ -47,8 +42,8 @@ def _in_plain_python(rule: AnyRule) -> str | None:
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
     """Name a part in plain Python that compiled rounds call; None where there is none."""
-    for member in rule.members if fulfils(rule, StackedRule) else (rule,):
-        cause = _in_plain_python(member)
+    for asked in (rule, *(rule.members if fulfils(rule, StackedRule) else ())):
+        cause = _in_plain_python(asked)
         if cause is not None:
             return cause
     form_of = feature_form if isinstance(rule, ParameterRule) else learner_form

@@ -15,11 +15,10 @@ from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, fo
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
-from kernelswarm.protocols.compiled import handed_over
+from kernelswarm.agents.populations.plain_ensembles import HandedEnsembles, PlainEnsembles, ensembles_form
 from kernelswarm.protocols.core.callbacks import array_of
-from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND, CompiledStackedRule
+from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, RECEIVE, SEND
 from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.parameters.compiled import packed, unpacked
 
 Array = npt.NDArray[np.float64]
 
@@ -58,7 +57,8 @@ class StackedPopulation:
         self._banded, self._mixtures = any(agent.band is not None for agent in agents), NOT_KEPT
         room = self._batches.targets.shape[2]
         self._work = mixture_work(self._links, len(self.populations), room, self._outputs)
-        self._ensemble = ensemble_of(agents, messages, self.places)
+        self._protocol = ensembles_form(agents)
+        self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
         self._at = 0  # of the samples that are learned from next
@@ -110,7 +110,7 @@ class StackedPopulation:
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         known, since = self._ensemble, self._since_sync.T.tolist()
         for i, (agent, (samples, points)) in enumerate(zip(self.agents, since, strict=True)):
-            agent.links = unpacked(agent.links, known.states[i])
+            self._protocol.unpack(i, known.states[i])
             agent.round += rounds
             agent.samples += samples
             agent.tally.samples += samples
@@ -229,15 +229,17 @@ def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:
 
 
 def ensemble_of(
-    agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing], places: Mapping[int, int]
+    agents: Sequence[StackedAgent],
+    protocol: HandedEnsembles | PlainEnsembles,
+    messages: Mapping[int, Outgoing],
+    places: Mapping[int, int],
 ) -> Ensemble:
     """Return what nodes know of their copies, and what those at these places, by label, have said of theirs."""
-    rule: CompiledStackedRule = handed_over(agents[0].rule, "protocol")
-    functions = zip(rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
-    states = [packed(agent.links) for agent in agents]
+    functions = zip(protocol.rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
+    states = [protocol.pack(i) for i in range(len(agents))]
     return Ensemble(
         functions=array_of([address(*each) for each in functions]),
-        numbers=rule.numbers,
+        numbers=protocol.rule.numbers,
         states=joined(states, np.float64),
         lengths=np.array([len(state) for state in states], dtype=np.int64),
         logs=np.array([messages[node].ensemble[-1].points[0] for node in places]),

@@ -19,12 +19,15 @@ from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
+from kernelswarm.agents.populations.populating import round_of_evaluations
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, StackedRule
 from kernelswarm.protocols.core.certainty import certainty_of, without_certainty
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.simulations.backends.noop_learner import NoopLearner
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.machine.beside import beside
@@ -112,10 +115,9 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
-        if obstacle(plan.rule) is None:
-            addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
-            with waiting():
-                wait()
+        addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
+        with waiting():
+            wait()
 
 
 def _compile_round(plan: AgentPlan) -> None:
@@ -143,11 +145,18 @@ def _ours(part: object) -> bool:
     return type(part).__module__.startswith("kernelswarm.") and all(_ours(entry) for entry in inside)
 
 
+def _stand_in(rule: AnyRule) -> Any:
+    """Return a protocol of ours whose nodes live through the rounds of a user's own."""
+    if isinstance(rule, ParameterRule):
+        return Domkl() if rule.mixes else Diffusion()
+    return Stacking() if fulfils(rule, StackedRule) else Consensus()
+
+
 def _run(plan: AgentPlan, apart: bool) -> None:
     targets = plan.outputs if plan.learner.loss.task == "regression" else 1
     node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
     pairs = [(node, others), *((other, (node,)) for other in others)]
-    rule: Any = plan.rule if _ours(plan.rule) else Consensus()
+    rule: Any = plan.rule if _ours(plan.rule) else _stand_in(plan.rule)
     network = []
     for label, neighbors in pairs:
         source = _Warmed(plan.inputs, targets)
@@ -177,10 +186,7 @@ def _run(plan: AgentPlan, apart: bool) -> None:
                 steps=1,
             )
         )
-    # A rule of a user's own may keep the agents out of compiled rounds: another part of the code.
-    whole = obstacle(plan.rule) is None
-    compiled = rule is plan.rule or whole
-    engine = SerialEngine([[agent] for agent in network] if apart else [network], compiled)
+    engine = SerialEngine([[agent] for agent in network] if apart else [network])
     engine.run(ROUNDS)
     for _ in range(2):
         engine.report(network[0].source.held_out(0))

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
@@ -129,8 +129,7 @@ class Serial:
     threads : int or "auto"
         Threads, at most, that rounds run in, each with a block of nodes that has few neighbours in the others: at least
         1; "auto" takes one for each core, and no more than one for each 500 nodes. The results do not depend on it. One
-        is taken where rounds run agent by agent, or call a part in plain Python, which Python's lock keeps from running
-        beside each other.
+        is taken where rounds call a part in plain Python, which Python's lock keeps from running beside each other.
     """
 
     threads: int | Literal["auto"] = "auto"
@@ -158,7 +157,7 @@ class Serial:
         first, size = plans[0], self.size(len(plans))
         if size < len(plans):
             learners = [plan.learner for plan in plans]
-            if obstacle(first.rule) is not None or in_python(learners, first.rule) is not None:
+            if in_python(learners, first.rule) is not None:
                 size = len(plans)
         with closing(SerialEngine(partition(plans, size))) as engine:
             yield engine

@@ -17,7 +17,7 @@ from kernelswarm.agents.parts import budgets
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.schedules import Constant, step_sizes
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.compiled import CompiledRule, CompiledTolerance
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import LinkRecord, Pull
@@ -399,7 +399,7 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
     assert step_sizes(Halved(0.5), 0, 3).tolist() == [0.25, 0.25, 0.25]
     learner = Polk(Shifted(), Gaussian(0.4), Constant(0.2), budget=budgets.Epsilon(0.1))
     assert in_python([learner], Consensus()) == "the loss Shifted"
-    assert obstacle(Consensus()) is None
+    assert in_python([], Consensus()) is None
     own = Own(step_size=Constant(0.2), budget=budgets.Epsilon(0.1))
     assert in_python([own], Consensus()) == "the learner Own"
     assert passes.obstacle(own) == "the learner Own"
@@ -410,7 +410,6 @@ def test_what_a_class_inherits_is_not_taken_for_its_own():
         """A tolerance that hands nothing over itself."""
 
     assert in_python([plain], Proximity(gamma=Silent())) == "the tolerance Silent"
-    assert obstacle(Proximity(gamma=Silent())) is None
 
 
 def test_functions_that_do_not_fit_are_refused_by_name():

@@ -19,7 +19,6 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.rules import rule_form
-from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.tolerances import Constant as Bound
@@ -59,8 +58,6 @@ EACH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOL
 
 def assert_same_bits(learner: Any, protocol: Any, stream: Any = "sine_regression") -> None:
     description = small_network(learner, protocol, stream)
-    plans = open_network(description).plans
-    assert obstacle(plans[0].rule) is None
     require_the_same_bits(description, learner)
 
 

@@ -10,7 +10,7 @@ import pytest
 from kernelswarm import SimulationError, simulate
 from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from tests.helpers.equality import same
@@ -102,7 +102,6 @@ def test_what_a_learner_raises_names_its_node(links: str) -> None:
     assert told == [told[0]] * 3 and "there is no such key" in told[0]
 
 
-def test_no_learner_is_an_obstacle() -> None:
-    assert obstacle(Diffusion()) is None
+def test_learners_that_rounds_call_are_named() -> None:
     assert in_python([POWERS], Diffusion()) == "the learner PlainPowers"
     assert in_python([Linear()], Diffusion()) is None

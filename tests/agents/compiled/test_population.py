@@ -15,7 +15,6 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
-from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
@@ -316,13 +315,11 @@ class OwnConsensus(Consensus):
 
 
 def test_kernels_and_protocols_of_ones_own_are_called_by_compiled_rounds():
-    for rule in (Isolated(), Consensus(), Proximity(), Centralized()):
-        assert obstacle(rule) is None
-    assert obstacle(OwnConsensus()) is None
-    assert obstacle(Consensus(replay=0.5)) is None
-    engine = next(iter(engines(experiment(PROTOCOLS["consensus"], kernel=Own(0.4)))))
-    engine.run(5)
-    assert in_arrays(engine) == [True]
+    rules = Isolated(), Consensus(), Proximity(), Centralized(), OwnConsensus(), Consensus(replay=0.5)
+    for rule in (*rules, PROTOCOLS["consensus"]):
+        engine = next(iter(engines(experiment(rule, kernel=Own(0.4)))))
+        engine.run(5)
+        assert in_arrays(engine) == [True]
 
 
 def test_samples_drawn_ahead_come_before_those_that_follow():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.node.node import DivergenceError
-from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.parameters.compiled import place_of
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.protocols.parameters.dkla import Dkla
@@ -121,10 +121,9 @@ def test_what_is_not_compiled_is_named():
     class Own(Diffusion):
         """Computes something else, perhaps."""
 
-    assert obstacle(Diffusion()) is None
-    assert obstacle(Dkla()) is None
-    assert obstacle(Domkl()) is None
-    assert obstacle(Own()) == "the protocol Own"
+    for rule in (Diffusion(), Dkla(), Domkl()):
+        assert in_python([], rule) is None
+    assert in_python([], Own()) == "the protocol Own"
 
 
 def test_a_field_that_is_not_there_is_refused():

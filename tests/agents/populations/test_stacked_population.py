@@ -11,7 +11,7 @@ from kernelswarm.agents.compiled import lossy_population, population
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.node import node
 from kernelswarm.agents.populations import lossy_stacked_population, stacked_population
-from kernelswarm.agents.populations.populating import obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -170,6 +170,6 @@ class Others(Stacking):
     """A user's own, which may weigh copies in another way."""
 
 
-def test_what_is_not_handed_over_lives_one_by_one():
-    assert obstacle(Stacking(0.1, 1.0)) is None
-    assert obstacle(Others(0.1, 1.0)) == "the protocol Others"
+def test_what_is_not_handed_over_is_named():
+    assert in_python([], Stacking(0.1, 1.0)) is None
+    assert in_python([], Others(0.1, 1.0)) == "the protocol Others"

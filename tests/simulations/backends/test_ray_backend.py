@@ -18,7 +18,6 @@ from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
@@ -29,7 +28,6 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.links.losses import Uniform
 from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.proximity import Proximity
-from kernelswarm.simulations.backends import cache_warmup
 from kernelswarm.simulations.backends.cache_warmup import warm_cache
 from kernelswarm.simulations.backends.host import Host
 from kernelswarm.simulations.backends.partition import partition
@@ -51,6 +49,7 @@ from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.file import File
 from tests.helpers.brittle import Brittle
 from tests.helpers.plain_parts import PlainConsensus, PlainPolk, PlainProximity, PlainSquared
+from tests.helpers.plain_rules import PlainEnsemble, PlainMomentum
 
 pytestmark = pytest.mark.usefixtures("kept_ray")
 
@@ -208,14 +207,17 @@ def test_vectors_have_the_serial_backends_bits(backend):
     [
         (PlainConsensus(0.1), Polk(PlainSquared(), Gaussian(0.3), Constant(0.2))),
         (PlainProximity(), PlainPolk(kernel=Gaussian(0.3), step_size=Constant(0.2))),
+        (PlainMomentum(), RandomFeatures(kernel=Gaussian(0.3), step_size=Constant(0.2), features=6, batch_size=2)),
+        (PlainEnsemble(), Polk(kernel=Gaussian(0.3), step_size=Constant(0.2))),
     ],
-    ids=["no duals", "duals, and the learner"],
+    ids=["no duals", "duals, and the learner", "vectors", "ensembles"],
 )
-def test_parts_in_plain_python_have_the_serial_backends_bits(protocol, learner):
+@pytest.mark.parametrize("size", [1, 2])
+def test_parts_in_plain_python_have_the_serial_backends_bits(protocol, learner, size):
     def make():
-        return open_network(replace(experiment(protocol), learner=learner)).plans
+        return open_network(replace(experiment(Isolated()), learner=learner, protocol=protocol)).plans
 
-    assert_same(on_ray(Ray(nodes_per_actor=2), make), serially(make))
+    assert_same(on_ray(Ray(nodes_per_actor=size), make), serially(make))
 
 
 @pytest.mark.parametrize("backend", [Ray(), Ray(nodes_per_actor=2)], ids=["one", "two"])
@@ -389,20 +391,6 @@ def test_a_warm_up_leaves_the_network_untouched_and_spares_a_users_parts():
     before = [plan.source.state() for plan in plans]
     warm_cache(plans)
     assert [plan.source.state() for plan in plans] == before
-
-
-@pytest.mark.parametrize(("protocol", "compiled"), [(Consensus(), True), (Brittle(at=1), True)])
-def test_a_warm_up_goes_through_the_rounds_that_the_actors_will(protocol, compiled, monkeypatch):
-    rehearsed = []
-
-    def noted(blocks, compiled):
-        rehearsed.append(compiled)
-        return SerialEngine(blocks, compiled)
-
-    monkeypatch.setattr(cache_warmup, "SerialEngine", noted)
-    plans = plans_of(protocol)
-    warm_cache(plans)
-    assert rehearsed == [compiled] == [obstacle(protocol) is None]
 
 
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])

@@ -1,0 +1,214 @@
+"""Protocols of vectors in plain Python join the compiled rounds: the same bits as node by node, on all links."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm import Experiment, SimulationError, simulate
+from kernelswarm.agents.learners.features.linear import Linear
+from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.round.block import Block
+from kernelswarm.simulations.running.network import open_network
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.plain_parts import Marked, PlainPowers
+from tests.helpers.plain_rules import (
+    Momentum,
+    PlainDiffusion,
+    PlainDkla,
+    PlainDomkl,
+    PlainGradientTracking,
+    PlainMomentum,
+)
+from tests.simulations.round import test_counts_of_vectors as counted
+from tests.simulations.round.test_counts_of_points import (
+    assert_it_goes_on,
+    assert_same_tables,
+    lived,
+    rounds_one_by_one,
+)
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH
+from tests.simulations.round.test_rounds_without_samples import described as of_rows
+from tests.simulations.round.test_rounds_without_samples import table
+
+RULES = {
+    "own": PlainMomentum(),
+    "own, explicit": PlainMomentum(step="explicit"),
+    "own, early": PlainMomentum(early=True),
+    "diffusion": PlainDiffusion(combination="adaptive"),
+    "diffusion, averages first": PlainDiffusion(order="combine_then_adapt"),
+    "gradient tracking": PlainGradientTracking(),
+    "dkla": PlainDkla(penalty=0.01),
+    "domkl": PlainDomkl(),
+}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES)
+OWN = pytest.mark.parametrize("rule", ["own", "own, early", "gradient tracking"])
+
+
+def network(rule: str, case: str = "both", links: str = "ideal", **tables: Any) -> Experiment:
+    with_features = rule if rule in ("dkla", "domkl") else "diffusion"
+    return replace(counted.network({"name": with_features}, case, links, **tables), protocol=RULES[rule])
+
+
+@counted.ON_ALL_LINKS
+@counted.EVERY_CASE
+@EVERY_RULE
+def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, rounds = network(rule, case, links), (1, 2, 5, 13, 45)
+    wanted = lived(experiment, rounds, compiled=False)
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS, EACH) if rule == "own" else (None, BLOCKS):
+        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == {0, 1}
+
+
+@counted.ON_ALL_LINKS
+@OWN
+def test_a_network_goes_on_from_a_checkpoint(rule: str, links: str) -> None:
+    if rule == "own, early":
+        rule = "own, explicit"  # what moves before it speaks is evaluated anew where a network goes on
+    assert_it_goes_on(network(rule, "both", links), (3, 19), 25, BLOCKS)
+
+
+@counted.ON_ALL_LINKS
+@OWN
+def test_the_same_tables_where_nodes_have_names(rule: str, links: str) -> None:
+    names = dict(zip(GRAPH, ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn"), strict=True))
+    graph = nx.relabel_nodes(nx.cycle_graph(6), names)
+    node = [{"nodes": ["Ben", "Eve"], "learner": {"batch_size": 3}}]
+    assert_same_tables(network(rule, "both", links, topology=graph, node=node), 6)
+
+
+@pytest.mark.parametrize(("bands", "links"), counted.BANDS)
+@OWN
+def test_bands_keep_their_bits(rule: str, bands: str, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluation = {"level": 0.9, "bands": bands, "local_samples": 20, "global_samples": 20}
+    experiment = network(rule, "both", links, evaluation=evaluation)
+    wanted = lived(experiment, (1, 12, 40), compiled=False)
+    assert sum("band" in name for _, name in wanted[-1]) == len(GRAPH)
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, (1, 12, 40), blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == {0, 1}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@OWN
+def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = of_rows(table(), RULES[rule], {"name": "linear", "batch_size": batch, "step_size": 0.1})
+    wanted = lived(experiment, (7, 60), compiled=False)
+    found = rounds_one_by_one(monkeypatch)
+    assert same(lived(experiment, (7, 60)), wanted)
+    assert set(found) == {0, 1}
+
+
+@counted.ON_ALL_LINKS
+@OWN
+def test_a_learner_in_plain_python_as_well(rule: str, links: str) -> None:
+    powers = PlainPowers(step_size=Constant(0.05), regularization=0.01, batch_size=2)
+    experiment = replace(network(rule, "ends", links), learner=powers)
+    wanted = lived(experiment, (1, 2, 5, 30), compiled=False)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, (1, 2, 5, 30), blocks), wanted, strict=True):
+            assert same(one, other)
+
+
+def failing(method: str, way: str, links: str) -> Experiment:
+    learner = {"kernel": {"name": "gaussian", "bandwidth": 0.3}}  # "auto" would look at the samples before
+    tables = {"stream": Marked(), "evaluate_every": 10, "rounds": 40, "node": [], "learner": learner}
+    experiment = network("own", "sizes", links, **tables)
+    return replace(experiment, protocol=PlainMomentum(failing=(method, way)))
+
+
+@pytest.mark.parametrize("links", ["ideal", "lossy"])
+@pytest.mark.parametrize("method", ["adapt", "receive"])
+def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round_of_single_nodes(method: str, links: str) -> None:
+    experiment, told = failing(method, "raises", links), []
+    for size, compiled in ((6, False), (6, True), (2, True)):
+        with pytest.raises(SimulationError) as failure:
+            simulate(replace(experiment, backend=Halves(size, compiled)))
+        cause = failure.value.__cause__
+        assert cause is not None and isinstance(cause.__cause__, LookupError)
+        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
+        told.append(str(failure.value))
+    assert told == [told[0]] * 3
+    round = 11 if method == "receive" else 10  # the samples are seen when the round before ends
+    assert told[0].startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
+
+
+@pytest.mark.parametrize("links", ["ideal", "lossy"])
+@pytest.mark.parametrize("method", ["adapt", "receive"])
+def test_an_interrupted_protocol_ends_the_round_and_the_engine_can_be_closed(method: str, links: str) -> None:
+    engine = SerialEngine([open_network(failing(method, "interrupts", links)).plans])
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(40)
+    engine.close()
+    again = SerialEngine([open_network(failing(method, "interrupts", links)).plans])
+    again.run(9)  # the mark is of round 11
+    assert all(block._population is not None for block in again.blocks)
+
+
+@dataclass(frozen=True)
+class Growing(PlainMomentum):
+    """A protocol whose vectors grow."""
+
+    def send(self, state: Momentum) -> Any:
+        sent = super().send(state)
+        return sent if state.rounds < 5 else np.append(sent, 1.0)
+
+
+def test_a_vector_of_another_length_is_refused_with_the_node_and_the_round() -> None:
+    with pytest.raises(SimulationError) as failure:
+        simulate(replace(network("own"), protocol=Growing()))
+    size = RULES["own"].begin(open_network(network("own")).plans[0].neighborhood, np.zeros((5, 1))).sent.size
+    words = f"Growing.send returned an array of shape ({size + 1},), and ({size},) is asked for"
+    assert "failed in round 5" in str(failure.value) and words in str(failure.value)
+
+
+def test_divergence_is_said_in_the_same_words() -> None:
+    linear, said = Linear(step_size=Constant(3.0), regularization=0.0), []
+    experiment = replace(network("own, explicit", "sizes", node=[]), learner=linear)
+    for compiled in (False, True):
+        block = Block(open_network(experiment).plans, compiled)
+        with pytest.raises(DivergenceError) as caught:
+            block.run(2000)
+        assert (block._population is not None) == compiled
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_what_stands_at_addresses_goes_with_the_population() -> None:
+    block = Block(open_network(network("own", "sizes")).plans)
+    block.run(9)
+    gone = weakref.ref(block._population)
+    del block
+    gc.collect()
+    assert gone() is None
+
+
+def digest() -> str:
+    """What nodes learn in a few rounds."""
+    experiment = replace(network("own", "both", "lossy"), rounds=6, evaluate_every=6)
+    return str(simulate(experiment).summary["digest"])
+
+
+def test_a_protocol_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:
+    assert uncompiled(f"from {__name__} import digest; print(digest())").strip() == digest()
+
+
+def test_protocols_that_rounds_call_are_named() -> None:
+    assert in_python([], PlainMomentum()) == "the protocol PlainMomentum"
+    assert in_python([], PlainDomkl()) == "the protocol PlainDomkl"

@@ -1,0 +1,174 @@
+"""Protocols of ensembles in plain Python join the compiled rounds: the same bits as node by node, on all links."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from kernelswarm import Experiment, SimulationError, simulate
+from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.simulations.backends.serial import SerialEngine
+from kernelswarm.simulations.running.network import open_network
+from tests.agents.populations import test_stacked_population as stacked
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret
+from tests.simulations.round.test_counts_of_points import (
+    assert_it_goes_on,
+    assert_same_tables,
+    lived,
+    rounds_one_by_one,
+)
+from tests.simulations.round.test_counts_of_points import network as counted
+from tests.simulations.round.test_data_that_end import BLOCKS
+from tests.simulations.round.test_rounds_without_samples import POLK, table
+from tests.simulations.round.test_rounds_without_samples import described as of_rows
+
+RULES = {"own": PlainEnsemble(), "stacking": PlainStacking(0.3, 1.0)}
+EVERY_RULE = pytest.mark.parametrize("rule", RULES)
+LINKS: dict[str, dict[str, Any]] = {"ideal": {}, **stacked.LOSSY}
+FEW = pytest.mark.parametrize("links", [{}, {"links": stacked.LATE}], ids=["ideal", "lossy"])
+
+
+def network(rule: str, case: str, **tables: Any) -> Experiment:
+    return replace(counted("stacking", case, rounds=40, **tables), protocol=RULES[rule])
+
+
+@pytest.mark.parametrize(
+    ("rule", "links", "rests"),
+    [
+        *(("own", links, links == "late") for links in LINKS),
+        *(("stacking", links, True) for links in ("ideal", "late")),
+    ],
+)
+def test_the_same_bits_as_node_by_node(rule: str, links: str, rests: bool) -> None:
+    experiment = replace(stacked.experiment(**LINKS[links]), protocol=RULES[rule])
+    assert all(stacked.assert_the_same(experiment, (1, 7, 20), rests))
+
+
+@EVERY_RULE
+def test_classes_keep_their_bits(rule: str) -> None:
+    experiment = replace(stacked.experiment(**stacked.CLASSES), protocol=RULES[rule])
+    assert all(stacked.assert_the_same(experiment, (1, 7, 20)))
+
+
+@FEW
+@pytest.mark.parametrize(("rule", "case"), [("own", "sizes"), ("own", "ends"), ("own", "all"), ("stacking", "all")])
+def test_batches_that_differ_and_data_that_end_keep_their_bits(rule: str, case: str, links: dict[str, Any]) -> None:
+    experiment, rounds = network(rule, case, **links), (1, 2, 5, 13, 20)
+    wanted = lived(experiment, rounds, compiled=False)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+            assert same(one, other)
+
+
+@FEW
+def test_a_network_goes_on_from_a_checkpoint(links: dict[str, Any]) -> None:
+    assert_it_goes_on(network("own", "all", **links), (3, 19), 15, BLOCKS)
+
+
+@FEW
+def test_the_same_tables_where_nodes_have_names(links: dict[str, Any]) -> None:
+    names = dict(enumerate(("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn")))
+    node = [{"nodes": ["Ben", "Eve"], "learner": {"batch_size": 3}}]
+    graph = nx.relabel_nodes(nx.cycle_graph(6), names)
+    assert_same_tables(network("own", "all", topology=graph, node=node, **links), 6)
+
+
+@FEW
+def test_bands_and_rows_without_a_target_keep_their_bits(
+    links: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20}
+    experiment = of_rows(table(), RULES["own"], POLK, evaluation=evaluation, **links)
+    wanted = lived(experiment, (1, 7, 60), compiled=False)
+    assert sum("band" in name for _, name in wanted[-1]) == 4
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, [[0, 2], [1, 3]]):
+        for one, other in zip(lived(experiment, (1, 7, 60), blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == {0, 1}
+
+
+def failing(method: str, way: str, links: dict[str, Any]) -> Experiment:
+    return replace(stacked.experiment(**links), protocol=PlainEnsemble(failing=(method, way)))
+
+
+@FEW
+@pytest.mark.parametrize("method", ["learn", "receive"])
+def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round_of_single_nodes(
+    method: str, links: dict[str, Any]
+) -> None:
+    told = []
+    for size, compiled in ((5, False), (5, True), (2, True)):
+        with pytest.raises(SimulationError) as failure:
+            simulate(replace(failing(method, "raises", links), backend=Halves(size, compiled)))
+        cause = failure.value.__cause__
+        assert cause is not None and isinstance(cause.__cause__, LookupError)
+        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
+        told.append(str(failure.value))
+    assert told == [told[0]] * 3
+    round = 11 if method == "learn" else 12  # it counts the rounds in which it has received something
+    assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in told[0]
+
+
+@FEW
+def test_an_interrupted_protocol_ends_the_round_and_the_engine_can_be_closed(links: dict[str, Any]) -> None:
+    engine = SerialEngine([open_network(failing("learn", "interrupts", links)).plans])
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(40)
+    engine.close()
+    again = SerialEngine([open_network(failing("learn", "interrupts", links)).plans])
+    again.run(10)
+    assert all(block._population is not None for block in again.blocks)
+
+
+@dataclass(frozen=True)
+class Silent(PlainEnsemble):
+    """A protocol that forgets a copy."""
+
+    def mixture_weights(self, state: Regret) -> Any:
+        found = super().mixture_weights(state)
+        return found if state.rounds < 5 else found[1:]
+
+
+def test_weights_of_fewer_copies_are_refused_with_the_node_and_the_round() -> None:
+    with pytest.raises(SimulationError) as failure:
+        simulate(replace(stacked.experiment(), protocol=Silent()))
+    assert "failed in round 5" in str(failure.value)
+    assert "Silent.mixture_weights returned an array of shape (2,), and (3,) is asked for" in str(failure.value)
+
+
+@FEW
+def test_what_stands_at_addresses_goes_with_the_population(links: dict[str, Any]) -> None:
+    experiment = replace(stacked.experiment(**links), protocol=PlainEnsemble())
+    engine = SerialEngine([open_network(experiment).plans])
+    engine.run(9)
+    gone = weakref.ref(engine.blocks[0]._population)
+    engine.close()
+    del engine
+    gc.collect()
+    assert gone() is None
+
+
+def digest() -> str:
+    """What nodes learn in a few rounds."""
+    experiment = replace(stacked.experiment(links=stacked.LATE), protocol=PlainEnsemble(), rounds=6, evaluate_every=6)
+    return str(simulate(experiment).summary["digest"])
+
+
+def test_a_protocol_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:
+    assert uncompiled(f"from {__name__} import digest; print(digest())").strip() == digest()
+
+
+def test_what_rounds_call_is_named() -> None:
+    assert in_python([], PlainStacking()) == "the protocol PlainStacking"
+    assert in_python([], Stacking()) is None
+    assert in_python([], PlainEnsemble()) == "the protocol PlainEnsemble"
