@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm import Experiment
+from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
@@ -25,7 +26,10 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.protocols.isolated import Isolated
+from kernelswarm.protocols.parameters.diffusion import Diffusion
+from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
@@ -67,6 +71,21 @@ class OwnConsensus(Consensus):
 @dataclass(frozen=True)
 class OwnProximity(Proximity):
     """Proximity, by its methods."""
+
+
+@dataclass(frozen=True)
+class OwnDiffusion(Diffusion):
+    """Diffusion, by its methods."""
+
+
+@dataclass(frozen=True)
+class OwnGradientTracking(GradientTracking):
+    """Gradient tracking, by its methods."""
+
+
+@dataclass(frozen=True)
+class OwnStacking(Stacking):
+    """Stacking, by its methods."""
 
 
 FORMS = {
@@ -114,6 +133,14 @@ def cases() -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any], Any]]:
         ):
             yield f"{part}, {form}", mine, built_in, {}
         yield f"learner, {form}, lossy", (own, consensus), (polk, consensus), lossy
+    features = RandomFeatures(loss=loss, step_size=Constant(0.5), kernel=kernel, features=50)
+    for where, links in (("ideal", {}), ("lossy", lossy)):
+        for name, with_it, my, built in (
+            ("diffusion", features, OwnDiffusion(), Diffusion()),
+            ("gradient tracking", features, OwnGradientTracking(), GradientTracking()),
+            ("stacking", polk, OwnStacking(0.1, 1.0), Stacking(0.1, 1.0)),
+        ):
+            yield f"{name}, {where}", (with_it, my), (with_it, built), links
 
 
 def main() -> None:
