@@ -22,7 +22,7 @@ from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -36,29 +36,32 @@ FETCHED = 8
 
 
 def project(
-    tables: Tables,
-    order: int,
-    added: Added,
-    shrink: float,
-    epsilon: float,
-    limit: float,
-    known: tuple[Indices, Array, Array] | None = None,
+    tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
 ) -> tuple[int, float, int]:
     """Take one functional step and compress it; all as in :func:`kernelswarm.agents.arithmetic.komp.project`.
 
-    Points that go straight out again do not count as changes of the factor. ``known`` is what
-    :func:`~kernelswarm.agents.arithmetic.blocks.blocked_projection.offered` says, where it has been asked.
+    Points that go straight out again do not count as changes of the factor.
     """
-    offered = known or blocked_projection.offered(tables.factor, added.cross, added.gram, added.weights)
-    order, error, changes, done = _compress(tables, order, added, *offered, shrink, epsilon, limit)
+    left, error, changes, done = try_to_project(tables, order, added, shrink, epsilon, limit)
     if done:
-        return order, error, changes
+        return left, error, changes
     # Elements in the span of the others leave between two insertions: that is done one point at a time.
     return komp.project(tables, order, added, shrink, epsilon, limit, 0)
 
 
 @cached_njit
-def _compress(
+def try_to_project(
+    tables: Tables, order: int, added: Added, shrink: float, epsilon: float, limit: float
+) -> tuple[int, float, int, bool]:
+    """Do the same, but nothing where an element may lie in the span of the others: False then."""
+    entering, projections, rest = blocked_projection.offered(
+        tables.factor, order, added.cross, added.gram, added.weights
+    )
+    return compress(tables, order, added, entering, projections, rest, shrink, epsilon, limit)
+
+
+@inline_always
+def compress(
     tables: Tables,
     order: int,
     added: Added,
@@ -69,7 +72,8 @@ def _compress(
     epsilon: float,
     limit: float,
 ) -> tuple[int, float, int, bool]:
-    """Do the same as :func:`project`, but nothing where an element may lie in the span of the others: False then."""
+    """Do the same as :func:`try_to_project` where it is known what
+    :func:`~kernelswarm.agents.arithmetic.blocks.blocked_projection.offered` says."""
     points, weights, factor, precision = tables
     new_points, new_weights, _, gram = added
     size, outputs, fence = len(entering), weights.shape[1], komp.TRANSIENT * limit

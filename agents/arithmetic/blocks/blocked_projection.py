@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.blocks.products import multiply
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.agents.arithmetic.blocks.routines import inner_products
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -13,36 +14,54 @@ TILE, STRIP = 32, 128
 """Rows and columns of the factor that are multiplied together, and stay in the cache between two products."""
 
 
-def offered(factor: Array, cross: Array, gram: Array, new_weights: Array) -> tuple[Indices, Array, Array]:
-    """Return the points whose weights are not 0, and what :func:`split` says of them."""
-    entering = np.flatnonzero(new_weights.any(axis=1))
-    if len(entering) == len(new_weights):
-        return entering, *split(factor, cross, gram)
-    return entering, *split(factor, cross[entering], gram[np.ix_(entering, entering)])
-
-
-def split(factor: Array, cross: Array, gram: Array) -> tuple[Array, Array]:
-    """Project points on the span of a dictionary of M.
+@cached_njit
+def offered(
+    factor: Array, order: int, cross: ReadOnly, gram: ReadOnly, new_weights: Array
+) -> tuple[Indices, Array, Array]:
+    """Return the points whose weights are not 0, and project these on the span of a dictionary of M.
 
     Parameters
     ----------
     factor : Array
         The storage of the factor U.
+    order : int
+        M.
     cross : Array
-        B', the kernel between the points and the dictionary, (n, M).
+        B', the kernel between the points and the dictionary, (N, M or more).
     gram : Array
-        G, that between the points, (n, n).
+        G, that between the points, (N, N).
+    new_weights : Array
+        (N, C).
 
     Returns
     -------
+    entering : Array
+        The places of these points among all, (n,).
     projections : Array
         ``A' = B'U'U``, (n, M).
     rest : Array
         The Schur complement ``G - B'U'UB``, (n, n).
     """
-    images, projections = np.empty(cross.shape), np.zeros(cross.shape)
-    _project(factor, np.require(cross, requirements=["C", "W"]), images, projections)
-    return projections, gram - images @ images.T
+    places, size = np.empty(len(new_weights), np.int64), 0
+    for n in range(len(new_weights)):
+        for c in range(new_weights.shape[1]):
+            if new_weights[n, c] != 0.0:
+                places[size] = n
+                size += 1
+                break
+    entering, rows = places[:size], np.empty((size, order))
+    for i in range(size):
+        for k in range(order):
+            rows[i, k] = cross[entering[i], k]
+    images, projections, rest = np.empty((size, order)), np.zeros((size, order)), np.empty((size, size))
+    if not size:
+        return entering, projections, rest
+    _project(factor, rows, images, projections)
+    known = inner_products(images)
+    for i in range(size):
+        for k in range(size):
+            rest[i, k] = gram[entering[i], entering[k]] - known[i, k]
+    return entering, projections, rest
 
 
 @cached_njit

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import komp
-from kernelswarm.agents.arithmetic.blocks import blocked_komp, blocked_projection
-from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
+from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.informed_expansion import Information, InformedExpansion
 from kernelswarm.agents.functions.windowed_expansion import WindowedExpansion, recent_and_window
@@ -18,14 +17,9 @@ from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace, joined
 from kernelswarm.agents.learners.polk import DEFECT_LIMIT, PolkState
 from kernelswarm.agents.learners.polk_steps import inspection_due
-from kernelswarm.agents.learners.second_order import (
-    blocked_information,
-    blocked_rotations,
-    information,
-    moves,
-    taking_in,
-)
+from kernelswarm.agents.learners.second_order import blocked_moves, moves
 from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
+from kernelswarm.agents.learners.second_order.blocked_moves import Numbers
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
     check_adaptive,
@@ -35,13 +29,13 @@ from kernelswarm.agents.learners.second_order.certainty import (
 from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_ORDER, CompiledNewton
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
-from kernelswarm.agents.learners.second_order.taught import NOTHING, absorb_taught, offer_taught
+from kernelswarm.agents.learners.second_order.taught import NOTHING, offer_taught
 from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.agents.parts.schedules import Auto, Schedule
-from kernelswarm.protocols.solving.noise_variance import learn_noise, noise_of
+from kernelswarm.protocols.solving.noise_variance import noise_of
 
 Array = npt.NDArray[np.float64]
 
@@ -234,50 +228,20 @@ class Newton(CertainDescent, DescentInSpace):
         epsilon: float,
         taught: Array,
     ) -> tuple[float, int]:
-        function, size, before = state.function, len(at.points), state.function.order
-        factor, root, moments = function.factor_buffer, function.root_buffer, function.moments_buffer
-        capacity, count, ridge = len(root), len(aims), self.penalty
-        origins = np.empty((capacity, 1))
-        origins[: before + size, 0] = np.arange(before + size)
+        function, before = state.function, state.function.order
         gram = self.kernel.cross(at.points, at.points)
-        entering, projections, rest = blocked_projection.offered(factor, at.rows, gram, deciding)
-        function.weights[:] -= projections.T @ deciding[entering]
-        tables = Tables(origins, function.weights_buffer, factor, function.precision_buffer)
-        added = Added(origins[before : before + size].copy(), deciding, np.ascontiguousarray(at.rows), gram)
-        offered = entering, projections, rest
-        order, error, changes = blocked_komp.project(tables, before, added, 1.0, epsilon, self.limit, offered)
-        function.order = order
-        places = origins[:order, 0].astype(np.int64)
-        features, sums, gone = blocked_information.follow(
-            root, moments, places, before, entering, projections, rest, gram, at.rows, ridge
+        points, rows, values = (np.require(each, requirements=["C", "W"]) for each in (at.points, at.rows, at.values))
+        order, error, changes, state.cursor = blocked_moves.move(
+            function.tables,
+            Information(function.root_buffer, function.moments_buffer, function.noise),
+            before,
+            Added(points, deciding, rows, gram),
+            values,
+            Terms(unit is not None, pulls, unit or 0.0, bends, aims, taught),
+            Numbers(float(epsilon), self.limit, self.penalty, self.share),
+            state.cursor,
         )
-        if changes:
-            moves.follow(origins, before, order, function.points_buffer, np.require(at.points, requirements=["C", "W"]))
-        fresh = features[gone:]
-        told = fresh.copy() if len(taught) else fresh
-        lost = 1.0 - self.share**count
-        if gone and (lost or unit is not None):  # a triangle is wanted before samples come
-            blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
-            features, sums, gone = fresh, sums[gone:], 0
-        if unit:
-            information.pull(root, moments, order, fresh.T @ pulls, unit)
-        elif unit is not None:
-            kernel_root = function.factor
-            blocked_information.shift(root, moments, order, kernel_root.T @ (kernel_root @ (fresh.T @ pulls)))
-        if lost:
-            information.forget(root, moments, order, 1.0 - lost)
-        errors = (aims - at.values[:count]) * np.sqrt(bends)[:, np.newaxis] if gone else sums[:count]
-        blocked_information.weigh(features, sums, gone, bends, aims)
-        blocked_rotations.absorb(root, moments, features[: gone + count], sums[: gone + count])
-        # With what points that leave have left in the sums, what remains of these is not the samples' own any more.
-        # Their plain errors, in its place, say a little too much: 1 + v times the noise.
-        learn_noise(function.noise, errors, bends, lost)
-        if lost:
-            room, product = np.empty(taking_in.RENEWED * (capacity + function.outputs)), np.empty(capacity)
-            state.cursor = taking_in.renew(root, moments, order, factor, ridge, lost, state.cursor, room, product)
-        if len(taught):
-            absorb_taught(root, moments, order, told, taught)
-        blocked_information.solve(root, moments, order, function.weights_buffer)
+        function.order = order
         return error, changes
 
     def compression_budget(self, state: NewtonState) -> float:

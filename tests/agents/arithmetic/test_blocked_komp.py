@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.arithmetic.blocks.blocked_komp import FETCHED, PANEL
-from kernelswarm.agents.arithmetic.blocks.blocked_projection import split
+from kernelswarm.agents.arithmetic.blocks.blocked_projection import offered
 from kernelswarm.agents.arithmetic.blocks.blocked_removal import STRIP, SWEEP
 from kernelswarm.agents.functions import expansion
 from kernelswarm.agents.functions.expansion import Expansion
@@ -279,7 +279,11 @@ def test_points_are_split_into_what_lies_in_the_span_and_the_rest():
     old, new = random.normal(size=(PANEL + 20, 6)), random.normal(size=(9, 6))
     function = Expansion.from_arrays(Gaussian(1.0), old, np.zeros((len(old), 1)))
     cross, gram = function.kernel.cross(new, old), function.kernel.cross(new, new)
-    projections, rest = split(function.factor_buffer, cross, gram)
+    weights = np.ones((len(new), 1))
+    weights[4] = 0.0
+    entering, projections, rest = offered(function.factor_buffer, len(old), cross, gram, weights)
+    assert entering.tolist() == [0, 1, 2, 3, 5, 6, 7, 8]
+    cross, gram = cross[entering], gram[np.ix_(entering, entering)]
     expected = np.linalg.solve(function.kernel.cross(old, old), cross.T).T
     np.testing.assert_allclose(projections, expected, atol=1e-9)
     np.testing.assert_allclose(rest, gram - expected @ cross.T, atol=1e-9)
