@@ -162,8 +162,8 @@ ROOM, WANTS, ORDER = 0, 1, 2
 """Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
 function."""
 
-NOTHING, LOOK, SINGLE_STEPS = range(3)
-"""What it may want: nothing, its ``maintain``, or steps that are not compiled."""
+NOTHING, LOOK = range(2)
+"""What it may want: nothing, or its ``maintain``."""
 
 ALWAYS = 2**62
 """The room of a state that does not grow."""

@@ -133,7 +133,6 @@ class Own(NamedTuple):
     batch_sizes: Integers = NO_NODES  # (V + outside,) of samples, where none are missing
     most: Integers = NO_NODES  # (V,) the points of a step, at most
     steps: Integers = NO_NODES  # (V,) the steps taken of those that have sizes
-    foreseen: Integers = NO_NODES  # (V,) for how many points, else up to which order, it is known what a step wants
 
 
 class Received(NamedTuple):

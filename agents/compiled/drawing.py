@@ -6,11 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ALWAYS, ORDER, ROOM, CompiledLearner
-from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
-from kernelswarm.agents.arithmetic.scratch import States
+from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.compiled.arrays import Links, ends_of
-from kernelswarm.agents.compiled.filling import find_states
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
@@ -250,32 +247,6 @@ def sizes_ahead(
     return sizes
 
 
-def may_be_large(states: States, most: int) -> bool:
-    """Tell whether there are steps, on up to so many points, that some learners take otherwise."""
-    return most >= BLOCKED_FROM_SAMPLES and bool(states.counts[:, ORDER].max() >= LEAST_BLOCKED_ORDER)
-
-
-def foresee(
-    states: States,
-    laid: Integers,
-    agents: Sequence[Node],
-    forms: Sequence[CompiledLearner],
-    taken: Integers,
-    foreseen: Integers,
-) -> None:
-    """Ask states what they want before a step on ``taken`` points, (V,), where that is more than they were asked for
-    last; ``laid`` as of :func:`~kernelswarm.agents.compiled.filling.find_states`."""
-    counts = states.counts
-    known = (taken <= foreseen) | (counts[:, ORDER] < LEAST_BLOCKED_ORDER) | (counts[:, ROOM] == ALWAYS)
-    foreseen[:] = np.maximum(foreseen, taken)
-    if not known.all():
-        find_states(states, laid, agents, forms)
-    for i in np.flatnonzero(~known).tolist():
-        forms[i].sync(agents[i].state, counts[i], 0)
-        wanted = forms[i].counts(agents[i].state, int(counts[i, ORDER] + counts[i, ROOM]), int(taken[i]))
-        counts[i, : len(wanted)] = wanted
-
-
 def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:
     """Return b of the agents and of the nodes elsewhere that they hear, (V + outside,)."""
     sizes = np.zeros(len(places), dtype=np.int64)
@@ -286,12 +257,8 @@ def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Intege
     return sizes
 
 
-def put_back(agent: Node, points: Array, targets: Array, counts: Integers | None = None) -> None:
-    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source; ``counts`` (T,) says
-    how many belong to each round, where there may be fewer in between."""
-    if counts is not None and fulfils(agent.source, UnevenDraws):
-        agent.source.take_back(points, targets, counts)
-        return
+def put_back(agent: Node, points: Array, targets: Array) -> None:
+    """Have samples that were drawn too early, (n, p) and (n, q), come first from a node's source."""
     while isinstance(agent.source, Ahead):  # however often samples are put back, there is one such source
         left = agent.source.left
         if len(left[0]):

@@ -248,20 +248,20 @@ def look_at(
     agents: Sequence[Node],
     forms: Sequence[CompiledLearner],
     repacked: npt.NDArray[np.bool_],
-    taken: Sequence[int] | Integers,
-    room: int,
+    taken: Integers,
+    rooms: Integers,
 ) -> None:
     """Have those states looked at that want it, as the agents' own steps do at their end.
 
-    States that are not repacked have ``room`` for points beside those of a step.
+    States that are not repacked have ``rooms`` (V,) for points beside those of a step.
     """
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
         form, agent, counts = forms[i], agents[i], states.counts[i]
         state = agent.state
         form.sync(state, counts, 0)
         form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
-        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else taken[i] + room
-        known = form.counts(state, capacity, taken[i])
+        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else int(taken[i] + rooms[i])
+        known = form.counts(state, capacity, int(taken[i]))
         counts[: len(known)] = known
 
 

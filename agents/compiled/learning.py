@@ -230,8 +230,6 @@ def learning(ideal: bool) -> Compiled:
         if gathered.taken:
             weigh_sets(i, at, gathered, network, own)
             own.steps[i] += 1
-            if ideal:
-                own.foreseen[i] = gathered.taken
             take(i, gathered.taken, sample, network, spare)
         if degree and size:
             follow(i, eta * share, batch_size, completed, network)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.compiled.arrays import (
     ABSENT,
     DONE,
@@ -24,8 +23,6 @@ from kernelswarm.agents.compiled.drawing import (
     Followed,
     ahead,
     batch_sizes_of,
-    foresee,
-    may_be_large,
     sizes_ahead,
     stepped_on,
 )
@@ -105,10 +102,10 @@ class LossyPopulation(Population):
         late = sent[: len(agents)] * np.diff(self.links.start)
         self._taken = stepped_on(self.links, sent, self.symmetric) + late
         self._most = max(int(self._taken.max()), self.room)  # what was last said to a neighbour is evaluated there too
-        self._capacity = self._wanted_capacity(0)
+        self._rooms = self._wanted_rooms(np.array(self._orders()))
         self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
-        self._steps, self._foreseen = np.zeros((2, len(agents)), dtype=np.int64)
+        self._steps = np.zeros(len(agents), dtype=np.int64)
         terms = terms_of(agents, self.links, labels)
         self._terms = terms._replace(replays=replay_of(rule).most > 0, carries_points=not first.without_points)
         self._realization = realization_of(agents, self.links, labels)
@@ -150,8 +147,8 @@ class LossyPopulation(Population):
             air.answered_points[slot],
         )
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived; raises as Population."""
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds; raises as Population."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
@@ -178,9 +175,7 @@ class LossyPopulation(Population):
             if reason == PAUSED:
                 if (self._counts.cursor == self._ahead.samples.shape[1]).any():
                     self._draw(left)
-                self._foresee()
-                if not self._maintain():
-                    break
+                self._maintain()
             elif reason == RETURNED:
                 self.begin_anew()
             elif reason != DONE:
@@ -189,7 +184,6 @@ class LossyPopulation(Population):
                 if reason == LARGE_VALUES:
                     agent.check_values(self._kept.values[node, : self._kept.own_samples[node]])
                 agent.check_stability(float(self._work.rates[0]), curvature)
-        return rounds - left
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         kept = self._kept
@@ -211,7 +205,6 @@ class LossyPopulation(Population):
             batch_sizes=self.batch_sizes,
             most=self._taken,
             steps=self._steps,
-            foreseen=self._foreseen,
         )
 
     def _received_so_far(self) -> Received:
@@ -224,17 +217,6 @@ class LossyPopulation(Population):
         many there are, (V,)."""
         targets = self._kept.own_targets
         return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
-
-    def _counts_ahead(self) -> None:
-        """Nothing: sources of nodes that talk give all that they can."""
-
-    def _foresee(self) -> None:
-        """Ask states that have grown what they want before a step on as many points as there may be."""
-        if may_be_large(self._states, self._most):
-            orders = self._states.counts[:, ORDER]
-            known = np.where(orders > self._foreseen, 0, self._taken)
-            foresee(self._states, self._laid, self.agents, self._forms, self._taken, known)
-            self._foreseen = np.maximum(self._foreseen, orders)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -313,8 +295,12 @@ class LossyPopulation(Population):
         received = [kept.received_points[e, : kept.received_sent[e]].copy() for e in edges]
         agent.evaluate(sealed(kept.own_points[i, : kept.own_sent[i]]), received)
 
-    def _wanted_capacity(self, capacity: int) -> int:
-        return self._most + max(max(self._orders()), ROOM_AT_FIRST, 2 * (capacity - self._most))
+    @property
+    def _at_first(self) -> int:
+        return ROOM_AT_FIRST
+
+    def _grown(self, orders: Integers) -> Integers:
+        return orders * 2
 
     def begin_anew(self) -> None:
         """Let the nodes begin anew that come back in the round to come, as single agents do, and have not yet."""
@@ -382,9 +368,8 @@ class LossyPopulation(Population):
         """Do nothing: rows are kept where they are widened."""
 
     def _columns(self) -> int:
-        return max(
-            form.columns(agent.state, self._capacity) for form, agent in zip(self._forms, self.agents, strict=True)
-        )
+        each = zip(self._forms, self.agents, self._capacities(), strict=True)
+        return max(form.columns(agent.state, capacity) for form, agent, capacity in each)
 
     def _make_work(self, columns: int) -> None:
         sizes = self._step_sizes.shape[2]

@@ -9,8 +9,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import NOTHING, ORDER, ROOM, WANTS, evaluate_at
-from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
+from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, WANTS, evaluate_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.arithmetic.views import table
@@ -119,15 +118,7 @@ def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Ex
     if exchange.terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
         return RETURNED
     full = exchange.counts.cursor[i] == ahead or counts[i, ROOM] < own.most[i]
-    return PAUSED if counts[i, WANTS] != NOTHING or full or unforeseen(i, network, own) else DONE
-
-
-@force_inline
-def unforeseen(i: int, network: Network, own: Own) -> bool:
-    """Tell whether node i's function is larger than those for which it is known what a step on the most points wants:
-    on how many points a step is shows when messages have been received, and then it has to be taken."""
-    order = network.states.counts[i, ORDER]
-    return bool(order > own.foreseen[i] and order >= LEAST_BLOCKED_ORDER and own.most[i] >= BLOCKED_FROM_SAMPLES)
+    return PAUSED if counts[i, WANTS] != NOTHING or full else DONE
 
 
 @force_inline

@@ -66,8 +66,8 @@ class LossyVectorPopulation(VectorPopulation):
         sent = air.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
         return Flight(*sent, ones, ones, ones, air.previous[slot], air.answered[slot])
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many; raises as VectorPopulation."""
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds; raises as VectorPopulation."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
@@ -96,7 +96,6 @@ class LossyVectorPopulation(VectorPopulation):
             elif reason != DONE:
                 self.sync()
                 self._check_values(node, int(self._counts.cursor[node]))
-        return rounds
 
     def sync(self) -> None:
         """Bring the nodes up to date."""

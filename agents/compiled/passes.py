@@ -14,7 +14,6 @@ from kernelswarm.agents.arithmetic.abi import (
     LOOK,
     NOTHING,
     ROOM,
-    SINGLE_STEPS,
     WANTS,
     CompiledLearner,
     GradientArguments,
@@ -142,8 +141,6 @@ class Pass:
             most = min(size, len(points) - taken * size)
             capacity = form.reserve(state, most)
             storage, counts = form.storage(state), form.counts(state, capacity, most)
-            if counts[WANTS] == SINGLE_STEPS:
-                return int(taken * size)
             if rates is None:
                 rates = form.step_sizes(form.steps(state), steps)
             scratch = np.empty(form.scratch(state, capacity, size))

@@ -2,8 +2,7 @@
 define.
 
 The agents remain what they are: their functions become views of the arrays, and before anybody looks at them they are
-settled, brought up to date. Where something comes up that only single agents can do, the population dissolves into
-them.
+settled, brought up to date.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import NOTHING, ROOM, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.abi import ROOM
 from kernelswarm.agents.arithmetic.scratch import Scratch
 from kernelswarm.agents.compiled import drawing
 from kernelswarm.agents.compiled.arrays import (
@@ -60,8 +59,11 @@ Integers = npt.NDArray[np.int64]
 FIRST_POINTS = 8
 """Points of each node for which there is room at first, beside those of a step."""
 
-WASTED = 2**28
-"""Numbers of states, at most, that lie unused because nodes have dictionaries of different sizes: 2 GB."""
+UNUSED = 2**20
+"""Numbers of states, 8 MB, that may lie unused in any case where all have room for as many points."""
+
+UNUSED_TIMES = 4
+"""What may lie unused in large networks, as a multiple of what is used."""
 
 
 class Population:
@@ -100,11 +102,11 @@ class Population:
         self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
         self._taken = drawing.stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
         self._most = int(self._taken.max())
-        self._capacity = self._wanted_capacity(0)
+        self._rooms = self._wanted_rooms(np.array(self._orders()))
         self._received = nothing_received(agents, self.links, len(places))
         self._products = np.zeros((len(agents), 2))
         self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
-        self._steps, self._foreseen, self._synced = np.zeros((3, len(agents)), dtype=np.int64)
+        self._steps, self._synced = np.zeros((2, len(agents)), dtype=np.int64)
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
@@ -128,8 +130,8 @@ class Population:
         counts = self.batches.sent[self._at], self.batches.sent[self._at + 1], self.batches.samples[self._at + 1]
         return Flight(*sent, *counts, variances=variances, answer_variances=answer_variances)
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds.
 
         Raises
         ------
@@ -150,16 +152,13 @@ class Population:
             self.completed += completed
             left -= completed
             if reason == PAUSED:
-                self._foresee()
-                if not self._maintain():
-                    break
+                self._maintain()
             elif reason != DONE:
                 self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
                     agent.check_values(self._received.values[node, : self.batches.samples[self._at, node]])
                 agent.check_stability(float(self._work.rates[0]), curvature)
-        return rounds - left
 
     def _answer(self) -> None:
         """Evaluate the functions at the points in flight, as at the end of the round before."""
@@ -211,20 +210,7 @@ class Population:
             batch_sizes=self.batch_sizes,
             most=self._taken,
             steps=self._steps,
-            foreseen=self._foreseen,
         )
-
-    def ready(self) -> bool:
-        """Make way for the next round, and tell whether it can be lived, its samples apart."""
-        self._foresee()
-        counts, short = self._states.counts, self._states.counts[:, ROOM] < self._taken
-        waiting = (counts[:, WANTS] != NOTHING) | (~self._repacks & short)
-        return not waiting.any() or self._maintain()
-
-    def _foresee(self) -> None:
-        if drawing.may_be_large(self._states, self._most):
-            taken = drawing.stepped_on(self.links, self.batches.sent[self._at], self.symmetric)
-            drawing.foresee(self._states, self._laid, self.agents, self._forms, taken, self._foreseen)
 
     def sync(self) -> None:
         """Bring the agents up to date."""
@@ -266,21 +252,9 @@ class Population:
         """Begin new sums after a report."""
         self._sums = sums_of(self.agents, len(self.links.other))
 
-    def to_agents(self) -> dict[int, Outgoing]:
-        """Hand everything back to the agents; returns what they sent last, by label."""
-        self.sync()
-        counts = self._counts_ahead()
-        for i, (agent, (points, targets)) in enumerate(zip(self.agents, self.scatter(), strict=True)):
-            drawing.put_back(agent, points, targets, None if counts is None else counts[:, i])
-        return {agent.node: agent.outgoing() for agent in self.agents}
-
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
-
-    def _counts_ahead(self) -> Integers | None:
-        """Return how many samples were drawn ahead for each round, (T, V); None where draws give all that they can."""
-        return self.batches.samples[self._at + 2 :]
 
     def _draw_rounds(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
@@ -299,31 +273,17 @@ class Population:
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, stepped, rounds, samples)
         self._steps[:], self._synced = 0, -stepped
 
-    def _maintain(self) -> bool:
-        """Give states what they want, and room; False where steps are not compiled or arrays would be too wide."""
-        counts = self._states.counts
-        if (self._repacks | (counts[:, ROOM] >= self._taken)).all() and (counts[:, WANTS] != SINGLE_STEPS).all():
+    def _maintain(self) -> None:
+        """Give states what they want, and room."""
+        if (self._repacks | (self._states.counts[:, ROOM] >= self._taken)).all():
             self._look()  # what most pauses are for: all others are left alone
-            return True
+            return
         self._sync_states()
-        if (counts[:, WANTS] == SINGLE_STEPS).any():
-            return False
-        orders = self._orders()
-        if (~self._repacks & (np.add(orders, self._taken) > self._capacities())).any():
-            before, self._capacity = self._capacity, self._wanted_capacity(self._capacity)
-            lengths = [
-                (form.length(agent.state, order), form.length(agent.state, capacity))
-                for form, agent, order, capacity in zip(
-                    self._forms, self.agents, orders, self._capacities(), strict=True
-                )
-            ]
-            used = sum(least for least, _ in lengths)
-            if sum(wanted for _, wanted in lengths) - used > max(WASTED, 8 * used):
-                self._capacity = before
-                return False
+        orders = np.array(self._orders())
+        if (~self._repacks & (orders > self._rooms)).any():
+            self._rooms = self._wanted_rooms(self._grown(orders))
             self._make_room()
             self._answer()
-        return True
 
     def _make_room(self) -> None:
         """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
@@ -356,7 +316,8 @@ class Population:
     def _make_states(self) -> None:
         """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
         memory."""
-        capacity, largest, length = self._capacity, self._capacity, 0
+        capacity = largest = int((self._taken + self._rooms).max())
+        length = 0
         if self._repacks.any():
             capacity = max(capacity, int(with_spare(self._orders()).max()) + self._most)
             largest = int(with_spare([capacity])[0])
@@ -381,19 +342,36 @@ class Population:
     def _look(self) -> None:
         """Bring those states up to date, but for their steps, that want to be looked at, and look at them."""
         find_states(self._states, self._laid, self.agents, self._forms)
-        room = self._capacity - self._most
-        look_at(self._states, self.agents, self._forms, self._repacks, self._taken, room)
+        look_at(self._states, self.agents, self._forms, self._repacks, self._taken, self._rooms)
 
     def _orders(self) -> list[int]:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
 
     def _capacities(self) -> list[int]:
         """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
-        room = self._capacity - self._most
         spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
-        found: list[int] = np.where(self._repacks, spared, np.add(self._taken, room)).tolist()
+        found: list[int] = np.where(self._repacks, spared, self._taken + self._rooms).tolist()
         return found
 
-    def _wanted_capacity(self, capacity: int) -> int:
-        grown = (capacity - self._most) * 3 // 2
-        return self._most + max(max(self._orders()), FIRST_POINTS, grown)
+    def _wanted_rooms(self, wanted: Integers) -> Integers:
+        """Return how many points each state has room for beside those of a step, (V,), where it wants so many.
+
+        As many for all, so that arrays are seldom laid anew, unless much more of them would then lie unused than used.
+        """
+        own = np.maximum(wanted, self._at_first)
+        alike = np.full(len(own), own.max())
+        lengths = [
+            [form.length(agent.state, room) for form, agent, room in zip(self._forms, self.agents, rooms, strict=True)]
+            for rooms in (own.tolist(), alike.tolist())
+        ]
+        used, taken = map(sum, lengths)
+        return own if taken - used > max(UNUSED, UNUSED_TIMES * used) else alike
+
+    @property
+    def _at_first(self) -> int:
+        """The points that any state has room for, beside those of a step."""
+        return FIRST_POINTS
+
+    def _grown(self, orders: Integers) -> Integers:
+        """Return what states of some orders want room for when arrays are laid anew."""
+        return orders * 3 // 2

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING, ORDER, ROOM, WANTS, evaluate_at
-from kernelswarm.agents.arithmetic.blocks.thresholds import BLOCKED_FROM_SAMPLES, LEAST_BLOCKED_ORDER
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
 from kernelswarm.agents.arithmetic.scratch import Scratch, fits
@@ -70,7 +69,7 @@ def run_rounds(
     for t in range(first, first + count):
         states.turn[0] = t - first
         for i in range(0 if since == 0 or t > first else nodes, nodes):
-            if waits(i, t, network, own):
+            if waits(i, network, own):
                 return PAUSED, t - first, 0, 0.0
         for i in range(since if t == first else 0, nodes):
             states.turn[1] = i
@@ -106,30 +105,11 @@ def run_rounds(
 
 
 @force_inline
-def waits(i: int, t: int, network: Network, own: Own) -> bool:
+def waits(i: int, network: Network, own: Own) -> bool:
     """Tell whether node i wants something before its next step that rounds cannot give."""
     counts, kinds = network.states.counts, network.kinds
     short = counts[i, ROOM] < own.most[i] and kinds.functions[kinds.of[i], REPACK] == NONE
-    return bool(counts[i, WANTS] != NOTHING or short or unforeseen(i, t, network, own))
-
-
-@force_inline
-def unforeseen(i: int, t: int, network: Network, own: Own) -> bool:
-    """Tell whether node i's step is on more points than the one for which it is known what it wants, and so many, with
-    so large a function, that some learners then want matrix products."""
-    if network.states.counts[i, ORDER] < LEAST_BLOCKED_ORDER or own.most[i] < BLOCKED_FROM_SAMPLES:
-        return False
-    return bool(points_of(i, t, network, own) > max(own.foreseen[i], BLOCKED_FROM_SAMPLES - 1))
-
-
-@force_inline
-def points_of(i: int, t: int, network: Network, own: Own) -> int:
-    """Count the points that node i's step of a round is on."""
-    taken, links = own.sent[t, i], network.links
-    if network.coupling.symmetric:
-        for e in range(links.start[i], links.start[i + 1]):
-            taken += own.sent[t, links.other[e]]
-    return int(taken)
+    return bool(counts[i, WANTS] != NOTHING or short)
 
 
 @force_inline

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import DONE, Flight
-from kernelswarm.agents.compiled.drawing import Laid, ahead, draw_rounds, put_back, sizes_ahead
+from kernelswarm.agents.compiled.drawing import Laid, ahead, draw_rounds, sizes_ahead
 from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
@@ -109,8 +109,8 @@ class VectorPopulation:
         none, ones = np.zeros((0, 1, self.agents[0].outputs)), self._ones
         return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many.
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds.
 
         Raises
         ------
@@ -133,7 +133,6 @@ class VectorPopulation:
             if reason != DONE:
                 self.sync()
                 self._check_values(node, self._at)
-        return rounds
 
     def _network(self) -> VectorNetwork:
         return VectorNetwork(
@@ -196,13 +195,6 @@ class VectorPopulation:
             np.array([agent.tally.loss for agent in self.agents], dtype=np.float64),
             np.array([agent.largest_target for agent in self.agents], dtype=np.float64),
         )
-
-    def to_agents(self) -> dict[int, Outgoing]:
-        """Hand everything back to the nodes; returns what they sent last, by label."""
-        self.sync()
-        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            put_back(agent, points, targets)
-        return {agent.node: agent.outgoing() for agent in self.agents}
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""

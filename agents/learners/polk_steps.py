@@ -14,13 +14,14 @@ from kernelswarm.agents.arithmetic.abi import (
     NOTHING,
     ORDER,
     ROOM,
-    SINGLE_STEPS,
     WANTS,
     StepArguments,
     bound_at,
     kernel_at,
     next_budget_at,
 )
+from kernelswarm.agents.arithmetic.blocks import blocked_komp
+from kernelswarm.agents.arithmetic.blocks.late import LateFunction, found_at, is_missing
 from kernelswarm.agents.arithmetic.copying import copy_stretch
 from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.views import line, table
@@ -61,8 +62,11 @@ INSPECT_PER_POINT = 4
 CHANGES = 4
 """Among a state's integers, after those of `kernel_steps`, the insertions and removals since the last look."""
 
-BUDGET_BOUND, BUDGET_NEXT, KOMP, POLK_TOOLS = range(1, 5)
+BUDGET_BOUND, BUDGET_NEXT, KOMP, BLOCKED, POLK_TOOLS = range(1, 6)
 """Among the addresses that a step calls, after that of the kernel; and how many POLK has."""
+
+NOT_DONE = -1.0
+"""In place of an error: points have to enter one at a time."""
 
 PROJECT = types.float64(
     VECTOR_OUT,
@@ -74,7 +78,7 @@ PROJECT = types.float64(
     types.float64,
     types.int64,
 )
-"""The signature of :func:`project`."""
+"""The signature of :func:`project` and :func:`project_blocked`, which leave the changes at the scratch's begin."""
 
 project_at = at(PROJECT)
 
@@ -119,19 +123,19 @@ def compress(given: StepArguments, numbers: Array, gram: Array, fixed: int) -> f
     own = own_numbers(numbers)
     budget = line(own, FIRST, len(own) - FIRST)
     epsilon = bound_of_step(tools[BUDGET_BOUND], budget, sizes, storage[0], int(own[BATCH_SIZE]))
-    # By its address: compiled into every learner's step, it would be half of what a first run compiles.
-    error: float = project_at(tools[KOMP])(
-        given.scratch,
-        storage,
-        counts,
-        Added(given.points, given.gradients, given.rows, gram),
-        1.0 - sizes[0] * own[REGULARIZATION],
-        epsilon,
-        own[LIMIT],
-        fixed,
-    )
+    added, shrink = Added(given.points, given.gradients, given.rows, gram), 1.0 - sizes[0] * own[REGULARIZATION]
+    error = NOT_DONE
+    # By addresses: compiled into every learner's step, it would be half of what a first run compiles.
+    if is_large(own, counts[ORDER], len(given.points)):
+        error = project_at(found_at(tools[BLOCKED]))(
+            given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed
+        )
+    if error < 0.0:
+        error = project_at(tools[KOMP])(given.scratch, storage, counts, added, shrink, epsilon, own[LIMIT], fixed)
+    counts[ROOM] = counts[CAPACITY] - counts[ORDER]
+    counts[CHANGES] += int(given.scratch[0])
     storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], counts[ORDER])
-    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], len(given.points))
+    counts[WANTS] = wanted(own, counts[ORDER], counts[CHANGES], tools[BLOCKED])
     return error
 
 
@@ -168,9 +172,32 @@ def project(
         limit,
         fixed,
     )
-    counts[ORDER], counts[ROOM] = order, capacity - order
-    counts[CHANGES] += changes
+    counts[ORDER], scratch[0] = order, changes
     return error
+
+
+@cached_njit
+def project_blocked(
+    scratch: Array,
+    storage: Array,
+    counts: Integers,
+    added: Added,
+    shrink: float,
+    epsilon: float,
+    limit: float,
+    fixed: int,
+) -> float:
+    """Do the same with matrix products where no points are fixed; below 0, nothing, where an element may lie in the
+    span of the others."""
+    known = tables(storage, counts[CAPACITY], added.points.shape[1], added.weights.shape[1])
+    order, error, changes, done = blocked_komp.try_to_project(known, counts[ORDER], added, shrink, epsilon, limit)
+    if not done:
+        return NOT_DONE
+    counts[ORDER], scratch[0] = order, changes
+    return error
+
+
+BY_PRODUCTS = LateFunction(project_blocked, PROJECT)
 
 
 @cached_njit
@@ -197,13 +224,33 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
 
 
 @inline_always
-def wanted(own: Array, order: int, changes: int, points: int) -> int:
-    """Say what a state wants before its next step, on so many points."""
-    if changes >= inspection_due(order):
+def is_large(own: Array, order: int, points: int) -> bool:
+    """Tell whether a step on so many points is taken with matrix products."""
+    return bool(points >= own[LARGE_BATCH] and order >= own[LARGE_ORDER])
+
+
+@inline_always
+def wanted(own: Array, order: int, changes: int, late: int) -> int:
+    """Say what a state wants before its next step: to be looked at, also for a function that it may need."""
+    if changes >= inspection_due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
         return LOOK
-    if points >= own[LARGE_BATCH] and order >= own[LARGE_ORDER]:
-        return SINGLE_STEPS
     return NOTHING
+
+
+def prepare(late: LateFunction, own: Array, order: int, points: int) -> None:
+    """Prepare what steps on up to so many points may need."""
+    if points >= own[LARGE_BATCH]:
+        late.expect()
+        if order >= own[LARGE_ORDER]:
+            late.prepare()
+
+
+def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
+    """Have a learner look at a state's factor where that is due, and prepare what steps on many points need."""
+    if state.function.order >= own[LARGE_ORDER]:
+        late.prepare()
+    if state.changes >= inspection_due(state.function.order):
+        learner.inspect(state)
 
 
 class CompiledPolk(CompiledExpansion):
@@ -213,13 +260,13 @@ class CompiledPolk(CompiledExpansion):
     ----------
     learner : Polk
         The learner, or one with its kernel, budget, step size, regularization and batch size.
-    large_batch : float
-        The points of a step from which on large dictionaries are stepped on with matrix products, by single steps.
+    one_by_one : bool
+        Whether points of a step are compressed one by one, however many they are.
     """
 
     step = staticmethod(step)
 
-    def __init__(self, learner: Any, large_batch: float = BLOCKED_FROM_SAMPLES) -> None:
+    def __init__(self, learner: Any, one_by_one: bool = False) -> None:
         kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
         supremum = learner.kernel.supremum
         limit = np.inf if supremum is None else komp.DEPENDENT / supremum
@@ -228,12 +275,12 @@ class CompiledPolk(CompiledExpansion):
             LIMIT: limit,
             UNIT: kernel.unit,
             BATCH_SIZE: learner.batch_size,
-            LARGE_BATCH: large_batch,
+            LARGE_BATCH: np.inf if one_by_one else BLOCKED_FROM_SAMPLES,
             LARGE_ORDER: BLOCKED_FROM_ORDER,
         }
         self._own = np.array([own[place] for place in range(FIRST)], dtype=np.float64)
         tools = address(budget.bound, BOUND), address(budget.next, NEXT_BUDGET), address(project, PROJECT)
-        super().__init__(learner, np.concatenate([self._own, budget.numbers]), tools)
+        super().__init__(learner, np.concatenate([self._own, budget.numbers]), (*tools, BY_PRODUCTS.place))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers that KOMP works with, and those of the Gram matrix of a step's points."""
@@ -241,8 +288,9 @@ class CompiledPolk(CompiledExpansion):
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""
-        counts = super().counts(state, capacity, points)
-        counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
+        counts, order = super().counts(state, capacity, points), state.function.order
+        prepare(BY_PRODUCTS, self._own, order, points)
+        counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
@@ -251,8 +299,8 @@ class CompiledPolk(CompiledExpansion):
         state.changes = int(counts[CHANGES])
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor."""
-        self._learner.inspect(state)
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        maintain(state, self._learner, BY_PRODUCTS, self._own)
 
 
 class RepackedPolk(CompiledPolk):

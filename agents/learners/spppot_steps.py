@@ -17,11 +17,18 @@ from kernelswarm.agents.arithmetic.abi import (
 from kernelswarm.agents.arithmetic.implicit_systems import solve_mirrored
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
-from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, absorb_points, tables
+from kernelswarm.agents.functions.expansion import absorb_points, tables
 from kernelswarm.agents.learners import kernel_steps
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk_steps import POLK_TOOLS, CompiledPolk, compress, inner_products
+from kernelswarm.agents.learners.polk_steps import (
+    BY_PRODUCTS,
+    POLK_TOOLS,
+    CompiledPolk,
+    compress,
+    inner_products,
+    maintain,
+)
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import handed_over
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
@@ -181,8 +188,7 @@ class CompiledSpppot(CompiledPolk):
     step = staticmethod(step)
 
     def __init__(self, learner: Any) -> None:
-        # Points that stay are compressed one by one, however many there are.
-        super().__init__(learner, BLOCKED_FROM_SAMPLES if learner.grid is None else np.inf)
+        super().__init__(learner, one_by_one=learner.grid is not None)  # whose points stay
         loss, mirror = loss_form(learner.loss), handed_over(learner.mirror_map, "mirror map")
         self.tools = (*self.tools, address(mirror.values, MIRROR), address(loss.derivatives, LOSS_DERIVATIVES))
         self._loss, self._mirror = loss.numbers, mirror.numbers
@@ -236,5 +242,5 @@ class CompiledSpppot(CompiledPolk):
         super().sync(state.dual, counts, steps)
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor."""
-        self._learner.descent.inspect(state.dual)
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        maintain(state.dual, self._learner.descent, BY_PRODUCTS, self._own)

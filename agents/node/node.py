@@ -61,10 +61,6 @@ class UnevenDraws(Draws, Protocol):
         """Return the points and targets of so many draws, one behind the other, and how many each gave, (draws,)."""
         ...
 
-    def take_back(self, points: Array, targets: Array, counts: Integers) -> None:
-        """Give these draws, the last ones, once more."""
-        ...
-
 
 @dataclass(slots=True)
 class Outgoing:

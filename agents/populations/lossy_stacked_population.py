@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
-from kernelswarm.agents.compiled.drawing import NOT_KEPT, Drawn, ahead, put_back
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, Drawn, ahead
 from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
@@ -92,8 +92,8 @@ class LossyStackedPopulation:
             air.answered[slot],
         )
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds.
 
         Raises
         ------
@@ -106,12 +106,9 @@ class LossyStackedPopulation:
                 self._draw(rounds - self.completed)
             if self._exchange.terms.forgets:
                 self._begin_anew()
-            if not all(each.ready() for each in self.populations):
-                break
             self._run_round()
             self._now += 1
             self.completed += 1
-        return self.completed
 
     def sync(self) -> None:
         """Bring the nodes and their copies up to date."""
@@ -140,13 +137,6 @@ class LossyStackedPopulation:
         for each in self.populations:
             each.restart_sums()
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
-
-    def to_agents(self) -> dict[int, Outgoing]:
-        """Hand everything back to the agents; returns what they sent last, by label."""
-        self.sync()
-        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            put_back(agent, points, targets)
-        return {agent.node: agent.outgoing() for agent in self.agents}
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""

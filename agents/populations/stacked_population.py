@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import Kinds
-from kernelswarm.agents.compiled.drawing import NOT_KEPT, ahead, draw_rounds, put_back
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, ahead, draw_rounds
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.forms import learner_forms
@@ -66,7 +66,6 @@ class StackedPopulation:
         self._counted = 0  # of those whose samples are at hand, those that have been counted
         self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points since then
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
-        self._single: set[int] = set()  # the copies that live on one by one
         for agent in agents:
             agent.clear()
 
@@ -75,8 +74,8 @@ class StackedPopulation:
         """What nodes sent last of their shares, with room for what is heard next, (V + outside, K)."""
         return self._ensemble.logs
 
-    def run(self, rounds: int) -> int:
-        """Live through ``rounds`` rounds; returns how many could be lived, fewer where single agents must go on.
+    def run(self, rounds: int) -> None:
+        """Live through ``rounds`` rounds.
 
         Raises
         ------
@@ -84,14 +83,11 @@ class StackedPopulation:
             When a node's iteration grows without bound.
         """
         left, self.completed = rounds, 0
-        while left and not self._single:
+        while left:
             known = self._batches.points.shape[1] - 2 - self._at
             if not known:
                 self._draw(left)
                 continue
-            # Where other blocks are heard, a round at a time is run, and no copy may fall behind the others.
-            if self._outside and not all(each.ready() for each in self.populations):
-                break
             count = min(left, known)
             self._run_rounds(count)
             self._at += count
@@ -99,13 +95,11 @@ class StackedPopulation:
             self.completed += count
             self._rounds_since_sync += count
             left -= count
-        return rounds - left
 
     def sync(self) -> None:
         """Bring the nodes and their copies up to date."""
-        for k, each in enumerate(self.populations):
-            if k not in self._single:
-                each.sync()
+        for each in self.populations:
+            each.sync()
         self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         known, since = self._ensemble, self._since_sync.T.tolist()
@@ -132,18 +126,10 @@ class StackedPopulation:
             each.restart_sums()
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
-    def to_agents(self) -> dict[int, Outgoing]:
-        """Hand everything back to the agents; returns what they sent last, by label."""
-        self.sync()
-        for agent, (points, targets) in zip(self.agents, self.scatter(), strict=True):
-            put_back(agent, points, targets)
-        return {agent.node: agent.outgoing() for agent in self.agents}
-
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        for k, each in enumerate(self.populations):
-            if k not in self._single:
-                each.scatter()
+        for each in self.populations:
+            each.scatter()
         for agent in self.agents:
             agent.gather()
         return self._batches.since(self._at).behind()
@@ -166,12 +152,10 @@ class StackedPopulation:
     def _run_rounds(self, count: int) -> None:
         """Live through some rounds whose samples are there."""
         errors: list[DivergenceError] = []
-        for k, each in enumerate(self.populations):
+        for each in self.populations:
             failed = True
             try:
-                completed = each.run(count)
-                if completed < count:
-                    self._go_on(k, completed, count)
+                each.run(count)
                 failed = False
             except DivergenceError as error:
                 errors.append(error)
@@ -204,23 +188,6 @@ class StackedPopulation:
                 agent.check_values(self._work.mixture[: self._batches.samples[self._at + completed, place]])
         if first is not None:
             raise first
-
-    def _go_on(self, k: int, completed: int, count: int) -> None:
-        """Take the copies of a protocol one by one through the rest of some rounds, where no other block is heard."""
-        each, batches = self.populations[k], self._batches
-        each.sync()
-        each.scatter()
-        self._single.add(k)
-        for t in range(self._at + completed, self._at + count):
-            messages = {copy.node: copy.outgoing() for copy in each.agents}
-            for i, (agent, copy) in enumerate(zip(self.agents, each.agents, strict=True)):
-                assert copy.own is not None
-                learned, drawn = batches.samples[[t, t + 2], i].tolist()
-                self._predicted[k, i, t, :learned] = copy.own.values[:learned]
-                agent.hand(batches.points[i, t + 2, :drawn], batches.targets[i, t + 2, :drawn])
-                following = copy.advance([messages[other] for other in copy.neighbors])
-                if each is self._widest:
-                    batches.sent[t + 2, i] = len(following.points)
 
 
 def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:

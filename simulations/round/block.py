@@ -224,18 +224,15 @@ class Block:
                     return 1
         population = self._population
         if population is not None and self._crossing is not None:
-            done = -1
+            failed = True
             self._crossing.scatter(incoming)
             try:
-                done = population.run(rounds)
+                population.run(rounds)
+                failed = False
             finally:
-                if done < 0:  # it has raised: the round that failed is the next one
+                if failed:  # the round that failed is the next one
                     self.done += population.completed // self._steps
-            if done:
-                return done
-            self._read(incoming)
-            self._messages.update(population.to_agents())
-            self._population, self._crossing, self._compiled = None, None, False
+            return rounds
         self._run_agents()
         return 1
 

@@ -90,7 +90,6 @@ class TravellingSamples:
         self._keys = keys_of(*conditions.key, self._labels, np.full(len(labels), CENTRE)).tolist()
         self._initial = [node.state() for node in self.sources]
         self._ahead: Realization | None = self._realization()  # which refuses links that need what there is not
-        self._returned: list[tuple[Array, Array]] = []
         self._begin()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,10 +98,7 @@ class TravellingSamples:
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return what arrives on so many links, in turn, as there are mini-batches in ``count``."""
-        if self._returned:
-            return self._returned.pop(0)
-        self._messages = count // self.batch_size
-        pieces = [self._next() for _ in range(self._messages)]
+        pieces = [self._next() for _ in range(count // self.batch_size)]
         points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*pieces, strict=True))
         return points, targets
 
@@ -112,19 +108,13 @@ class TravellingSamples:
         points, targets = (freeze(np.concatenate(arrays)) for arrays in zip(*found, strict=True))
         return points, targets, np.array([len(each) for each, _ in found], dtype=np.int64)
 
-    def take_back(self, points: Array, targets: Array, counts: Integers) -> None:
-        """Give these draws, the last ones, once more; ``counts`` (draws,) says how many samples are of each."""
-        cuts = np.cumsum(counts)[:-1]
-        again = list(zip(np.split(points, cuts), np.split(targets, cuts), strict=True)) if len(counts) else []
-        self._returned = again + self._returned
-
     def held_out(self, samples: int) -> HeldOut:
         """Return every node's held-out data after ``samples`` draws each."""
         return pool([source.held_out(samples) for source in self.sources], None)
 
     def state(self) -> dict[str, Any]:
-        """Return how many mini-batches have been asked for and not given back."""
-        return {"asked": self._asked - len(self._returned) * self._messages}
+        """Return how many mini-batches have been asked for."""
+        return {"asked": self._asked}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state` was taken, by drawing and sending all samples again."""
@@ -167,8 +157,7 @@ class TravellingSamples:
         return Realization(self._conditions, self._labels, links_of(self._labels.tolist()))
 
     def _begin(self) -> None:
-        self._asked = self._messages = 0  # mini-batches, of the whole run and of a draw
-        self._returned = []
+        self._asked = 0  # mini-batches, of the whole run
         # Of each link: the rounds in which messages arrive, those in which they were sent, and the samples.
         self._waiting: list[list[tuple[int, int, Array, Array]]] = [[] for _ in self.sources]
 

@@ -2,6 +2,3 @@
 
 BLOCKED_FROM_SAMPLES = 8
 """Points of a step."""
-
-LEAST_BLOCKED_ORDER = 128
-"""Points of the dictionary, of the learners for which the fewest are enough: others have bounds of their own."""

@@ -12,6 +12,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BLOCKED,
+    CHANGES,
     DONE,
     ERROR,
     HEADER,
@@ -33,9 +34,6 @@ from kernelswarm.protocols.first_class import Integers, sole
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
-
-CHANGES = 0
-"""Among the numbers of a state with a factor: its changes since it was last inspected."""
 
 _NO_GRAM, _ONE = np.zeros((0, 0)), np.ones((1, 1))
 

@@ -13,19 +13,22 @@ from numba import types
 
 from kernelswarm.agents.arithmetic.abi import (
     DIAGONAL,
+    LOOK,
     ORDER,
     ROOM,
-    SINGLE_STEPS,
     WANTS,
     StepArguments,
     diagonal_at,
     kernel_at,
 )
+from kernelswarm.agents.arithmetic.blocks.late import found_at, is_missing
+from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES
 from kernelswarm.agents.functions.kernel_sum import OWN
 from kernelswarm.agents.learners.descent import weigh
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.polk_steps import BY_PRODUCTS, inspection_due, project_at
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.plain.kernels import kernel_form
 from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
@@ -62,11 +65,16 @@ HEADER = 4
 ERROR, PHASE, POINT, MOVED = range(HEADER)
 """What a rule works with begins with the step's compression error, and where the rule is; all are 0 at first."""
 
-START, ENTERED, ASKED = range(3)
-"""Phases that most rules have: nothing is done, the points are in the dictionary, the norms were asked for."""
+START, ENTERED, ASKED, SINGLY = range(4)
+"""Phases that most rules have: nothing is done, the points are in the dictionary, the norms were asked for; or they are
+to enter one at a time, where matrix products cannot take them in."""
 
-MOVES, DIAGONALS = 1, 2
-"""Among the addresses that a step calls, those of the rule and of kappa(x, x)."""
+CHANGES = 0
+"""Among the numbers of a state with a factor: its changes since it was last inspected."""
+
+MOVES, DIAGONALS, PRODUCTS = 1, 2, 3
+"""Among the addresses that a step calls, those of the rule, of kappa(x, x), and of what takes the points in by matrix
+products, for rules that want that."""
 
 REGULARIZATION, GRAM, UNIT, BUDGET_SIZE, TASK, INSENSITIVITY, FIRST = range(7)
 """The learner's own numbers: lambda, whether an explicit step wants the Gram matrix, whether kappa(x, x) = 1, then
@@ -130,11 +138,31 @@ def step(given: StepArguments) -> float:
         work[k] = 0.0
     wanted = move(own, storage, counts, work, points, given.rows, gram, gradients, shrink, given.sizes[0])
     while wanted != DONE:
-        _answer(given, work, wanted)
+        if wanted == BLOCKED:
+            _take_in(given, gram, work, shrink)
+        else:
+            _answer(given, work, wanted)
         wanted = move(own, storage, counts, work, points, given.rows, gram, gradients, shrink, given.sizes[0])
     counts[ROOM] = counts[CAPACITY] - counts[ORDER]
+    late = given.tools[PRODUCTS]
+    if late != NONE and counts[ORDER] >= BLOCKED_FROM_ORDER and is_missing(late):
+        counts[WANTS] = LOOK
     error: float = work[ERROR]
     return error
+
+
+@inline_always
+def _take_in(given: StepArguments, gram: Array, work: Array, shrink: float) -> None:
+    """Take the points into the shrunk function by matrix products, and count the changes of its factor; or have the
+    rule take them in one at a time."""
+    limit, added = own_numbers(given.numbers)[FIRST], Added(given.points, given.gradients, given.rows, gram)
+    rest = line(work, HEADER, len(work) - HEADER)
+    error = project_at(found_at(given.tools[PRODUCTS]))(rest, given.storage, given.counts, added, shrink, 0.0, limit, 0)
+    if error < 0.0:
+        work[PHASE] = SINGLY
+    else:
+        work[ERROR] = error
+        given.storage[CHANGES] += rest[0]
 
 
 @inline_always
@@ -190,7 +218,8 @@ class CompiledDescent(CompiledExpansion):
         kernel = kernel_form(learner.kernel)
         self._rule: DictionaryRule = learner.rule
         diagonal = NONE if kernel.diagonal is None else address(kernel.diagonal, DIAGONAL)
-        super().__init__(learner, learner.own_numbers(), (address(self._rule.move, MOVE), diagonal))
+        late = BY_PRODUCTS.place if self._rule.blocks else NONE
+        super().__init__(learner, learner.own_numbers(), (address(self._rule.move, MOVE), diagonal, late))
         self._gradient = gradient
 
     @property
@@ -204,11 +233,15 @@ class CompiledDescent(CompiledExpansion):
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""
-        counts = super().counts(state, capacity, points)
-        if self._rule.blocks and points >= BLOCKED_FROM_SAMPLES and state.function.order >= BLOCKED_FROM_ORDER:
-            counts[WANTS] = SINGLE_STEPS
-        return counts
+        if self._rule.blocks and points >= BLOCKED_FROM_SAMPLES:
+            BY_PRODUCTS.expect()
+            if state.function.order >= BLOCKED_FROM_ORDER:
+                BY_PRODUCTS.prepare()
+        return super().counts(state, capacity, points)
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor."""
-        self._learner.inspect(state)
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        if self._rule.blocks and state.function.order >= BLOCKED_FROM_ORDER:
+            BY_PRODUCTS.prepare()
+        if state.numbers[CHANGES] >= inspection_due(state.function.order):
+            self._learner.inspect(state)

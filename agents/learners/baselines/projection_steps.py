@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import inverse_factor, komp
-from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, SINGLE_STEPS, WANTS
+from kernelswarm.agents.arithmetic.abi import LOOK, NOTHING, ORDER, WANTS
 from kernelswarm.agents.arithmetic.inverse_factor import Added, Tables
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_ORDER, BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.kernel_sum import close_up_numbers, is_zero, scale, smallest, squared_length
-from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BLOCKED,
     BUDGET_SIZE,
+    CHANGES,
     DONE,
     ENTERED,
     ERROR,
@@ -28,6 +28,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     NORMS,
     PHASE,
     POINT,
+    SINGLY,
     START,
     DictionaryRule,
     knows_norms,
@@ -67,10 +68,11 @@ def project_smallest(
     (size, inputs), outputs, capacity = points.shape, weights.shape[1], counts[CAPACITY]
     known = tables(storage, capacity, inputs, outputs)
     most = int(own[BUDGET_SIZE])
-    if work[PHASE] == START:
-        if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER:
-            work[PHASE] = ENTERED
-            return BLOCKED
+    if work[PHASE] == START and size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER:
+        work[PHASE] = ENTERED
+        return BLOCKED
+    if work[PHASE] == START or work[PHASE] == SINGLY:
+        work[PHASE] = ENTERED
         counts[ORDER], work[ERROR], changes = komp.project_in(
             table(work, HEADER + capacity, 5, capacity),
             known,
@@ -96,8 +98,6 @@ def project_smallest(
             close_up_numbers(diagonal, counts[ORDER], place)
             _take_out(known, storage, counts, work, place, carried)
     inspect_in_time(storage, counts)
-    if size >= BLOCKED_FROM_SAMPLES and counts[ORDER] >= BLOCKED_FROM_ORDER and counts[WANTS] == NOTHING:
-        counts[WANTS] = SINGLE_STEPS
     return DONE
 
 

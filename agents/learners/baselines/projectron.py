@@ -12,9 +12,10 @@ from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
-from kernelswarm.agents.learners.baselines.kernel_descent import CHANGES, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
+    CHANGES,
     DONE,
     ERROR,
     FIRST,

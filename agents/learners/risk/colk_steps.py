@@ -6,18 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, WANTS, GradientArguments, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of, tables
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.learners import polk_steps
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers, own_numbers
-from kernelswarm.agents.learners.polk_steps import CHANGES, CompiledPolk, wanted
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers
+from kernelswarm.agents.learners.polk_steps import CompiledPolk
 from kernelswarm.agents.learners.risk.compositional_steps import (
     CompiledComposition,
-    base_numbers,
     coefficients,
     looks_back,
     next_center,
@@ -90,10 +89,7 @@ def step(given: StepArguments) -> float:
     storage[length_of(capacity, inputs, outputs)] = _next_center(of_samples(given))
     if own and looks_back(numbers):
         look_back(storage, counts, inputs, outputs)
-    error = step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with
-    # The next step may be on all points, where this one left some out.
-    counts[WANTS] = wanted(own_numbers(base_numbers(numbers)), counts[ORDER], counts[CHANGES], taken)
-    return error
+    return step_on_pairs(given, 5 * capacity + taken * taken)  # behind what POLK works with
 
 
 class CompiledColk(CompiledPolk):

@@ -11,7 +11,7 @@ from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners import kernel_steps, polk_steps
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, PLANNED
-from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk, inspection_due
+from kernelswarm.agents.learners.polk_steps import CHANGES, POLK_TOOLS, CompiledPolk
 from kernelswarm.agents.learners.risk.joint_storage import length, put_together, together
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers, address
@@ -256,10 +256,9 @@ class CompiledPolicy(CompiledPolk):
         self._tracker.sync(state.residual, counts[POLK : 2 * POLK], steps)
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factors that have changed often."""
-        for learner, each in ((self._learner, state), (self._learner.tracker, state.residual)):
-            if each.changes >= inspection_due(each.function.order):
-                learner.inspect(each)
+        """Do as POLK for both functions."""
+        super().maintain(state)
+        self._tracker.maintain(state.residual)
 
 
 def _sums(state: Any) -> tuple[KernelSum, KernelSum]:

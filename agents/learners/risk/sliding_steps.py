@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, WANTS, GradientArguments, StepArguments, kernel_at
+from kernelswarm.agents.arithmetic.abi import ROOM, GradientArguments, StepArguments, kernel_at
 from kernelswarm.agents.arithmetic.copying import copy_matrix
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.expansion import length_of
 from kernelswarm.agents.functions.kernel_sum import OWN
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, evaluate, kernel_numbers, own_numbers
-from kernelswarm.agents.learners.polk_steps import CHANGES, wanted
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, evaluate, kernel_numbers
 from kernelswarm.agents.learners.risk.colk_steps import PREVIOUS, CompiledColk, look_back, sums_of
 from kernelswarm.agents.learners.risk.compositional_steps import (
     Joined,
-    base_numbers,
     base_step,
     coefficients,
     looks_back,
@@ -146,7 +144,6 @@ def step(given: StepArguments) -> float:
     count = slid(joined, given.implicit, own, before, own_part(numbers, own))
     error = base_step(given, joined, count)
     counts[ROOM] -= 1
-    counts[WANTS] = wanted(own_numbers(base_numbers(numbers)), counts[ORDER], counts[CHANGES], taken + 1)
     return error
 
 

@@ -12,21 +12,33 @@ from kernelswarm.agents.arithmetic.abi import (
     NEXT_BUDGET,
     ORDER,
     ROOM,
+    TAUGHT_STEP,
     WANTS,
     StepArguments,
     kernel_at,
     loss_values_at,
     next_budget_at,
+    taught_step_at,
 )
-from kernelswarm.agents.arithmetic.blocks.thresholds import LEAST_BLOCKED_ORDER
+from kernelswarm.agents.arithmetic.blocks.late import LateFunction, found_at
+from kernelswarm.agents.arithmetic.inverse_factor import Added
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import information_in
 from kernelswarm.agents.functions.windowed_expansion import recent_and_window
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
-from kernelswarm.agents.learners.polk_steps import CHANGES, bound_of_step, inner_products, wanted
-from kernelswarm.agents.learners.second_order import moves, sample_terms
+from kernelswarm.agents.learners.polk_steps import (
+    CHANGES,
+    bound_of_step,
+    inner_products,
+    is_large,
+    maintain,
+    prepare,
+    wanted,
+)
+from kernelswarm.agents.learners.second_order import blocked_moves, moves, sample_terms
 from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
+from kernelswarm.agents.learners.second_order.blocked_moves import Numbers
 from kernelswarm.agents.learners.second_order.sample_terms import Asked
 from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
 from kernelswarm.agents.learners.second_order.taught import offer_taught, without_taught
@@ -39,11 +51,11 @@ from kernelswarm.protocols.first_class import NONE, Integers, address
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-BLOCKED_FROM_ORDER = LEAST_BLOCKED_ORDER
+BLOCKED_FROM_ORDER = 128
 """A step of several points on so large a dictionary is faster with matrix-matrix products. Its last digits are others,
 so that the size alone decides."""
 
-BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS = range(1, 6)
+BUDGET_BOUND, BUDGET_NEXT, DERIVATIVES, CURVATURES, OFFERS, BLOCKED = range(1, 7)
 """Among the addresses that a step calls, after that of the kernel."""
 
 RIDGE, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FORGETTING, ADAPTIVE = range(8)
@@ -61,16 +73,17 @@ def taught_step(given: StepArguments, taught: Array) -> float:
     tools, storage, counts = given.tools, given.storage, given.counts
     (taken, outputs), inputs, own = given.gradients.shape, given.points.shape[1], own_numbers(given.numbers)
     order, capacity, first = counts[ORDER], counts[CAPACITY], 5 * counts[CAPACITY] + taken * taken
-    losses = int(own[LOSS_NUMBERS])
-    budget = line(own, FIRST + losses, len(own) - FIRST - losses)
+    if is_large(own, order, taken):
+        # By its address: few runs need it, and it is most of what there is to compile.
+        error: float = taught_step_at(found_at(tools[BLOCKED]))(given, taught)
+        return error
     gram = inner_products(given, given.numbers)
     terms = _terms(given, taught, first)
     first += sample_terms.room(taken, outputs) + taken
-    epsilon = bound_of_step(tools[BUDGET_BOUND], budget, given.sizes, storage[0], int(own[BATCH_SIZE]))
     komp_work, work = table(given.scratch, 0, 5, capacity), line(given.scratch, first, len(given.scratch) - first)
     known = tables(storage, capacity, inputs, outputs)
     moved, error, changes = moves.choose(
-        komp_work, work, known, order, given.gradients, given.rows, gram, epsilon, own[LIMIT]
+        komp_work, work, known, order, given.gradients, given.rows, gram, _epsilon(given), own[LIMIT]
     )
     recent, window = recent_and_window(storage, capacity, inputs, outputs, own[ADAPTIVE] > 0.0)
     memory = Memory(information_in(storage, capacity, inputs, outputs), recent, window)
@@ -78,11 +91,56 @@ def taught_step(given: StepArguments, taught: Array) -> float:
     storage[1] = moves.apply_moves(
         known, memory, moved, changes, given.points, leaving, terms, own[RIDGE], own[FORGETTING], storage[1]
     )
-    storage[0] = next_budget_at(tools[BUDGET_NEXT])(budget, storage[0], moved.order)
-    counts[ORDER], counts[ROOM] = moved.order, capacity - moved.order
-    counts[CHANGES] += changes
-    counts[WANTS] = wanted(own, moved.order, counts[CHANGES], taken)
+    _count(given, moved.order, changes)
     return error
+
+
+@cached_njit
+def large_step(given: StepArguments, taught: Array) -> float:
+    """Do the same with matrix products."""
+    storage, counts, own, outputs = given.storage, given.counts, own_numbers(given.numbers), given.gradients.shape[1]
+    capacity, taken, inputs = counts[CAPACITY], len(given.points), given.points.shape[1]
+    gram = inner_products(given, given.numbers)
+    terms = _terms(given, taught, 5 * capacity + taken * taken)
+    order, error, changes, storage[1] = blocked_moves.move(
+        tables(storage, capacity, inputs, outputs),
+        information_in(storage, capacity, inputs, outputs),
+        counts[ORDER],
+        Added(given.points, given.gradients, given.rows, gram),
+        given.values,
+        terms,
+        Numbers(_epsilon(given), own[LIMIT], own[RIDGE], own[FORGETTING]),
+        storage[1],
+    )
+    _count(given, order, changes)
+    return error
+
+
+BY_PRODUCTS = LateFunction(large_step, TAUGHT_STEP)
+
+
+@inline_always
+def _epsilon(given: StepArguments) -> float:
+    """Return eps of a step."""
+    own = own_numbers(given.numbers)
+    return bound_of_step(given.tools[BUDGET_BOUND], _budget(own), given.sizes, given.storage[0], int(own[BATCH_SIZE]))
+
+
+@inline_always
+def _budget(own: Array) -> Array:
+    """Return the numbers of the budget."""
+    first = FIRST + int(own[LOSS_NUMBERS])
+    return line(own, first, len(own) - first)
+
+
+@inline_always
+def _count(given: StepArguments, order: int, changes: int) -> None:
+    """Put down the order after a step, and what follows from it."""
+    storage, counts, own, late = given.storage, given.counts, own_numbers(given.numbers), given.tools[BLOCKED]
+    storage[0] = next_budget_at(given.tools[BUDGET_NEXT])(_budget(own), storage[0], order)
+    counts[ORDER], counts[ROOM] = order, counts[CAPACITY] - order
+    counts[CHANGES] += changes
+    counts[WANTS] = wanted(own, order, counts[CHANGES], late)
 
 
 @inline_always
@@ -175,7 +233,8 @@ class CompiledNewton(CompiledExpansion):
             NONE if loss.curvatures is None else address(loss.curvatures, LOSS_VALUES),
             NONE if loss.offers is None else address(loss.offers, LOSS_VALUES),
         )
-        super().__init__(learner, np.concatenate([self._own, loss.numbers, budget.numbers]), tools)
+        numbers = np.concatenate([self._own, loss.numbers, budget.numbers])
+        super().__init__(learner, numbers, (*tools, BY_PRODUCTS.place))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers that KOMP, the step's own sums and the information work with."""
@@ -185,8 +244,9 @@ class CompiledNewton(CompiledExpansion):
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers."""
-        counts = super().counts(state, capacity, points)
-        counts[WANTS] = wanted(self._own, state.function.order, state.changes, points)
+        counts, order = super().counts(state, capacity, points), state.function.order
+        prepare(BY_PRODUCTS, self._own, order, points)
+        counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
@@ -195,5 +255,5 @@ class CompiledNewton(CompiledExpansion):
         state.changes = int(counts[CHANGES])
 
     def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor."""
-        self._learner.inspect(state)
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        maintain(state, self._learner, BY_PRODUCTS, self._own)

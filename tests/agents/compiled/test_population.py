@@ -10,7 +10,6 @@ import pytest
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM
 from kernelswarm.agents.arithmetic.scratch import SPARE
 from kernelswarm.agents.compiled.population import FIRST_POINTS, Population
-from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DivergenceError
@@ -271,16 +270,6 @@ def test_data_that_ends_at_different_times_passes_through_single_agents(tmp_path
         single.run(rounds if rounds > 1 else 2)
         assert_equal(arrays, single, pooled(description))
     assert all(in_arrays(arrays))  # of nodes whose data have all ended
-
-
-def test_steps_that_go_in_blocks_end_in_single_agents(monkeypatch):
-    monkeypatch.setattr(polk_steps, "BLOCKED_FROM_SAMPLES", 1)
-    monkeypatch.setattr(polk_steps, "BLOCKED_FROM_ORDER", 5)
-    description = experiment(PROTOCOLS["consensus"])
-    arrays, single = engines(description)
-    arrays.run(200)
-    single.run(200)
-    assert_equal(arrays, single, pooled(description))
 
 
 @pytest.mark.parametrize(

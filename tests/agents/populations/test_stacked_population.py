@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import lossy_population, population
-from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.node import node
 from kernelswarm.agents.populations import lossy_stacked_population, stacked_population
 from kernelswarm.agents.populations.populating import in_python
@@ -118,17 +117,6 @@ def test_same_bits_as_single_nodes_on_unreliable_links(mix, rule):
 @pytest.mark.parametrize("tables", [{}, {**REPLAY, "links": LATE}, LOSSY["churn without memory"]], ids=str)
 def test_same_bits_between_rests(tables):
     assert all(assert_the_same(experiment(**tables), (3, 8, 5), rests=True))
-
-
-@EVERY_LINK
-@pytest.mark.parametrize("replay", [0, 2])
-def test_copies_that_must_go_on_one_by_one_catch_up_with_the_others(replay, links, monkeypatch):
-    # No more room is made, and copies that hear neighbours fill theirs in fewer rounds.
-    monkeypatch.setattr(Population, "_maintain", lambda arrays: False)
-    monkeypatch.setattr(lossy_population, "ROOM_AT_FIRST", population.FIRST_POINTS)
-    learner = {**POLK, "name": "newton", "budget": {"epsilon": 1e-6}}
-    rule = {"name": "stacking", "replay": replay}
-    assert not any(assert_the_same(experiment(learner=learner, protocol=rule, links=links), (12, 6)))
 
 
 @dataclass(frozen=True)

@@ -209,24 +209,6 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
     assert same(learned(engine), learned(other))
 
 
-def test_arrays_may_be_left_and_entered_again_with_late_messages_on_their_way():
-    experiment = described("consensus", rounds=24, links=LATE)
-    engine, single = lived(experiment, rounds=5), lived(experiment, rounds=5, compiled=False)
-    for _ in range(6):
-        block = engine.blocks[0]
-        block._messages.update(block._population.to_agents())
-        block._population = block._crossing = None
-        assert same(learned(engine), learned(single))
-        assert same(kept(engine), kept(single))
-        engine.run(3)
-        single.run(3)
-        assert isinstance(block._population, LossyPopulation)
-
-
-def kept(engine):
-    return {agent.node: agent.buffer.arrays() for block in engine.blocks for agent in block.agents}
-
-
 @EVERY_RULE
 def test_links_that_do_nothing_change_nothing(rule):
     plain, asked = learned(lived(described(rule))), learned(lived(described(rule, links=NOTHING)))

@@ -132,41 +132,6 @@ def test_arrays_have_the_same_bits_as_the_agent(averaged: bool, split: str, tmp_
     np.testing.assert_equal(other_figures, figures)
 
 
-@pytest.mark.parametrize("averaged", [True, False])
-def test_the_agent_goes_on_where_arrays_are_left(averaged: bool) -> None:
-    """With what was drawn for rounds to come."""
-    experiment = described(EVERYTHING, protocol={"name": "centralized", "averaged": averaged})
-    block, whole = (Block(open_network(experiment).plans) for _ in range(2))
-    whole.run(30)
-    block.run(9)
-    population: Any = block._population
-    population._draw_rounds(11)
-    assert len(set(population.batches.samples[2:].ravel().tolist())) > 1
-    block._messages.update(population.to_agents())
-    block._population = block._crossing = None
-    block._compiled = False
-    block.run(21)
-    for name, array in whole.functions()[0].arrays.items():
-        np.testing.assert_array_equal(block.functions()[0].arrays[name], array)
-
-
-@pytest.mark.parametrize("count", [2, 8])
-def test_draws_that_were_taken_back_come_again(count: int) -> None:
-    experiment = described(EVERYTHING)
-    whole, source = (open_network(experiment).plans[0].source for _ in range(2))
-    expected = [whole.draw(count) for _ in range(40)]
-    points, targets, counts = source.draw_each(30, count)
-    first = int(counts[:17].sum())
-    assert len(set(counts.tolist())) > 1 and len(points) == counts.sum()
-    source.take_back(points[first:], targets[first:], counts[17:])
-    again = open_network(experiment).plans[0].source
-    again.restore(source.state())
-    for other in (source, again):
-        for now in range(17, 40):
-            for one, two in zip(other.draw(count), expected[now], strict=True):
-                np.testing.assert_array_equal(one, two)
-
-
 @pytest.mark.parametrize("links", [EVERYTHING, {"loss": 1.0}, {"bandwidth": 1.0}], ids=["all", "lost", "narrow"])
 def test_every_message_is_accounted_for(links: dict[str, Any]) -> None:
     result = simulate(described(links))

@@ -1,0 +1,181 @@
+"""Steps by matrix products are steps of compiled rounds, and arrays hold dictionaries of any sizes: the same bits as
+agent by agent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from kernelswarm import simulate
+from kernelswarm.agents.compiled import population
+from kernelswarm.agents.functions import expansion
+from kernelswarm.agents.learners import polk_steps
+from kernelswarm.agents.learners.second_order import newton, newton_steps
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+
+GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)])
+BLOCKS = [[0, 3], [1, 2, 4]]
+ORDER, POINTS = 12, 4
+"""From which sizes on steps take matrix products here."""
+
+KERNEL = {"name": "gaussian", "bandwidth": 0.04}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "polk": {"name": "polk", "step_size": 0.4, "kernel": KERNEL, "budget": {"epsilon": 1e-3}},
+    "polk, points in the span of others": {
+        "name": "polk",
+        "step_size": 0.1,
+        "kernel": {"name": "gaussian", "bandwidth": 0.3},
+        "budget": {"epsilon": 1e-9},
+    },
+    "newton": {"name": "newton", "kernel": KERNEL, "budget": {"epsilon": 1e-3}},
+    "newton, forgetting": {"name": "newton", "kernel": KERNEL, "forgetting": 0.99, "budget": {"epsilon": 1e-3}},
+}
+LOSSY = {"loss": 0.3, "delay": {"name": "between", "longest": 2}}
+WAYS: dict[str, dict[str, Any]] = {
+    "symmetric": {"protocol": "consensus"},
+    "one-sided": {"protocol": {"name": "consensus", "form": "one_sided"}},
+    "certainty": {"protocol": {"name": "consensus", "certainty": 4.0}},
+    "lossy": {"protocol": "consensus", "links": LOSSY},
+    "ensembles": {"protocol": "stacking"},
+}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Have small steps on small dictionaries take matrix products, in arrays and agent by agent."""
+    for module in (expansion, polk_steps, newton, newton_steps):
+        monkeypatch.setattr(module, "BLOCKED_FROM_ORDER", ORDER)
+        monkeypatch.setattr(module, "BLOCKED_FROM_SAMPLES", POINTS)
+    return monkeypatch
+
+
+def described(learner: dict[str, Any], **tables: Any) -> Experiment:
+    """Nodes of which two have batches of fewer samples than matrix products take, and one has more."""
+    keys: dict[str, Any] = {
+        "topology": GRAPH,
+        "stream": {"name": "sine_regression", "noise": 0.3},
+        "learner": {"batch_size": 4, **learner},
+        "node": [{"nodes": [0, 4], "learner": {"batch_size": 1}}, {"nodes": [2], "learner": {"batch_size": 7}}],
+        "rounds": 16,
+        "evaluate_every": 8,
+        "evaluation": {"local_samples": 20, "global_samples": 20},
+    }
+    return Experiment.from_dict({**keys, **tables})
+
+
+def engine_of(experiment: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True) -> SerialEngine:
+    plans = open_network(experiment).plans
+    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+
+
+def learned(engine: SerialEngine) -> dict[int, Any]:
+    return {node: (dict(found.arrays), found.duals) for node, found in engine.functions().items()}
+
+
+def lived(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 8)) -> list[Any]:
+    """Return what is learned after each of some numbers of rounds; compiled blocks stay in arrays."""
+    engine, found = engine_of(experiment, *given), []
+    for count in rounds:
+        engine.run(count)
+        found.append(learned(engine))
+    compiled = not given[1:] or given[1]
+    assert all((block._population is not None) == compiled for block in engine.blocks)
+    return found
+
+
+def orders(found: dict[int, Any]) -> list[int]:
+    return [len(arrays["points"]) for arrays, _ in found.values() if "points" in arrays]
+
+
+CASES = [
+    (learner, way)
+    for learner in LEARNERS
+    for way in WAYS
+    if (way != "certainty" or learner == "newton") and (way != "ensembles" or learner in ("polk", "newton"))
+]
+
+
+@pytest.mark.parametrize(("learner", "way"), CASES, ids=[" ".join(each) for each in CASES])
+def test_networks_that_grow_into_matrix_products_have_the_same_bits(learner: str, way: str, small: Any) -> None:
+    experiment = described(LEARNERS[learner], **WAYS[way])
+    wanted = lived(experiment, None, False)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, blocks), wanted, strict=True):
+            assert same(one, other)
+    if way != "ensembles":
+        assert min(orders(wanted[0])) < ORDER < max(orders(wanted[-1]))
+    if "span" not in learner:  # the last bits are others, so that the case is about what it says
+        small.undo()
+        assert not same(lived(experiment, None)[-1], wanted[-1])
+
+
+@pytest.mark.parametrize("learner", ["polk", "newton"])
+@pytest.mark.parametrize("way", ["symmetric", "lossy"])
+def test_networks_go_on_from_before_and_after(learner: str, way: str, small: Any) -> None:
+    experiment = described(LEARNERS[learner], **WAYS[way])
+    engine = engine_of(experiment)
+    for at in (3, 11):
+        engine.run(at)
+        snapshots = engine.snapshot()
+        engine.run(9)
+        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
+            other = engine_of(experiment, blocks, compiled)
+            other.restore(snapshots, at)
+            other.run(9)
+            assert same(learned(other), learned(engine))
+
+
+@pytest.mark.parametrize("learner", ["polk", "newton"])
+def test_threads_and_blocks_have_the_same_tables(learner: str, small: Any) -> None:
+    experiment = described(LEARNERS[learner], protocol="consensus")
+    wanted = simulate(replace(experiment, backend=Halves(5, compiled=False)))
+    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
+        found = simulate(replace(experiment, backend=backend))
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one and one.keys() == other.keys()
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
+
+
+@pytest.mark.parametrize("links", [{}, LOSSY], ids=["ideal", "lossy"])
+def test_a_projecting_learner_of_500_points_stays_in_arrays(links: dict[str, Any]) -> None:
+    """Its bound is in its compiled code."""
+    learner = {"name": "bsgd", "maintenance": "projection", "budget_size": 510, "step_size": 0.4, "batch_size": 60}
+    tables = {"node": [], "topology": nx.path_graph(2), "links": links, "protocol": "consensus"}
+    experiment = described({**learner, "kernel": {"name": "laplacian", "bandwidth": 0.1}}, **tables)
+    rounds = (4, 2, 3, 2, 2)
+    wanted = lived(experiment, None, False, rounds=rounds)
+    for one, other in zip(lived(experiment, None, rounds=rounds), wanted, strict=True):
+        assert same(one, other)
+    assert min(orders(wanted[0])) < expansion.BLOCKED_FROM_ORDER < max(orders(wanted[-1]))
+
+
+@pytest.mark.parametrize("links", [{}, LOSSY], ids=["ideal", "lossy"])
+def test_dictionaries_of_different_sizes_have_room_of_their_own(links: dict[str, Any], monkeypatch: Any) -> None:
+    learner = {**LEARNERS["newton"], "batch_size": 1, "forgetting": 0.999}
+    tables = {"protocol": WAYS["one-sided"]["protocol"], "links": links}
+    nodes = [{"nodes": [2], "learner": {"batch_size": 40}}]
+    experiment = described(learner, topology=nx.path_graph(11), node=nodes, **tables)
+    wanted = lived(experiment, None, False)
+    alike = engine_of(experiment)
+    alike.run(16)
+    monkeypatch.setattr(population, "UNUSED", 0)
+    own = engine_of(experiment)
+    for count, then in zip((3, 5, 8), wanted, strict=True):
+        own.run(count)
+        assert same(learned(own), then)
+    assert same(learned(alike), wanted[-1])
+    few, many = (engine.blocks[0]._population for engine in (own, alike))
+    assert len(set(many._rooms.tolist())) == 1 and max(few._rooms) > 3 * min(few._rooms)
+    assert few._states.storage.size < many._states.storage.size
+    assert few._states.lengths[0] < many._states.lengths[0] / 3
