@@ -25,16 +25,19 @@ SCALE, LOGARITHM, INSIDE, SAID, SEEN = range(5)
 """The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
 was said before they came, and all that came."""
 
-RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM = range(5, 11)
-"""Six more columns of a band that is pooled, see :mod:`kernelswarm.agents.bands.pooled`: the means of own scores
-over s_t and of their squares, the sum of the squared weights of these means, d_t, and s_t and u_t as averaged last."""
+RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM, COMPARED = range(5, 12)
+"""Seven more columns of a band that is pooled, see :mod:`kernelswarm.agents.bands.pooled`: the means of own scores
+over s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t as averaged last, and how
+many rounds these means are of. All are 0 until a neighbour is heard: the band is the node's own as long."""
 
-LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 3.0
-"""g_t is GAIN / t within these: the slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
-so that this is the fastest way to a constant, and the least of them follows what moves within some hundred rounds."""
+LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 8.0
+"""g_t is GAIN / t within these. The slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
+so that 3 / t is the fastest way to a constant. But while a function learns, s_t lags behind its errors and u_t falls;
+as it rises again, each step of 1 costs 1 / g_t samples outside, and 3 / t has come down to the least by then."""
 
 LEAST_SHARE = 0.02
-"""What a round counts in s_t at least; at first 2 / (t + 1)."""
+"""What a round counts in s_t at least; at first 3 / (t + 2): a mean with weights 1 / t lags twice as far behind errors
+that shrink."""
 
 LEAST_OWN_SHARE, LEAST_ROUNDS, ERRORS = 0.005, 5.0, 2.0
 """What a round counts at least in the means of own scores over s_t, at first 3 / (t + 2), and from how many rounds of
@@ -46,8 +49,8 @@ OWN_GAIN = 0.1
 
 
 def nothing_said(outputs: int, level: float, pooled: bool = False) -> Array:
-    """Return the band before the first round, (C, 5), or (C, 11) of one that is pooled."""
-    band = np.zeros((outputs, 11 if pooled else 5))
+    """Return the band before the first round, (C, 5), or (C, 12) of one that is pooled."""
+    band = np.zeros((outputs, 12 if pooled else 5))
     band[:, LOGARITHM] = first_logarithm(level)
     return band
 
@@ -99,7 +102,7 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
     Parameters
     ----------
     band : Array
-        (C, 5) or (C, 11), changed.
+        (C, 5) or (C, 12), changed.
     values, targets : Array
         (n, C) predictions before the step, and what came; of several rounds those of as many samples each, one behind
         the other.
@@ -130,22 +133,23 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
                 change = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN) * (outside / size - (1.0 - level))
                 ratio = own_ratio(row)
                 row[LOGARITHM] += change
-                if len(row) > SEEN + 1:
+                if len(row) > SEEN + 1 and row[AGREED_SCALE] > 0.0:
                     row[OFFSET] += OWN_GAIN * change
-                    _follow_ratio(row, total / size, step)
+                    _follow_ratio(row, total / size)
                 row[INSIDE] += size - outside
                 row[SAID] += size
-                row[SCALE] += max(2.0 / (step + 2.0), LEAST_SHARE) * (total / size / ratio - row[SCALE])
+                row[SCALE] += max(3.0 / (step + 3.0), LEAST_SHARE) * (total / size / ratio - row[SCALE])
             else:
                 row[SCALE] = total / size
 
 
 @cached_njit
-def _follow_ratio(row: Array, score: float, step: float) -> None:
+def _follow_ratio(row: Array, score: float) -> None:
     """Take the mean score of a round into the means of own scores over s_t."""
     if row[SCALE] <= 0.0:
         return
-    share, ratio = max(3.0 / (step + 2.0), LEAST_OWN_SHARE), score / row[SCALE]
+    row[COMPARED] += 1.0
+    share, ratio = max(3.0 / (row[COMPARED] + 2.0), LEAST_OWN_SHARE), score / row[SCALE]
     row[RATIO] += share * (ratio - row[RATIO])
     row[SQUARE] += share * (ratio * ratio - row[SQUARE])
     row[WEIGHTS] = (1.0 - share) ** 2 * row[WEIGHTS] + share * share

@@ -13,7 +13,7 @@ is never averaged, so that a node's own share outside differs from 1 - level by 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from kernelswarm.agents.bands import conformal
 from kernelswarm.agents.bands.conformal import AGREED_LOGARITHM, AGREED_SCALE, LOGARITHM, SCALE, follow
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
+from kernelswarm.protocols.contract import Neighborhood
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -31,12 +32,27 @@ NUMBERS = 2
 
 
 class Listener(NamedTuple):
-    """A node that pools its band: its label, its neighbours', how much each counts, and its samples that differ."""
+    """A node that pools its band.
+
+    Attributes
+    ----------
+    node : int
+        Its label.
+    neighbors : tuple of int
+        Its neighbours' labels, sorted.
+    weights : Array
+        How much each counts, (deg,).
+    distinct : float
+        Its samples that differ.
+    neighborhood : Neighborhood or None
+        What it knows of its edges, where links or clock are not ideal.
+    """
 
     node: int
     neighbors: tuple[int, ...]
     weights: Array
     distinct: float
+    neighborhood: Neighborhood | None = None
 
 
 class PooledBands:
@@ -57,7 +73,7 @@ class PooledBands:
         outside = sorted({other for listener in listeners for other in listener.neighbors} - set(inside))
         places = {node: place for place, node in enumerate([*inside, *outside])}
         self.bands = np.stack([conformal.nothing_said(outputs, level, pooled=True) for _ in listeners])
-        """(V, C, 11), of which each node has its own."""
+        """(V, C, 12), of which each node has its own."""
         self._sent = np.zeros(len(listeners), dtype=np.int64)
         self._places, self._level = places, level
         self._said = np.zeros((len(places), outputs, NUMBERS))
@@ -87,6 +103,13 @@ class PooledBands:
         """Begin a round: average what all have said."""
         average(self.bands, self._said, self._start, self._other, self._weights, self._sent)
 
+    def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what is kept of a node's neighbours beside its band, for a snapshot: nothing on ideal links."""
+        return {}
+
+    def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Put what is kept of a node's neighbours where :meth:`arrays` was taken."""
+
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
         """Live through some rounds.
 
@@ -101,12 +124,12 @@ class PooledBands:
 def average(
     bands: Array, said: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
 ) -> None:
-    """Average s and u with the neighbours', all nodes at once.
+    """Have all nodes say their s and u, and average these.
 
     Parameters
     ----------
     bands : Array
-        (V, C, 11), changed.
+        (V, C, 12), changed.
     said : Array
         (V + outside, C, 2), of which the first V are filled here.
     start, other : Array
@@ -122,6 +145,13 @@ def average(
             said[i, c, 0], said[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
             if said[i, c, 0] > 0.0:
                 sent[i] += NUMBERS * (start[i + 1] - start[i])
+    mix(bands, said, start, other, weights)
+
+
+@cached_njit
+def mix(bands: Array, said: ReadOnly, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly) -> None:
+    """Average s and u with the neighbours', all nodes at once; ``said`` (V + ..., C, 2) holds the nodes' own first."""
+    nodes, outputs, _ = bands.shape
     for i in range(nodes):
         for c in range(outputs):
             silent, counted, scale, logarithm = said[i, c, 0] == 0.0, 0.0, 0.0, 0.0
@@ -134,7 +164,8 @@ def average(
                 share = counted if silent else 1.0  # who knows nothing takes the mean of who does
                 bands[i, c, SCALE] += scale / share
                 bands[i, c, LOGARITHM] += logarithm / share
-            bands[i, c, AGREED_SCALE], bands[i, c, AGREED_LOGARITHM] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+            if counted > 0.0 or bands[i, c, AGREED_SCALE] > 0.0:
+                bands[i, c, AGREED_SCALE], bands[i, c, AGREED_LOGARITHM] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
 
 
 @cached_njit

@@ -265,7 +265,7 @@ class Counts(NamedTuple):
     learned: Integers  # (V,) steps since the agents were brought up to date
     completed: Integers  # (V,) steps of the whole run
     cursor: Integers  # (V,) the samples taken of those drawn ahead
-    scalars: Integers  # (V,) of the whole run
+    scalars: Integers  # (V,) since the nodes were brought up to date
     bytes: Array  # (V,) of the whole run
 
 

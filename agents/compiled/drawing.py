@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
+from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.compiled.arrays import Links, ends_of
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
@@ -111,8 +112,19 @@ class Followed(NamedTuple):
     targets: Array  # (V, T + 2, b, q) of two batches from before, and then of Drawn
     samples: Integers  # (T + 2, V) how many there are
 
-    def follow(self, nodes: Sequence[Node], first: Integers, reached: Integers) -> None:
-        """Have nodes adapt their bands to their steps from one on, (V,), and before another, (V,)."""
+    @classmethod
+    def nothing(cls, nodes: Sequence[Node], drawn: Drawn) -> "Followed | None":
+        """Return what bands follow before the first step; None where nodes keep none."""
+        if all(node.band is None for node in nodes):
+            return None
+        return cls(np.zeros((*drawn.targets.shape[:3], nodes[0].outputs)), drawn.targets, drawn.samples.T)
+
+    def follow(self, nodes: Sequence[Node], first: Integers, reached: Integers, rounds: int) -> None:
+        """Have nodes adapt their bands to their steps, in so many rounds, from one on, (V,), and before another."""
+        pool = nodes[0].pool
+        if isinstance(pool, UnreliablePooledBands):
+            pool.follow_steps(self.predicted, self.targets, self.samples, first, rounds)
+            return
         for i, (node, begin, end) in enumerate(zip(nodes, first.tolist(), reached.tolist(), strict=True)):
             own = slice(i, i + 1)
             follow_bands([node], self.predicted[own], self.targets[own], self.samples[:, own], begin, end - begin)

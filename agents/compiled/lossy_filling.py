@@ -271,8 +271,8 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
         learned=np.zeros(len(agents), dtype=np.int64),
         completed=np.array([agent.round for agent in agents], dtype=np.int64),
         cursor=np.zeros(len(agents), dtype=np.int64),
-        scalars=np.array([agent.tally.scalars_sent for agent in agents], dtype=np.int64),
-        bytes=np.array([agent.tally.bytes_sent for agent in agents], dtype=np.float64),
+        scalars=np.zeros(len(agents), dtype=np.int64),
+        bytes=np.zeros(len(agents)),
     )
 
 

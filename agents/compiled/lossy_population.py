@@ -122,7 +122,7 @@ class LossyPopulation(Population):
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
-        self._followed: Followed | None = None  # where nodes keep bands
+        self._followed = Followed.nothing(agents, self._ahead)
         self._bands_at = self._counts.cursor.copy()  # their steps that those have followed
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
@@ -170,7 +170,7 @@ class LossyPopulation(Population):
             self.completed += completed
             left -= completed
             if self._followed is not None:
-                self._followed.follow(self.agents, self._bands_at, self._counts.cursor)
+                self._followed.follow(self.agents, self._bands_at, self._counts.cursor, completed)
                 self._bands_at = self._counts.cursor.copy()
             if reason == PAUSED:
                 if (self._counts.cursor == self._ahead.samples.shape[1]).any():
@@ -232,7 +232,8 @@ class LossyPopulation(Population):
             tally.samples += samples
             tally.loss = float(sums.loss[i])
             tally.compression_error = float(sums.compression_error[i])
-            tally.scalars_sent, tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            tally.scalars_sent += int(counts.scalars[i])
+            tally.bytes_sent += float(counts.bytes[i])
             edges = slice(int(links.start[i]), int(links.start[i + 1]))
             tally.traffic = counts.traffic[edges].copy()
             if agent.neighbors:
@@ -245,6 +246,7 @@ class LossyPopulation(Population):
                 rows = self._coupling.rows
                 matrix = links.state[rows * edges.start : rows * edges.stop].reshape(rows, -1)
                 agent.links = self._rule_form.unpack(agent.links, matrix)
+        counts.scalars[:], counts.bytes[:] = 0, 0.0
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -348,7 +350,7 @@ class LossyPopulation(Population):
         self._sync_states()
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
         samples = np.column_stack([kept.own_samples, kept.samples[following], drawn.samples]).T
-        if any(agent.band is not None for agent in self.agents):
+        if self._followed is not None:
             targets = np.concatenate([np.stack([kept.own_targets, kept.targets[following]], 1), drawn.targets], axis=1)
             drawn = drawn._replace(predicted=np.zeros((*drawn.targets.shape[:3], self.agents[0].outputs)))
             self._followed = Followed(drawn.predicted, targets, samples)

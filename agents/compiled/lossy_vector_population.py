@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, Realized, VectorExchange
 from kernelswarm.agents.compiled.drawing import put_back
 from kernelswarm.agents.compiled.lossy_filling import (
@@ -84,8 +85,7 @@ class LossyVectorPopulation(VectorPopulation):
                     DIVERGED,
                 )
             if self._banded:
-                for i, (first, end) in enumerate(zip(before, self._reached(), strict=True)):
-                    self._follow_bands(slice(i, i + 1), first, end - first)
+                self._follow_steps(before, completed)
             self._now += completed
             self.completed += completed
             left -= completed
@@ -103,9 +103,10 @@ class LossyVectorPopulation(VectorPopulation):
         for i, agent in enumerate(self.agents):
             self._sync(i, *self._learned(i))
             agent.now = self._now
-            agent.tally.scalars_sent, agent.tally.bytes_sent = int(counts.scalars[i]), float(counts.bytes[i])
+            agent.tally.scalars_sent += int(counts.scalars[i])
+            agent.tally.bytes_sent += float(counts.bytes[i])
             agent.tally.traffic = counts.traffic[self.links.start[i] : self.links.start[i + 1]].copy()
-        counts.learned[:] = 0
+        counts.learned[:], counts.scalars[:], counts.bytes[:] = 0, 0, 0.0
 
     def _learned(self, i: int) -> tuple[int, int]:
         """Return the rounds in which node i has learned since it was brought up to date, and the samples in them."""
@@ -133,6 +134,19 @@ class LossyVectorPopulation(VectorPopulation):
     def _learned_from(self, i: int) -> int:
         """Return from which of its samples node i, which begins a round, has learned last."""
         return int(self._counts.cursor[i])
+
+    def _follow_steps(self, before: list[int], rounds: int) -> None:
+        """Adapt bands to the steps of each node from one on, in so many rounds."""
+        pool, reached = self.agents[0].pool, self._reached()
+        if isinstance(pool, UnreliablePooledBands):
+            first = min(before)
+            lived = slice(first, max(max(reached), first + 1))
+            values, targets = self._vectors.values[lived].swapaxes(0, 1), self._samples.targets[lived].swapaxes(0, 1)
+            told = np.ascontiguousarray(values), np.ascontiguousarray(targets), self._samples.counts[lived]
+            pool.follow_steps(*told, np.array(before) - first, rounds)
+            return
+        for i, (begin, end) in enumerate(zip(before, reached, strict=True)):
+            self._follow_bands(slice(i, i + 1), begin, end - begin)
 
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""

@@ -216,7 +216,7 @@ class Node(ABC):
         self.level: float | None = None
         """What share of targets is to lie within its band; None where none is asked for."""
         self.band: Array | None = None
-        """The conformal band, (C, 5), or (C, 11) of one that is pooled, where it has one."""
+        """The conformal band, (C, 5), or (C, 12) of one that is pooled, where it has one."""
         self.pool: PooledBands | None = None
         """The bands of all nodes of this process, where they are pooled."""
         self.bound_noise()

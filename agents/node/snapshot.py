@@ -76,6 +76,8 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
         arrays["heard_sizes"] = np.array([len(points) for points in received])
     if agent.band is not None:
         arrays["band"] = agent.band.copy()
+    if agent.pool is not None:
+        arrays |= agent.pool.arrays(agent.node)
     arrays |= agent.further_arrays()
     pieces = [ahead] if len(ahead[0]) else []
     source: Any = agent.source
@@ -113,6 +115,8 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
     )
     if agent.band is not None:
         agent.band[:] = arrays["band"]
+    if agent.pool is not None:
+        agent.pool.take_over(agent.node, arrays)
     agent.take_further(arrays)
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])

@@ -65,7 +65,6 @@ class LossyStackedPopulation:
             sent_at=np.array([agent.sent_at for agent in agents], dtype=np.int64),
             begun=np.full(len(agents), ABSENT),
         )
-        self._exchange.counts.scalars[:] = 0  # since the nodes were brought up to date, as those of copies
         self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
         self._realization = realization_of(agents, self.links, labels)
         self._now = first.now
@@ -201,6 +200,8 @@ class LossyStackedPopulation:
                 DIVERGED,
             )
         if self._mixtures.size and place < 0:
+            if (pool := self.agents[0].pool) is not None:
+                pool.average()
             for i in np.flatnonzero(realized.awake[:, self._now - PRIMING - realized.first]).tolist():
                 known = slice(int(samples[i]))
                 self.agents[i].follow_band(self._mixtures[i, 0, known], flights[0][1][i, known])

@@ -19,8 +19,7 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
     Raises
     ------
     InputError
-        The targets of a learner's loss are no numbers that its function predicts, so that no band lies around it, or
-        bands are to be pooled over links that are not ideal.
+        The targets of a learner's loss are no numbers that its function predicts, so that no band lies around it.
     """
     if not evaluation.level:
         return list(plans)
@@ -33,11 +32,6 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
             known[id(learner)] = knows_variance(learner, plan.rule, plan.inputs, plan.outputs)
         conformally = evaluation.bands != "auto" or not known[id(learner)]
         pooled = evaluation.bands == "pooled" and plan.rule.communicates
-        if pooled and plan.conditions is not None:
-            raise InputError(
-                'evaluation.bands = "pooled" needs links and a clock that are ideal: take "conformal", or leave '
-                "out links, clock, topology.schedule and faults of messages"
-            )
         found.append(replace(plan, level=evaluation.level, banded=conformally, pooled=pooled))
     return found
 

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.bands.pooled import Listener, PooledBands
+from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
-from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.node import PRIMING, Node, Outgoing
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
@@ -26,7 +27,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.mixing import combination
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
-from kernelswarm.simulations.round.measure import Report, reports
+from kernelswarm.simulations.round.measure import BYTES, Report, reports
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
 from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble, with_bands, without_bands
@@ -93,14 +94,20 @@ class AgentPlan:
         return LossyAgent(*parts, conditions=self.conditions)
 
 
-def _pooled(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
+def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
     """Have agents that pool their bands keep them in one array, and return it; None where there are none."""
-    level = plans[0].level
-    if level is None or not plans[0].pooled or not any(agent.neighbors for agent in agents):
+    level, outputs, conditions = plans[0].level, plans[0].outputs, plans[0].conditions
+    if level is None or not plans[0].pooled or not (conditions or any(agent.neighbors for agent in agents)):
         return None
-    known = [(agent, combination("metropolis", plan.neighborhood)) for plan, agent in zip(plans, agents, strict=True)]
-    listeners = [Listener(agent.node, agent.neighbors, weights, agent.distinct) for agent, weights in known]
-    pool = PooledBands(listeners, plans[0].outputs, level)
+    listeners = []
+    for agent, known in zip(agents, (plan.neighborhood for plan in plans), strict=True):
+        weights = combination("metropolis", known)
+        listeners.append(Listener(agent.node, agent.neighbors, weights, agent.distinct, known))
+    pool = (
+        PooledBands(listeners, outputs, level)
+        if conditions is None
+        else UnreliablePooledBands(listeners, outputs, level, conditions, PRIMING)
+    )
     for agent, band in zip(agents, pool.bands, strict=True):
         agent.band, agent.pool = band, pool
     return pool
@@ -123,7 +130,7 @@ class Block:
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
-        self._pool = _pooled(plans, self._agents)
+        self._pool = pool_bands(plans, self._agents)
         self._steps = plans[0].steps
         self._compiled = compiled
         self._population: AnyPopulation | None = None
@@ -263,6 +270,8 @@ class Block:
         if self._pool is not None:
             for agent, numbers in zip(self._agents, self._pool.counted(), strict=True):
                 agent.tally.scalars_sent += numbers
+                if agent.tally.traffic is not None:
+                    agent.tally.bytes_sent += BYTES * numbers
         return self._agents
 
     def report(self, pooled: HeldOut) -> list[Report]:

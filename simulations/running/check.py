@@ -40,6 +40,7 @@ from kernelswarm.simulations.running.forecast import (
     latest,
     message_bytes,
     privacy_of,
+    scalars_of_bands,
     share_awake,
     share_joined,
     transit,
@@ -369,6 +370,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         cost = round_cost(adjacency, inputs, network.outputs, sizes, *messages)
     else:
         cost = RoundCost(0, 0)
+    if rule.communicates and not rule.pooled:
+        cost = RoundCost(cost.messages, cost.scalars + cost.messages * scalars_of_bands(network.plans))
     total, most = float(network.rounds * cost.bytes), ""
     travelling = network.plans[0].source
     if isinstance(travelling, TravellingSamples):

@@ -13,7 +13,7 @@ from numba.core.errors import NumbaError
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records.checkpoint import Checkpoint
-from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.block import AgentPlan, pool_bands
 from kernelswarm.simulations.running.network import Network
 
 SAMPLES = ("points", "following_points", "heard_points", "ahead_points")
@@ -97,6 +97,7 @@ def _check(plan: AgentPlan, snapshot: Snapshot, targets: int) -> None:
     if counts.dtype != np.int64 or np.any(counts < 0):
         raise ValueError("counts are no whole numbers from 0")
     agent = plan.build()
+    pool_bands([plan], [agent])
     restore(agent, snapshot)
     again = take(agent)
     for name in sorted(set(arrays) | set(again.arrays)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.bands.pooled import NUMBERS
 from kernelswarm.agents.node.agent import columns_behind_values
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import JoiningClock
@@ -79,7 +80,7 @@ def transit(links: Links, plans: Sequence[AgentPlan]) -> int:
     if math.isinf(links.bandwidth):
         return 1
     with Asked("links", links):
-        return links.transit(max(_messages(plans, links.bits, largest=True), default=0.0))
+        return links.transit(max(_whole_messages(plans, links.bits, largest=True), default=0.0))
 
 
 def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Privacy | None:
@@ -94,6 +95,8 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         return Privacy(
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
         )
+    if plan.pooled:
+        return Privacy(None, None, "a sample is exposed: what is said of bands comes from its error, without noise")
     symmetric = rule.form == "symmetric"
     row_sums = symmetric and rule.step == "implicit"
     return privacy(links, symmetric, row_sums, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
@@ -138,8 +141,18 @@ def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
 
 def message_bytes(plans: Sequence[AgentPlan], bits: int) -> float:
     """Compute the mean bytes of a message with numbers of so many bits: as Agents count what they send."""
-    found = _messages(plans, bits)
+    found = _whole_messages(plans, bits)
     return float(np.mean(found)) if found else 0.0
+
+
+def scalars_of_bands(plans: Sequence[AgentPlan]) -> int:
+    """Return how many numbers a message holds of bands that neighbours pool."""
+    return NUMBERS * plans[0].outputs if plans[0].pooled else 0
+
+
+def _whole_messages(plans: Sequence[AgentPlan], bits: int, largest: bool = False) -> list[float]:
+    """Return the bytes of a message on each directed edge, with what is said of bands, which is not rounded."""
+    return [size + BYTES * scalars_of_bands(plans) for size in _messages(plans, bits, largest=largest)]
 
 
 def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest: bool = False) -> list[float]:

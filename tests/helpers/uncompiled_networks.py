@@ -56,6 +56,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "links": LINKS,
     },
     "lossy, ensembles": {"protocol": "stacking", "links": LINKS},
+    "lossy, pooled bands": {
+        "links": LINKS,
+        "clock": {"name": "churn", "leaves": 0.3, "returns": 0.5},
+        "evaluation": {"level": 0.9, "bands": "pooled", "local_samples": 20, "global_samples": 20},
+        "rounds": 12,
+    },
     "lossy, ensembles, sizes that differ": {
         "protocol": {"name": "stacking", "replay": 0.5},
         "node": [{"nodes": [0], "learner": {"batch_size": 2}}],

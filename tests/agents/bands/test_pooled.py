@@ -62,11 +62,11 @@ def test_the_recursion_is_what_is_written() -> None:
             r = np.where(np.abs(ratio - 1.0) > 2.0 * error, ratio, 1.0)
             ever += int((r != 1.0).sum())
         outside = (scores[:, t] > (s * r * np.exp(u + d))[:, np.newaxis]).mean(axis=1)
-        change = min(max(3.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
+        change = min(max(8.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
         u, d, share = u + change, d + 0.1 * change, max(3.0 / (t + 2.0), 0.005)
         ratio, square = ratio + share * (mean[:, t] / s - ratio), square + share * ((mean[:, t] / s) ** 2 - square)
         weights = (1.0 - share) ** 2 * weights + share**2
-        s = s + max(2.0 / (t + 2.0), 0.02) * (mean[:, t] / r - s)
+        s = s + max(3.0 / (t + 3.0), 0.02) * (mean[:, t] / r - s)
     assert 0 < ever < nodes * outputs * rounds
     pool = lived(ring(nodes), targets, level)
     found = np.array([band[:, [0, 1, 5, 8]] for band in pool.bands])
@@ -106,7 +106,7 @@ def test_a_nodes_own_coverage_follows_from_its_offset_whatever_comes() -> None:
     pool = lived(ring(6), targets)
     coverage = np.array([conformal.coverage(band) for band in pool.bands])
     assert (np.abs(coverage - 0.9) < 0.01).all()
-    gains = np.clip(3.0 / np.arange(1, rounds), 0.03, 0.3)
+    gains = np.clip(8.0 / np.arange(1, rounds), 0.03, 0.3)
     early = int(np.argmax(gains == 0.03))
     first = lived(ring(6), targets[:, : early + 1])
     for before, after in zip(first.bands, pool.bands, strict=True):

@@ -30,7 +30,9 @@ CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbo
 def described(protocol, schedule=None, **tables):
     stream = {"name": "sine_regression", "noise": 0.3}
     learner = learner_for(protocol, LEARNER)
-    known = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol, **tables}
+    bands = {"level": 0.9, "bands": "pooled"}  # which no step reads
+    known = {"topology": GRAPH, "stream": stream, "learner": learner, "protocol": protocol, "evaluation": bands}
+    known |= tables
     found = Experiment.from_dict(known)
     return found if schedule is None else replace(found, schedule=schedule)
 

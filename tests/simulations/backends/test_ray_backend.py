@@ -170,7 +170,8 @@ LOSSY = Links(loss=Uniform(0.3), delay=Between(0, 2))
 )
 def test_replayed_points_and_ensembles_have_the_serial_backends_bits(rule, links):
     backend = Ray(nodes_per_actor=2, rounds_per_execution=UNROLLED)
-    make = lambda: plans_of(rule, links=links)  # noqa: E731
+    bands = Evaluation(level=0.9, bands="pooled")
+    make = lambda: plans_of(rule, links=links, evaluation=bands)  # noqa: E731
     assert_same(on_ray(backend, make), serially(make))
 
 

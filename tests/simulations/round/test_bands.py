@@ -51,8 +51,8 @@ def test_the_recursion_is_adaptive_conformal_inference() -> None:
     for t in range(1, 40):
         outside = np.mean(scores[t] > scale * math.exp(logarithm))
         inside += round(batch * (1.0 - outside))
-        logarithm += min(max(3.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
-        scale += max(2.0 / (t + 2.0), 0.02) * (scores[t].mean() - scale)
+        logarithm += min(max(8.0 / t, 0.03), 0.3) * (outside - (1.0 - level))
+        scale += max(3.0 / (t + 3.0), 0.02) * (scores[t].mean() - scale)
     conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, math.inf, 40)
     np.testing.assert_allclose(conformal.radii(band), scale * math.exp(logarithm), rtol=1e-12)
     assert conformal.coverage(band) == inside / (39 * batch)
@@ -82,6 +82,15 @@ CASES = {
     "pooled": {"evaluation": POOLED, "learner": {"name": "polk", "batch_size": 3}},
     "pooled vectors": {"evaluation": POOLED, "learner": "random_features", "protocol": "diffusion_rls"},
     "pooled copies": {"evaluation": POOLED, "protocol": "stacking"},
+    "pooled, lossy": {"evaluation": POOLED, "links": {"loss": 0.3, "delay": 1}},
+    "pooled, asleep, lossy vectors": {
+        "evaluation": POOLED,
+        "links": {"loss": 0.3},
+        "clock": {"name": "cyclic", "period": 2},
+        "learner": "random_features",
+        "protocol": "diffusion_rls",
+    },
+    "pooled, lossy copies": {"evaluation": POOLED, "links": {"loss": 0.3}, "protocol": "stacking"},
     "sizes of copies": {
         "evaluation": POOLED,
         "protocol": "stacking",
@@ -120,9 +129,12 @@ def test_functions_do_not_notice_bands_and_blocks_have_the_same(case: str) -> No
         np.testing.assert_equal(one.figures, other.figures)
 
 
+@pytest.mark.parametrize(
+    "links", [{}, {"loss": 0.3, "delay": {"name": "between", "longest": 4}}], ids=["ideal", "lossy"]
+)
 @pytest.mark.parametrize("evaluation", [EVALUATION, POOLED], ids=["own", "pooled"])
-def test_a_run_that_goes_on_has_the_same_bands(evaluation: Any, tmp_path: Any) -> None:
-    keys = {**KEYS, "evaluation": evaluation}
+def test_a_run_that_goes_on_has_the_same_bands(evaluation: Any, links: Any, tmp_path: Any) -> None:
+    keys = {**KEYS, "evaluation": evaluation, "links": links}
     whole = run(Experiment.from_dict(keys), tmp_path / "whole").result
     begun = {**keys, "rounds": 20, "checkpoint_every": 10}
     run(Experiment.from_dict(begun), tmp_path / "part")
@@ -142,6 +154,50 @@ def test_pooled_bands_are_own_ones_without_neighbours_and_count_what_they_send()
     np.testing.assert_array_equal(more, [4 * 2 * 2 * (rounds - 1) for rounds in (10, 20, 30)])  # after the first round
     np.testing.assert_array_equal(pooled.network["bytes_sent"], 8.0 * pooled.network["scalars_sent"])
     assert not np.array_equal(own.nodes["width"], pooled.nodes["width"])
+
+
+NEARLY_IDEAL = {"loss": 1e-12}
+"""Links that are not ideal, and lose nothing."""
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"learner": {"name": "polk", "batch_size": 3}},
+        {"learner": "random_features", "protocol": "diffusion_rls"},
+        {"protocol": "stacking"},
+    ],
+    ids=["values", "vectors", "copies"],
+)
+def test_pooled_bands_on_links_that_lose_nothing_are_those_of_ideal_links(tables: Any) -> None:
+    keys = {**KEYS, **tables, "evaluation": POOLED}
+    ideal, lossy = simulate(**keys), simulate(**keys, links=NEARLY_IDEAL)
+    for name in ("coverage", "width", "progressive_coverage", "scalars_sent", "bytes_sent"):
+        np.testing.assert_array_equal(lossy.nodes[name], ideal.nodes[name])
+    for name, array in ideal.models.items():
+        np.testing.assert_array_equal(lossy.models[name], array)
+
+
+def test_pooled_bands_on_links_that_lose_everything_are_own_ones() -> None:
+    for rule in ("consensus", "stacking"):
+        keys = {**KEYS, "protocol": rule, "links": {"loss": 1.0}}
+        own, pooled = (simulate(**keys, evaluation=evaluation) for evaluation in (EVALUATION, POOLED))
+        for name in ("coverage", "width", "progressive_coverage"):
+            np.testing.assert_array_equal(own.nodes[name], pooled.nodes[name])
+        more = pooled.network["bytes_sent"] - own.network["bytes_sent"]
+        np.testing.assert_array_equal(more, [8.0 * 4 * 2 * 2 * (rounds - 1) for rounds in (10, 20, 30)])
+
+
+def test_what_is_said_of_bands_is_counted_where_nodes_are_awake_and_takes_room_on_narrow_links() -> None:
+    tables = {"clock": {"name": "cyclic", "period": 2}, "links": {"quantization": {"bits": 8}, "loss": 0.5}}
+    own, pooled = (simulate(**KEYS, **tables, evaluation=evaluation) for evaluation in (EVALUATION, POOLED))
+    numbers = pooled.nodes["scalars_sent"] - own.nodes["scalars_sent"]
+    np.testing.assert_array_equal(pooled.nodes["bytes_sent"] - own.nodes["bytes_sent"], 8.0 * numbers)
+    unsaid = pooled.nodes["samples"] - numbers / (2 * 2)  # what was learned in the last round goes in the next
+    assert set(unsaid.tolist()) == {0.0, 1.0}
+    narrow = {"protocol": {"name": "consensus", "form": "one_sided"}, "links": {"bandwidth": 2.0}}
+    own, pooled = (simulate(**{**KEYS, **narrow}, evaluation=evaluation) for evaluation in (EVALUATION, POOLED))
+    assert own.network["messages"][-1] == 2 * pooled.network["messages"][-1]
 
 
 def test_gaussian_bands_measure_the_predictive_distribution() -> None:
@@ -168,7 +224,5 @@ def test_what_has_no_band_is_refused() -> None:
     for level in (-0.1, 1.0, 90.0):
         with pytest.raises(InputError, match="between 0 and 1"):
             simulate(**KEYS, evaluation={"level": level})
-    with pytest.raises(InputError, match=r"pooled.*ideal"):
-        simulate(**KEYS, evaluation=POOLED, links={"loss": 0.3})
     with pytest.raises(InputError, match="bands"):
         simulate(**KEYS, evaluation={"level": 0.9, "bands": "bootstrap"})

@@ -185,6 +185,35 @@ def test_conformal_bands_keep_their_bits(mix: str, case: str, monkeypatch: pytes
     assert set(found) == set(range(PRIMING))
 
 
+POOLED = {"level": 0.9, "bands": "pooled", "local_samples": 20, "global_samples": 20}
+
+
+OF_VALUES_ALONE = {"noise", "clip", "trigger", "bandwidth"}
+"""What ensembles refuse of links."""
+OF_ENSEMBLES = [mix for mix, tables in MIXES.items() if not OF_VALUES_ALONE & set(tables.get("links", ()))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "mix"), [("symmetric", mix) for mix in MIXES] + [("stacking", mix) for mix in OF_ENSEMBLES]
+)
+def test_pooled_bands_keep_their_bits(rule: str, mix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = network(rule, "all", mix, evaluation=POOLED)
+    wanted = lived(experiment, (1, 1, 3, 9, 20), compiled=False)
+    heard = [array for (_, name), array in wanted[-1].items() if name == "pooled.used"]
+    assert len(heard) == 5 and any((array >= 0).any() for array in heard)
+    found = rounds_one_by_one(monkeypatch)
+    for blocks in (None, BLOCKS):
+        for one, other in zip(lived(experiment, (1, 1, 3, 9, 20), blocks), wanted, strict=True):
+            assert same(one, other)
+    assert set(found) == set(range(PRIMING))
+
+
+@pytest.mark.parametrize("rule", ["symmetric", "stacking"])
+def test_pooled_bands_go_on_from_a_checkpoint(rule: str) -> None:
+    experiment = network(rule, "all", "rounded" if rule == "stacking" else "everything", evaluation=POOLED)
+    assert_it_goes_on(experiment, (3, 14), 20, BLOCKS)
+
+
 @pytest.mark.parametrize("replay", [0.4, 2])
 @pytest.mark.parametrize("rule", ["one-sided", "symmetric"])
 def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float) -> None:

@@ -1,0 +1,342 @@
+"""Conformal bands that neighbours keep together over links, and by clocks, that are not ideal.
+
+A node sends s_j and u_j of :mod:`kernelswarm.agents.bands.pooled` in each round in which it is awake, over each edge
+that is there, and links lose and delay them as the message of that round. A node that is awake takes of each neighbour
+the newest that has come, once, where it is newer than the last it took and no older than ``max_age``:
+
+    s_i <- s_i + sum_j w_ij / (1 + a_j) (s_j - s_i)        u_i <- u_i + sum_j w_ij / (1 + a_j) (u_j - u_i)
+
+a_j counts the rounds that node i has lived through since it was sent, beyond that of ideal links. What is missing is
+left out, so that with nothing lost or late these are the averages of ideal links. What is late counts less, since it
+holds a node to the past: at an age of a for all, common errors move u by a share of 1 / (1 + a / (1 + a)) of a step at
+least, and by 1 / (1 + a) where late ones count as others.
+
+The mean of all u_i does not only move by the nodes' own errors any more: one end of an edge may hear where the other
+does not. d_i does, whatever is heard: a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``.
+A node that has never heard a neighbour has its own band.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.agents.bands.conformal import LOGARITHM, SCALE, follow
+from kernelswarm.agents.bands.pooled import NUMBERS, Listener, PooledBands, mix
+from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
+from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.protocols.unreliable.realization import LOST, Conditions, Realization
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+LONG_LOOPS = True
+
+NOTHING = -1
+"""In place of the round in which something arrives, or was sent: there is nothing."""
+
+
+class Mail(NamedTuple):
+    """What is on its way on E directed edges, or has arrived, in slots of the rounds in which it was sent."""
+
+    said: Array  # (slots, E, C, 2)
+    due: Integers  # (slots, E) the round in which it arrives, or NOTHING
+    lived: Integers  # (slots, E) how many rounds the hearer had lived through when it was sent
+    used: Integers  # (E,) the round of the newest that has counted, or NOTHING
+    rounds: Integers  # (V,) how many rounds each node has lived through
+    sending: Integers  # (V,) to how many neighbours each says what it knows at the end of the last round
+
+
+class Edges(NamedTuple):
+    """The directed edges on which V nodes hear, and where their ends are among all that the realization is of."""
+
+    start: Integers  # (V + 1,)
+    other: Integers  # (E,) the senders' places among what is said
+    weights: Array  # (E,)
+    asks: Booleans  # (E,) whether the hearer asks the sender
+    asked: Booleans  # (E,) and is asked by it
+    back: Integers  # (E,) the edge in the other direction, among all of the realization
+    senders: Integers  # (E,) the senders' places among the nodes of the realization
+    own: Integers  # (V,) the nodes' places there
+
+
+class Rounds(NamedTuple):
+    """What happens in some rounds, as the realization has it."""
+
+    awake: Booleans  # (nodes, rounds)
+    deliveries: Integers  # (edges, rounds)
+    active: Booleans  # (edges, rounds)
+    listens: bool  # whether what is sent to a node that sleeps waits for it
+    max_age: int
+
+
+class Steps(NamedTuple):
+    """What nodes that are awake step on: what was said before each step, and what came."""
+
+    predicted: ReadOnly  # (V, T, b, C)
+    targets: ReadOnly  # (V, T, b, C)
+    samples: ReadOnlyIntegers  # (T, V) how many there are
+    reached: Integers  # (V,) which comes next
+
+
+class UnreliablePooledBands(PooledBands):
+    """The bands of the nodes of one process, whose neighbours are heard late, in part, or not at all.
+
+    Parameters
+    ----------
+    listeners : sequence of Listener
+        The nodes, in sorted order of their labels.
+    outputs : int
+        C.
+    level : float
+        The share of targets that is to lie inside.
+    conditions : Conditions
+        Links and clock.
+    priming : int
+        The rounds that prime the network, in which nothing is lost or late.
+    """
+
+    def __init__(
+        self, listeners: Sequence[Listener], outputs: int, level: float, conditions: Conditions, priming: int
+    ) -> None:
+        super().__init__(listeners, outputs, level)
+        self._now, self._priming = 0, priming
+        self._listens, self._max_age = conditions.clock.listens, conditions.links.max_age
+        known = [listener.neighborhood for listener in listeners if listener.neighborhood is not None]
+        labels = np.array(sorted(self._places), dtype=np.int64)
+        facts = _facts(listeners, known)
+        self._realization = Realization(conditions, labels, facts)
+        count = int(self._start[-1])
+        places = {ends: e for e, ends in enumerate(zip(facts.hearers.tolist(), facts.senders.tolist(), strict=True))}
+        back = [places[sender, hearer] for hearer, sender in list(places)[:count]]
+        self._edges = Edges(
+            self._start,
+            self._other,
+            self._weights,
+            _flags([(one.asks, listener) for one, listener in zip(known, listeners, strict=True)]),
+            _flags([(one.asked, listener) for one, listener in zip(known, listeners, strict=True)]),
+            np.array(back, dtype=np.int64),
+            np.searchsorted(labels, facts.senders[:count]),
+            np.searchsorted(labels, [listener.node for listener in listeners]),
+        )
+        slots = self._max_age + 2
+        self._mail = Mail(
+            np.zeros((slots, count, outputs, NUMBERS)),
+            np.full((slots, count), NOTHING),
+            np.zeros((slots, count), dtype=np.int64),
+            np.full(count, NOTHING),
+            np.zeros(len(listeners), dtype=np.int64),
+            np.zeros(len(listeners), dtype=np.int64),
+        )
+        self._received = np.zeros((len(listeners) + count, outputs, NUMBERS))
+        self._apart = len(listeners) + np.arange(count)
+        self._counts = np.zeros(count)
+        self._inside = {listener.node: i for i, listener in enumerate(listeners)}
+        nothing = np.zeros((len(listeners), 0, 1, outputs))
+        counts = np.zeros((0, len(listeners)), dtype=np.int64)
+        self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(listeners), dtype=np.int64))
+
+    def average(self) -> None:
+        """Begin a round: send what was said at the end of the last one, and average what has arrived."""
+        self._live(1, self._no_steps, follows=False)
+
+    def follow_steps(
+        self, predicted: Array, targets: Array, samples: Integers, reached: ReadOnlyIntegers, rounds: int
+    ) -> None:
+        """Live through some rounds, in which nodes that are awake take one step each.
+
+        ``predicted`` and ``targets``, (V, T, b, C), hold what was said before the steps, and what came, at as many
+        samples as ``samples`` (T, V) says. The next step of each node is ``reached`` (V,).
+        """
+        self._live(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
+
+    def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
+        """Return what a node has heard, and what is on its way to it."""
+        i, mail = self._inside[node], self._mail
+        edges = slice(int(self._start[i]), int(self._start[i + 1]))
+        return {
+            "pooled.now": np.array([self._now, mail.rounds[i], mail.sending[i]]),
+            "pooled.said": mail.said[:, edges].copy(),
+            "pooled.due": mail.due[:, edges].copy(),
+            "pooled.lived": mail.lived[:, edges].copy(),
+            "pooled.used": mail.used[edges].copy(),
+        }
+
+    def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Put what a node has heard where :meth:`arrays` was taken."""
+        i, mail = self._inside[node], self._mail
+        edges = slice(int(self._start[i]), int(self._start[i + 1]))
+        self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
+        mail.said[:, edges], mail.due[:, edges] = arrays["pooled.said"], arrays["pooled.due"]
+        mail.lived[:, edges], mail.used[edges] = arrays["pooled.lived"], arrays["pooled.used"]
+
+    def _looked(self, now: int) -> tuple[Rounds, int]:
+        """Return what happens from a round on, and its place there."""
+        known, (nodes, edges) = self._realization, (len(self._places), len(self._realization.deliveries))
+        if now < self._priming:
+            there = np.ones((nodes, 1), dtype=np.bool_), np.zeros((edges, 1), dtype=np.int64)
+            return Rounds(*there, np.ones((edges, 1), dtype=np.bool_), self._listens, self._max_age), 0
+        place = known.look(now - self._priming)
+        return Rounds(known.awake, known.deliveries, known.active, self._listens, self._max_age), place
+
+    def _live(self, rounds: int, steps: Steps, follows: bool) -> None:
+        while rounds:
+            happened, place = self._looked(self._now)
+            count = min(rounds, happened.awake.shape[1] - place)
+            _live(
+                self.bands,
+                self._said,
+                self._received,
+                self._apart,
+                self._counts,
+                self._sent,
+                self._edges,
+                self._mail,
+                happened,
+                place,
+                self._now,
+                count,
+                steps,
+                follows,
+                self._level,
+                self._new,
+            )
+            self._now += count
+            rounds -= count
+
+
+def _flags(each: Sequence[tuple[tuple[bool, ...], Listener]]) -> Booleans:
+    """Return what is said of each edge; yes where nothing is said."""
+    found = [flag for flags, listener in each for flag in flags or (True,) * len(listener.neighbors)]
+    return np.array(found, dtype=np.bool_)
+
+
+def _facts(listeners: Sequence[Listener], known: Sequence[Neighborhood]) -> EdgeFacts:
+    """Return the directed edges on which nodes hear, and behind them those on which others hear them."""
+    inside = {listener.node for listener in listeners}
+    ends = [(other, listener.node) for listener in listeners for other in listener.neighbors]
+    attributes = [
+        edge for one, listener in zip(known, listeners, strict=True) for edge in one.edges[: _degree(listener)]
+    ]
+    located = [
+        one.distances[: _degree(listener)]
+        for one, listener in zip(known, listeners, strict=True)
+        if one.distances is not None
+    ]
+    lengths = np.concatenate([np.zeros(0), *located])
+    back = [e for e, (sender, _) in enumerate(ends) if sender not in inside]
+    senders, hearers = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    return EdgeFacts(
+        np.concatenate([senders, hearers[back]]),
+        np.concatenate([hearers, senders[back]]),
+        np.concatenate([lengths, lengths[back]]) if len(located) == len(known) else None,
+        (*attributes, *(attributes[e] for e in back)),
+    )
+
+
+def _degree(listener: Listener) -> int:
+    return len(listener.neighbors)
+
+
+@cached_njit
+def _live(
+    bands: Array,
+    said: Array,
+    received: Array,
+    apart: ReadOnlyIntegers,
+    counts: Array,
+    sent: Integers,
+    edges: Edges,
+    mail: Mail,
+    happened: Rounds,
+    place: int,
+    first: int,
+    rounds: int,
+    steps: Steps,
+    follows: bool,
+    level: float,
+    new: ReadOnly,
+) -> None:
+    """Live through some rounds: send, hear, average, and, where that is asked, follow the steps of those awake."""
+    predicted, targets, samples, reached = steps
+    for t in range(rounds):
+        _send(bands, said, sent, edges, mail, first + t)
+        _hear(bands, received, counts, edges, mail, happened, place + t, first + t)
+        mix(bands, received, edges.start, apart, counts)
+        _dispatch(edges, mail, happened, place + t, first + t)
+        for i in range(len(bands) if follows else 0):
+            if happened.awake[edges.own[i], place + t]:
+                at = reached[i]
+                count = samples[at, i]
+                if count:
+                    follow(bands[i], predicted[i, at, :count], targets[i, at, :count], level, new[i], 1)
+                reached[i] += 1
+
+
+@cached_njit
+def _send(bands: ReadOnly, said: Array, sent: Integers, edges: Edges, mail: Mail, now: int) -> None:
+    """Give what was dispatched in the last round what nodes knew at its end, and count it."""
+    nodes, outputs, _ = bands.shape
+    slot = (now - 1) % len(mail.due)
+    for i in range(nodes):
+        for c in range(outputs):
+            said[i, c, 0], said[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+            if said[i, c, 0] > 0.0:
+                sent[i] += NUMBERS * mail.sending[i]
+    for i in range(nodes):
+        for e in range(edges.start[i], edges.start[i + 1]):
+            if mail.due[slot, e] != NOTHING:
+                mail.said[slot, e] = said[edges.other[e]]
+                mail.lived[slot, e] = mail.rounds[i]
+
+
+@cached_njit
+def _hear(
+    bands: ReadOnly,
+    received: Array,
+    counts: Array,
+    edges: Edges,
+    mail: Mail,
+    happened: Rounds,
+    place: int,
+    now: int,
+) -> None:
+    """Find what each node that is awake takes of each neighbour, and how much it counts."""
+    nodes, slots = len(bands), len(mail.due)
+    for i in range(nodes):
+        received[i, :, 0], received[i, :, 1] = bands[i, :, SCALE], bands[i, :, LOGARITHM]
+        awake = happened.awake[edges.own[i], place]
+        for e in range(edges.start[i], edges.start[i + 1]):
+            received[nodes + e] = 0.0
+            counts[e] = 0.0
+            if not awake:
+                for slot in range(slots):
+                    if mail.due[slot, e] == now and not happened.listens:
+                        mail.due[slot, e] = NOTHING
+                continue
+            for sent in range(now - 1, max(now - 2 - happened.max_age, mail.used[e]), -1):
+                slot = sent % slots
+                if mail.due[slot, e] != NOTHING and mail.due[slot, e] <= now:
+                    received[nodes + e] = mail.said[slot, e]
+                    counts[e] = edges.weights[e] / (1.0 + (mail.rounds[i] - mail.lived[slot, e]))
+                    mail.used[e] = sent
+                    break
+        mail.rounds[i] += awake
+
+
+@cached_njit
+def _dispatch(edges: Edges, mail: Mail, happened: Rounds, place: int, now: int) -> None:
+    """Find what becomes of what is said at the end of a round."""
+    slot = now % len(mail.due)
+    for i in range(len(mail.rounds)):
+        mail.sending[i] = 0
+        for e in range(edges.start[i], edges.start[i + 1]):
+            if happened.awake[edges.own[i], place] and happened.active[e, place] and edges.asked[e]:
+                mail.sending[i] += 1
+            there = happened.awake[edges.senders[e], place] and happened.active[edges.back[e], place]
+            delay = happened.deliveries[e, place]
+            mail.due[slot, e] = NOTHING
+            if there and edges.asks[e] and delay != LOST and delay <= happened.max_age:
+                mail.due[slot, e] = now + 1 + delay
