@@ -1,15 +1,16 @@
 """What bands of the level 0.9 cover: learners and protocols on inputs that all see, on patches, and on a moving target.
 
-    python benchmarks/bands.py [--seeds 5] [--rounds 1500] [--only pooled]
+    python benchmarks/bands.py [--seeds 5] [--rounds 1500] [--only pooled|unreliable]
 
 A ring of 8 nodes. Prints Markdown: the coverage of fresh targets at a node's own inputs, mean over the second half of
 the run; of targets at all inputs, at the end; of the node's own samples before each step, over the whole run; the mean
-width and log density. Then the same for the budgets of compression, and what pooling conformal bands gains.
+width and log density. Then the same for the budgets of compression, and what pooling conformal bands gains, on ideal
+links and on others.
 """
 
 import argparse
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -81,9 +82,33 @@ AFTER = (10, 30, 100, 300, 1500)
 """The rounds after which a node's coverage is compared with the level."""
 
 
-def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int) -> tuple[float, float, float]:
-    """Return by how much a node's coverage differs from .9, on average, the width, and the numbers sent a round."""
-    found = []
+WEATHER: dict[str, dict[str, Any]] = {
+    "ideal": {},
+    "loss .1": {"links": {"loss": 0.1}},
+    "loss .3": {"links": {"loss": 0.3}},
+    "loss .5": {"links": {"loss": 0.5}},
+    "10 rounds late": {"links": {"delay": 10}},
+    "loss .3, 0 to 10 late": {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 10}}},
+    "loss .3, unlike clocks": {"links": {"loss": 0.3}, "clock": {"name": "poisson", "slowest": 0.25, "fastest": 1.0}},
+}
+"""Links and clocks."""
+
+
+class Off(NamedTuple):
+    """By how much a node's coverage differs from .9, on average, the width, the numbers sent a round, and the share of
+    own samples inside: of all nodes, the least, and the largest."""
+
+    coverage: float
+    width: float
+    sent: float
+    inside: float
+    least: float
+    largest: float
+
+
+def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int, **weather: Any) -> Off:
+    """Measure bands after so many rounds."""
+    found, inside = [], []
     for seed in range(seeds):
         result = simulate(
             topology={"name": topology, "nodes": 8},
@@ -94,19 +119,34 @@ def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int) -> tupl
             seed=seed,
             evaluate_every=rounds,
             evaluation={"level": 0.9, "bands": bands, "global_samples": 10, "local_samples": 4000},
+            **weather,
         )
         table = result.nodes
         last = table["round"] == rounds
         sent = result.network["scalars_sent"][-1] / rounds
         found.append((np.mean(np.abs(table["coverage"][last] - 0.9)), np.mean(table["width"][last]), sent))
-    errors, widths, sent = np.mean(found, axis=0).tolist()
-    return errors, widths, sent
+        inside.append(table["progressive_coverage"][last])
+    return Off(*np.mean(found, axis=0).tolist(), np.mean(inside), np.min(inside), np.max(inside))
+
+
+def unreliable(seeds: int) -> None:
+    """Print what pooling gains on links and by clocks that are not ideal."""
+    line("data", "links and clock", "bands", *[f"{rounds}" for rounds in AFTER[2:]], "own samples", "nodes")
+    line(*["---"] * 3, *["---:"] * (len(AFTER) - 2 + 2))
+    for problem in ("iid", "drift"):
+        for name, weather in WEATHER.items():
+            for bands in ("conformal", "pooled"):
+                each = [off(PROBLEMS[problem], "ring", bands, rounds, seeds, **weather) for rounds in AFTER[2:]]
+                last = each[-1]
+                texts = [one.coverage for one in each] + [last.inside]
+                errors = [f"{value:.3f}".removeprefix("0") for value in texts]
+                line(problem, name, bands, *errors, f"{last.least:.3f} to {last.largest:.3f}")
 
 
 def pooled(seeds: int) -> None:
     """Print what pooling gains and costs."""
-    line("data", "graph", "bands", *[f"{rounds}" for rounds in AFTER], "width", "numbers a round")
-    line(*["---"] * 3, *["---:"] * (len(AFTER) + 2))
+    line("data", "graph", "bands", *[f"{rounds}" for rounds in AFTER], "width", "numbers a round", "own samples")
+    line(*["---"] * 3, *["---:"] * (len(AFTER) + 3))
     for problem, stream in ALIKE_OR_NOT.items():
         for bands, topology in (
             ("conformal", "ring"),
@@ -115,8 +155,9 @@ def pooled(seeds: int) -> None:
             ("pooled", "complete"),
         ):
             each = [off(stream, topology, bands, rounds, seeds) for rounds in AFTER]
-            errors = [f"{errors:.3f}".removeprefix("0") for errors, _, _ in each]
-            line(problem, topology, bands, *errors, f"{each[-1][1]:.2f}", f"{each[-1][2]:.0f}")
+            errors, last = [f"{one.coverage:.3f}".removeprefix("0") for one in each], each[-1]
+            nodes = f"{last.inside:.3f}, {last.least:.3f} to {last.largest:.3f}"
+            line(problem, topology, bands, *errors, f"{last.width:.2f}", f"{last.sent:.0f}", nodes)
 
 
 def line(*cells: str) -> None:
@@ -128,10 +169,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=1500)
-    parser.add_argument("--only", choices=["pooled"])
+    parser.add_argument("--only", choices=["pooled", "unreliable"])
     asked = parser.parse_args()
     if asked.only:
-        pooled(asked.seeds)
+        {"pooled": pooled, "unreliable": unreliable}[asked.only](asked.seeds)
         return
     line("data", "learner", "protocol", "bands", "own inputs", "all inputs", "before each step", "width", "log density")
     line(*["---"] * 4, *["---:"] * 5)
@@ -152,6 +193,8 @@ def main() -> None:
         line(f"{share:g}", f"{mean[0]:.3f}", f"{mean[3]:.2f}", f"{mean[4]:.2f}", f"{mean[5]:.4f}")
     print()
     pooled(asked.seeds)
+    print()
+    unreliable(asked.seeds)
 
 
 if __name__ == "__main__":
