@@ -41,13 +41,13 @@ class SolvedSum(KernelSum):
 
     def snapshot(self) -> dict[str, Array]:
         """Return ``points``, ``weights``, ``lower``, ``root``, ``moments`` and ``noise`` (3, C), copied."""
-        lower, root, moments, noise = (part.copy() for part in self._used()[2:])
+        lower, root, moments, noise = (part.copy() for part in self._used()[2:6])
         return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
         """Become what :meth:`snapshot` was taken of."""
         super().restore(arrays)
-        for part, name in zip(self._used()[2:], ("lower", "root", "moments", "noise"), strict=True):
+        for part, name in zip(self._used()[2:6], ("lower", "root", "moments", "noise"), strict=True):
             part[:] = arrays[name]
 
     def _shapes(self, capacity: int) -> list[tuple[int, ...]]:
@@ -73,6 +73,12 @@ class Solved(NamedTuple):
     root: Array  # (capacity, capacity), R
     moments: Array  # (capacity, C), Q
     noise: Array  # (3, C)
+
+
+@inline_always
+def length_of(capacity: int, inputs: int, outputs: int) -> int:
+    """Return how long the storage of such a sum is."""
+    return OWN + capacity * (inputs + 2 * outputs + 2 * capacity) + ROWS * outputs
 
 
 @inline_always

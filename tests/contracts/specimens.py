@@ -134,6 +134,8 @@ LEARNERS = [
     *(learner("newton", batch_size=batch, forgetting="auto") for batch in (1, 5)),
     learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
     learner("rls", batch_size=2, forgetting="auto"),
+    learner("krls", forgetting=0.95),
+    learner("krls", batch_size=3, forgetting="auto"),
 ]
 
 # --- what learners are made of

@@ -86,6 +86,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
     },
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},
+    "filter that forgets": {"learner": {"name": "krls", "kernel": KERNEL, "forgetting": 0.9}},
+    "filter that finds what to forget, certainty": {
+        "learner": {"name": "krls", "kernel": KERNEL, "forgetting": "auto"},
+        "protocol": {"name": "consensus", "certainty": 4.0},
+        "rounds": 16,
+    },
     "filter, certainty": {
         "learner": {"name": "krls", "kernel": KERNEL},
         "protocol": {"name": "consensus", "certainty": 4.0},

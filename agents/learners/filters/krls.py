@@ -12,7 +12,13 @@ from kernelswarm.agents.functions.solved_sum import Solved, SolvedSum
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace
 from kernelswarm.agents.learners.filters import krls_steps
-from kernelswarm.agents.learners.second_order.certainty import CertainDescent, check_certain
+from kernelswarm.agents.learners.filters.fading_sum import FadingSum, WindowedSum, fading_in
+from kernelswarm.agents.learners.second_order.certainty import (
+    CertainDescent,
+    check_adaptive,
+    check_certain,
+    check_forgetting,
+)
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING
@@ -57,6 +63,10 @@ class Krls(CertainDescent, DescentInSpace):
     Signal Processing 2004). It is computed otherwise: no inverse is carried, since that recursion loses all digits
     where D is nearly dependent.
 
+    With ``forgetting`` beta a sample counts ``beta^(N - n)`` times when N have come. The ridge is not forgotten but
+    renewed, in some coordinates of the features ``inv(L) k`` after each step, as `rls` does: they have the unit norm of
+    the space. Points stay in the dictionary: what is forgotten is what was learned of them.
+
     There is no budget: the dictionary is as large as the inputs are rich. `newton` has one. In a network a pull moves f
     as for `newton`.
 
@@ -75,6 +85,9 @@ class Krls(CertainDescent, DescentInSpace):
         the data, at least 0.1; for classes 0.005.
     dependency : float
         The paper's nu, at least 1e-8 and below 1: the share of kappa(x, x) that a point must have outside the span.
+    forgetting : float or "auto"
+        beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
+        `newton` does. Both need a ridge above 0.
     batch_size : int
         b, the samples that a node draws in a round.
     """
@@ -84,15 +97,35 @@ class Krls(CertainDescent, DescentInSpace):
     step_size: Schedule = field(default=Auto(), metadata={"part": "schedule", "scalar": "constant"})
     ridge: float | Literal["auto"] = "auto"
     dependency: float = 1e-3
+    forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
+        if self.adaptive:
+            check_adaptive(self.loss)
+        else:
+            check_forgetting(self.forgetting)
+        if self.ridge == 0.0 and self.share < 1.0:
+            raise RefusedKey(
+                "ridge",
+                f"= 0 leaves no function where samples are forgotten: forgetting = {self.forgetting!r} needs one",
+            )
         if not LEAST_DEPENDENCY <= self.dependency < 1.0:
             raise RefusedKey(
                 "dependency",
                 f"= {self.dependency!r} must be at least {LEAST_DEPENDENCY:g} and below 1: 1e-4 to 1e-2 are usual",
             )
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is forgotten is found as samples come."""
+        return self.forgetting == "auto"
+
+    @property
+    def share(self) -> float:
+        """beta, and 0 where what is forgotten is found as samples come."""
+        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     def inner(self, state: KrlsState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
@@ -105,7 +138,8 @@ class Krls(CertainDescent, DescentInSpace):
 
     def init(self, inputs: int, outputs: int) -> KrlsState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return KrlsState(SolvedSum(self.kernel, inputs, outputs))
+        kind = WindowedSum if self.adaptive else FadingSum if self.share < 1.0 else SolvedSum
+        return KrlsState(kind(self.kernel, inputs, outputs))
 
     def step(
         self,
@@ -147,6 +181,7 @@ class Krls(CertainDescent, DescentInSpace):
             Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, aims, taught),
             self.penalty,
             self.dependency,
+            fading_in(function.storage, capacity, function.points_buffer.shape[1], function.outputs, self.share),
         )
         state.steps += 1
         return Info(0.0, eta)

@@ -11,7 +11,7 @@ z are never longer than ``sqrt(kappa(x, x))``, unlike the paper's ``inv(K) k(x)`
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,21 @@ from kernelswarm.agents.arithmetic.abi import ORDER, ROOM, StepArguments, kernel
 from kernelswarm.agents.arithmetic.copying import copy_vector
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
+from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.functions.solved_sum import Solved, tables
+from kernelswarm.agents.learners.filters.fading_sum import Fading, fading_in
+from kernelswarm.agents.learners.filters.rls_steps import renew
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.second_order import information, sample_terms
-from kernelswarm.agents.learners.second_order.sample_terms import OWN, REACH, RIDGE
+from kernelswarm.agents.learners.second_order.adaptive_memory import (
+    MEMORY,
+    Memory,
+    forget_old,
+    kept,
+    log_diagonal,
+    weigh,
+)
+from kernelswarm.agents.learners.second_order.sample_terms import FORGETTING, OWN, REACH, RIDGE
 from kernelswarm.agents.learners.second_order.taking_in import Terms
 from kernelswarm.agents.learners.second_order.taught import absorb_taught, without_taught
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
@@ -37,10 +48,23 @@ DERIVATIVES = 1
 """Among the addresses that a step calls, after that of the kernel, the first of the loss's."""
 
 
+class Desk(NamedTuple):
+    """What a step works with."""
+
+    images: Array  # (N, capacity), the features of the points
+    scaled: Array  # (N, capacity)
+    sums: Array  # (capacity, C)
+    product: Array  # (capacity,)
+    row: Array  # (1, capacity)
+    ridges: Array  # (capacity,)
+    aim: Array  # (1, C)
+    aims: Array  # (n, C)
+
+
 @cached_njit
 def room(capacity: int, points: int, outputs: int) -> int:
     """Return the numbers that a step on so many points works with."""
-    return capacity * (points + 1 + 2 * outputs)
+    return capacity * (2 * points + 3 + 2 * outputs) + (points + 1) * outputs
 
 
 @inline_always
@@ -65,40 +89,102 @@ def learn(
     terms: Terms,
     ridge: float,
     dependency: float,
+    fading: Fading,
 ) -> int:
-    """Let points enter, move along the pulls, take in the own samples and what neighbours taught, and solve.
+    """Let points enter, move along the pulls, forget, take in the own samples and what neighbours taught, and solve.
 
     Returns the new order.
 
     A pull moves the function by ``unit`` times what a sample of curvature 1 would, along its kernel where unit is 0.
     """
-    lower, root, moments, aims, taught = known.lower, known.root, known.moments, terms.aims, terms.taught
     size, outputs = terms.pulls.shape
-    capacity, columns = len(known.points), rows.shape[1]
-    images = table(work, 0, size, capacity)
-    product = line(work, size * capacity, capacity)
+    capacity, columns, count = len(known.points), rows.shape[1], len(terms.aims)
+    images, scaled = table(work, 0, size, capacity), table(work, size * capacity, size, capacity)
+    rest = 2 * size * capacity
+    desk = Desk(
+        images,
+        scaled,
+        table(work, rest, capacity, outputs),
+        line(work, rest + outputs * capacity, capacity),
+        table(work, rest + (outputs + 1) * capacity, 1, capacity),
+        line(work, rest + (outputs + 2) * capacity, capacity),
+        table(work, rest + (outputs + 3) * capacity, 1, outputs),
+        table(work, rest + (outputs + 3) * capacity + outputs, count, outputs),
+    )
+    own = Information(known.root, known.moments, known.noise)
     order = _enter(known, before, points, rows, gram, terms, ridge, dependency, images)
     for n in range(size):
-        image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
-    if terms.coupled:
-        # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
-        sums = table(work, (size + 1) * capacity, capacity, outputs)
-        _pull(known, terms, images, order, order if ridge > 0.0 else before, sums)
+        image_of(known.lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
+    # Without a ridge nothing is known of the points that just entered, and inv(R) divides by 0 there.
+    reached = order if ridge > 0.0 else before
+    for i in range(order if fading.share < 1.0 else 0):
+        desk.ridges[i] = ridge
+    if fading.share > 0.0:
+        share = fading.share**count
+        _take_in(own, order, reached, terms, terms.aims, share, desk)
+        if count:
+            learn_noise(known.noise, terms.aims, terms.curvatures, 1.0 - share)
+        _settle(own, order, terms, 1.0 - share, fading.cursor, desk)
+    else:
+        _learn_adaptively(Memory(own, fading.recent, fading.window), before, order, terms, fading.cursor, desk)
+    _solve(known, order, desk.sums)
+    return order
+
+
+@inline_always
+def _learn_adaptively(memory: Memory, before: int, order: int, terms: Terms, cursor: Array, desk: Desk) -> None:
+    """Take a step's pulls and samples into both memories, and cut the first where recent samples predict better."""
+    known, recent, window = memory
+    for i in range(before, order):  # the points that just entered
+        for k in range(i):
+            recent.root[i, k] = recent.root[k, i] = 0.0
+        recent.root[i, i] = known.root[i, i]
+        for c in range(recent.moments.shape[1]):
+            recent.moments[i, c] = 0.0
+    share, aims, recent_aims = kept(window[MEMORY]) ** len(terms.aims), terms.aims, desk.aims
     for n in range(len(aims)):
+        for c in range(aims.shape[1]):
+            recent_aims[n, c] = aims[n, c]
+    wide, recent_wide = log_diagonal(known.root, order), log_diagonal(recent.root, order)
+    _take_in(known, order, order, terms, aims, 1.0, desk)
+    _take_in(recent, order, order, terms, recent_aims, share, desk)
+    wide, recent_wide = log_diagonal(known.root, order) - wide, log_diagonal(recent.root, order) - recent_wide
+    weigh(memory, wide, recent_wide, order, share, terms.curvatures, aims, recent_aims)
+    _settle(known, order, terms, 0.0, cursor, desk)
+    _settle(recent, order, terms, 1.0 - share, cursor, desk)
+    forget_old(memory, order)
+
+
+@inline_always
+def _take_in(known: Information, order: int, reached: int, terms: Terms, aims: Array, share: float, desk: Desk) -> None:
+    """Add pulls, in the first ``reached`` coordinates, and samples to what is known, of which ``share`` is left where
+    there are samples. What remains of the aims (n, C) is left in their place."""
+    root, moments, _ = known
+    count, capacity = len(aims), desk.images.shape[1]
+    if terms.coupled:
+        _pull(root, moments, terms, desk.images, order, reached, desk.sums)
+    if not count:
+        return
+    if share < 1.0:
+        information.forget(root, moments, order, share)
+    for n in range(count):
         scale = math.sqrt(terms.curvatures[n])
         for i in range(order):
-            images[n, i] *= scale
-        for c in range(outputs):
+            desk.scaled[n, i] = scale * desk.images[n, i]
+        for c in range(aims.shape[1]):
             aims[n, c] *= scale
-    if len(aims):
-        information.absorb(root, moments, order, table(images, 0, len(aims), capacity), aims, product)
-        learn_noise(known.noise, aims, terms.curvatures, 0.0)
-    if len(taught):
-        for n in range(len(aims)):  # those of own samples are used up
-            image_of(lower, order, line(rows, n * columns, order), line(images, n * capacity, capacity))
-        absorb_taught(root, moments, order, images, taught)
-    _solve(known, order, table(work, (size + 1 + outputs) * capacity, capacity, outputs))
-    return order
+    information.absorb(root, moments, order, table(desk.scaled, 0, count, capacity), aims, desk.product)
+
+
+@inline_always
+def _settle(known: Information, order: int, terms: Terms, lost: float, cursor: Array, desk: Desk) -> None:
+    """Renew the ridge where a share was lost, and add what was taught."""
+    root, moments, _ = known
+    if lost > 0.0:
+        given = desk.ridges, lost, cursor[0], desk.row, desk.aim, desk.product
+        cursor[0] = renew(root, moments, order, *given)
+    if len(terms.taught):
+        absorb_taught(root, moments, order, desk.images, terms.taught)
 
 
 @inline_always
@@ -138,7 +224,7 @@ def _enter(
 
 
 @inline_always
-def _pull(known: Solved, terms: Terms, images: Array, order: int, reached: int, sums: Array) -> None:
+def _pull(root: Array, moments: Array, terms: Terms, images: Array, order: int, reached: int, sums: Array) -> None:
     """Move the first ``reached`` coordinates along the pulls."""
     size, outputs = terms.pulls.shape
     for i in range(order):
@@ -147,9 +233,9 @@ def _pull(known: Solved, terms: Terms, images: Array, order: int, reached: int, 
             for n in range(size):
                 sums[i, c] += images[n, i] * terms.pulls[n, c]
     if terms.unit > 0.0:
-        information.pull(known.root, known.moments, reached, sums, terms.unit)
+        information.pull(root, moments, reached, sums, terms.unit)
     else:
-        information.shift(known.root, known.moments, reached, sums)
+        information.shift(root, moments, reached, sums)
 
 
 @inline_always
@@ -220,7 +306,8 @@ def taught_step(given: StepArguments, taught: Array) -> float:
     terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, first, taken), DERIVATIVES)
     first += taken
     work, known = line(scratch, first, len(scratch) - first), tables(given.storage, capacity, points.shape[1], outputs)
-    order = learn(work, known, counts[ORDER], points, given.rows, gram, terms, own[RIDGE], own[OWN])
+    fading = fading_in(given.storage, capacity, points.shape[1], outputs, own[FORGETTING])
+    order = learn(work, known, counts[ORDER], points, given.rows, gram, terms, own[RIDGE], own[OWN], fading)
     counts[ORDER], counts[ROOM] = order, capacity - order
     return 0.0
 
@@ -260,7 +347,7 @@ class CompiledKrls(CompiledExpansion):
     taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
-        numbers = sample_terms.numbers_of(learner, learner.dependency)
+        numbers = sample_terms.numbers_of(learner, learner.dependency, learner.share)
         super().__init__(learner, numbers, sample_terms.tools_of(learner))
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:

@@ -144,18 +144,25 @@ def _settle(
     if lost > 0.0:
         first = (size + 1 + outputs) * order
         row, aim = table(work, first, 1, order), table(work, first + order, 1, outputs)
-        cursor = _renew(root, moments, ridges, lost, cursor, row, aim, line(work, size * order, order))
+        cursor = renew(root, moments, order, ridges, lost, cursor, row, aim, line(work, size * order, order))
     if len(terms.taught):
         absorb_taught(root, moments, order, features, terms.taught)
     return cursor
 
 
 @cached_njit
-def _renew(
-    root: Array, moments: Array, ridges: Array, lost: float, cursor: float, row: Array, aim: Array, product: Array
+def renew(
+    root: Array,
+    moments: Array,
+    order: int,
+    ridges: Array,
+    lost: float,
+    cursor: float,
+    row: Array,
+    aim: Array,
+    product: Array,
 ) -> float:
     """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
-    order = len(root)
     left = min(order, math.ceil(4.0 * order * lost))
     for _ in range(left):
         place = int(cursor) if cursor < order else 0
