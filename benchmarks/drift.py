@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=10)
-    parser.add_argument("--learner", choices=["newton", "rls"], default="newton")
+    parser.add_argument("--learner", choices=["newton", "rls", "krls"], default="newton")
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + asked.seeds)
     print("| target | protocol | polk |", " | ".join(str(share) for share in FORGETTING), "|")
