@@ -16,10 +16,11 @@ from kernelswarm.protocols.clocks.clocks import Bernoulli, Synchronous
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links.delays import Between, DistanceDelay
-from kernelswarm.protocols.links.links import Links, Quantization
+from kernelswarm.protocols.links.links import Clip, Links, Quantization
 from kernelswarm.protocols.links.losses import EdgeLoss, Uniform
+from kernelswarm.protocols.links.noises import Gaussian as GaussianNoise
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.forecast import forecast, message_bytes, share_awake, transit
 from kernelswarm.simulations.running.network import open_network
@@ -86,6 +87,28 @@ def test_check_speaks_of_links_and_clock_where_they_are_not_ideal():
     assert "nothing is sent" in lines(links=lossy, protocol=Isolated())["links"]
     assert "messages to the one learner" in lines(links=lossy, protocol=Centralized())["links"]
     assert "ignored" in lines(links=lossy, protocol=Batch())["links"]
+
+
+def test_check_counts_what_is_said_of_bands_and_says_that_it_has_no_noise():
+    bands = Evaluation(level=0.9, bands="pooled")
+
+    def lines(title, **changes):
+        return dict(next(one.lines for one in examine(replace(DESCRIBED, **changes)) if one.title == title))
+
+    own, pooled = lines("cost"), lines("cost", evaluation=bands)
+    assert int(pooled["scalars a round"]) - int(own["scalars a round"]) == 12 * 2 * 2
+    lossy = Links(loss=Uniform(0.25), quantization=Quantization(8))
+    assert "29 bytes each instead of 56" in lines("links and clock", links=lossy, evaluation=bands)["links"]
+    noisy = Links(noise=GaussianNoise(0.5, "both"), clip=Clip(1.0, 1.0))
+    one_sided = Consensus(form="one_sided")
+    told = [
+        lines("links and clock", links=noisy, protocol=one_sided, evaluation=each)["privacy"]
+        for each in (Evaluation(level=0.9), bands)
+    ]
+    assert "exposed" not in told[0] and "what is said of bands" in told[1]
+    narrow = Links(bandwidth=5.0)  # of the 5 scalars of a message, to which bands add 2
+    for each, rounds in ((Evaluation(level=0.9), 1), (bands, 2)):
+        assert transit(narrow, open_network(replace(DESCRIBED, evaluation=each, links=narrow)).plans) == rounds
 
 
 def test_links_that_need_what_edges_lack_are_refused_before_anything_runs():
