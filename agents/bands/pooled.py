@@ -9,7 +9,8 @@ and goes on with own scores as alone. The weights are the same in both direction
 the nodes' errors only: as alone, and with as many samples as the network has. What nodes do not share stays their own:
 the band is ``f(x) +- s_i r_i exp(u_i + d_i)``. r_i is the mean of own scores over s_i, and 1 while it differs from that
 by less than two standard errors. Own scores count in s_i as ``score / r_i``. d_i takes a tenth of each step of u_i and
-is never averaged, so that a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``.
+is never averaged, so that a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``. Until a
+neighbour has been heard r_i is 1 and d_i is 0: the band is the node's own.
 """
 
 from collections.abc import Mapping, Sequence
