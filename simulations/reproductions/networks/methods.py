@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.keywords import build_experiment
+from kernelswarm.simulations.reproductions.grids import Axis, Grid, Setting
 from kernelswarm.simulations.reproductions.networks import dekrr_record
 from kernelswarm.simulations.running.simulation import simulate
 
@@ -47,8 +47,9 @@ class Task(NamedTuple):
     rounds : int, optional
         For how many the data last.
     large : bool
-        Whether the kernel spans so much that what keeps every point takes half a minute a run and more: it is left out,
-        and so is forgetting.
+        Whether the kernel spans so much that what keeps every point takes half a minute a run and more.
+    pilots : int
+        Seeds with which each setting is tried.
     """
 
     stream: Table
@@ -59,6 +60,7 @@ class Task(NamedTuple):
     validation: Task | None = None
     rounds: int | None = None
     large: bool = False
+    pilots: int = 2
 
     @property
     def drifts(self) -> bool:
@@ -84,12 +86,9 @@ STREAMS: dict[str, Task] = {
         {"name": "gaussian_mixture", "classes": 5, "split": "label_skew"},
         {"kernel": {"name": "gaussian", "bandwidth": 0.7746}, "loss": "multiclass_logistic", "batch_size": 8},
         classes=True,
+        pilots=1,
     ),
 }
-
-
-NUMBERS = re.compile(r"([a-z]+) (\.?\d[\d.e-]*)")
-"""Keys and their values in the words of a setting: "penalty 0.1, step 3 x auto"."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,8 @@ class Method:
         How tables call it.
     learner : str
         The name of the learner.
-    settings : tuple
-        Words and tables, laid over the experiment.
+    grids : tuple of Grid
+        What is tried first, and from where the search goes on.
     squared_only : bool
         Whether it learns by the squared loss alone.
     batch : bool
@@ -113,40 +112,33 @@ class Method:
 
     words: str
     learner: str
-    settings: tuple[tuple[str, Table], ...]
+    grids: tuple[Grid, ...]
     squared_only: bool = False
     batch: bool = False
 
     def suits(self, task: Task) -> bool:
         """Tell whether it can learn a task: a target that moves is beyond a batch."""
-        beyond = (self.squared_only and task.classes, self.batch and task.drifts, self.learner == "krls" and task.large)
-        return not any(beyond)
+        return not ((self.squared_only and task.classes) or (self.batch and task.drifts))
 
-    def tried(self, task: Task) -> list[int]:
-        """Return the places of the settings that are tried on a task."""
-        return [place for place, (words, _) in enumerate(self.settings) if not (task.large and "forgetting" in words)]
+    def first(self, task: Task) -> list[Setting]:
+        """Return what is tried first on a task."""
+        settings = [Setting(grid, place) for grid, each in enumerate(self.grids) for place in each.first]
+        if task.large or task.classes:
+            settings = [setting for setting in settings if self.grids[setting.grid].axes[-1].name != "forgetting"]
+        return [setting for setting in settings if setting.place[-1] == 0] if self.keeps_most(task) else settings
 
-    def said(self, place: int) -> str:
-        """Return the words of the setting at a place, and which of its numbers is the least or largest that is tried.
+    def keeps_most(self, task: Task) -> bool:
+        """Tell whether it keeps most points of a task: a run takes half a minute then, and few settings are tried."""
+        return self.learner == "krls" and task.large
 
-        Examples
-        --------
-        >>> METHODS["consensus, POLK"].said(4), METHODS["consensus, POLK"].said(5)
-        ('penalty 1, step 1 x auto', 'penalty 1, step 3 x auto (largest tried)')
-        """
-        tried: dict[str, set[float]] = {}
-        for words, _ in self.settings:
-            for name, number in NUMBERS.findall(words):
-                tried.setdefault(name, set()).add(float(number))
+    def table(self, setting: Setting) -> Table:
+        """Return the tables of a setting, laid over the experiment."""
+        return self.grids[setting.grid].at(setting.place)
 
-        def marked(part: str) -> str:
-            for name, number in NUMBERS.findall(part):
-                others = tried[name] - {float(number)}
-                if others and not min(others) < float(number) < max(others):
-                    part += f" ({'least' if float(number) < min(others) else 'largest'} tried)"
-            return part
-
-        return ", ".join(marked(part) for part in self.settings[place][0].split(", ") if part)
+    def said(self, setting: Setting, tried: Collection[Setting] | None = None) -> str:
+        """Return the words of a setting; with what was tried also beyond which of its numbers nothing was."""
+        of_grid = None if tried is None else [place for grid, place in tried if grid == setting.grid]
+        return self.grids[setting.grid].words(setting.place, of_grid)
 
 
 class LearningCurve(NamedTuple):
@@ -159,47 +151,75 @@ class LearningCurve(NamedTuple):
     last_disagreement: float
 
 
-STEPS = (0.3, 1.0, 3.0)
+STEP = Axis("step", (0.3, 1.0, 3.0), 10.0 / 3.0, " x auto")
 """Factors on the step size that data suggest."""
 
 
 def _over(
-    protocol: Table,
-    key: str = "",
-    values: tuple[float, ...] = (),
-    steps: tuple[float, ...] = STEPS,
-    learner: Table | None = None,
-) -> Any:
-    """Return every pair of a value of the protocol's key and a factor on the step size, with keys of the learner."""
-    found = []
-    for value in values or (None,):
-        table = dict(protocol) if value is None else {**protocol, key: value}
-        said = "" if value is None else f"{key} {value:g}"
-        for scale in steps:
-            step = f"step {scale:g} x auto" if len(steps) > 1 else ""
-            words = ", ".join(part for part in (said, step) if part)
-            keys = {"step_size": {"name": "auto", "scale": scale}, **(learner or {})}
-            found.append((words, {"protocol": table, "learner": keys}))
-    return tuple(found)
+    protocol: Table, key: str = "", values: tuple[float, ...] = (), learner: Table | None = None
+) -> tuple[Grid, ...]:
+    """Return every pair of a value of the protocol's key, if one is given, and a factor on the step size."""
+
+    def table(*values: float) -> Table:
+        *given, scale = values
+        return {
+            "protocol": {**protocol, **({key: given[0]} if key else {})},
+            "learner": {"step_size": {"name": "auto", "scale": scale}, **(learner or {})},
+        }
+
+    return (Grid((*([Axis(key, values)] if key else []), STEP), table),)
 
 
-def _second_order(keys: Table, learner: str) -> Any:
+FORGETTING = Axis("forgetting", (0.98,), 4.0, below_one=True)
+"""By the ratio a search goes to four times as long a memory, or to a quarter of it."""
+
+
+def _solving(protocol: Table, key: str, values: tuple[float, ...], forgetting: tuple[float, ...]) -> tuple[Grid, ...]:
+    """Return values of the key of a protocol that solves for all samples, and others together with forgetting."""
+    learner = {"step_size": {"name": "auto", "scale": 1.0}}
+
+    def table(value: float, *forgets: float) -> Table:
+        forgetting = {"forgetting": forgets[0]} if forgets else {}
+        return {"protocol": {**protocol, key: value, **forgetting}, "learner": learner}
+
+    return Grid((Axis(key, values),), table), Grid((Axis(key, forgetting), FORGETTING), table)
+
+
+def _second_order(keys: Table, learner: str) -> tuple[Grid, ...]:
     """Return every pair of a penalty of consensus with such keys and a ridge, or forgetting where the learner can."""
-    tried: list[tuple[str, Table]] = [("ridge 0.05", {"ridge": 0.05}), ("ridge 0.5", {"ridge": 0.5})]
-    if learner != "krls":
-        tried.append(("forgetting .98", {"forgetting": 0.98}))
-    return tuple(
-        (f"{words}, {said}", {**table, "learner": ridge})
-        for said, ridge in tried
-        for words, table in _over({"name": "consensus", **keys}, "penalty", (0.1, 1.0, 10.0), ONE)
-    )
+
+    def of(name: str) -> Callable[[float, float], Table]:
+        def table(penalty: float, value: float) -> Table:
+            return {"protocol": {"name": "consensus", **keys, "penalty": penalty}, "learner": {name: value}}
+
+        return table
+
+    penalty = Axis("penalty", (0.1, 1.0, 10.0))
+    ridge = Grid((penalty, Axis("ridge", (0.05, 0.5))), of("ridge"))
+    return (ridge,) if learner == "krls" else (ridge, Grid((penalty, FORGETTING), of("forgetting")))
 
 
-def _adaptive(scale: float) -> Table:
-    return {"name": "proximity", "gamma": {"name": "adaptive", "scale": scale}}
+def _proximity() -> tuple[Grid, ...]:
+    """Return every pair of a scale of learned tolerances and a factor on the step size."""
+
+    def table(scale: float, step: float) -> Table:
+        return {
+            "protocol": {"name": "proximity", "gamma": {"name": "adaptive", "scale": scale}},
+            "learner": {"step_size": {"name": "auto", "scale": step}},
+        }
+
+    return (Grid((Axis("scale", (0.5, 1.0, 2.0), 2.0), STEP), table),)
 
 
-ONE = (1.0,)
+def _batch() -> tuple[Grid, ...]:
+    """Return every pair of a coupling and a ridge of DeKRR-DDRF."""
+
+    def table(coupling: float, ridge: float) -> Table:
+        return {"protocol": {"coupling": coupling, "ridge": ridge}, "learner": {}}
+
+    return (Grid((Axis("coupling", (0.01, 0.3, 3.0)), Axis("ridge", (1e-7, 1e-5, 1e-4))), table),)
+
+
 EACH: Table = {"features": 20}
 """Of each of the five kernels of Raker: as many in all as others have of one."""
 CONTROLS = ("isolated, POLK", "isolated, features", "isolated, Raker", "isolated, AdaRaker", "centralized, POLK")
@@ -209,15 +229,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("isolated, POLK", "polk", _over({"name": "isolated"})),
         Method("consensus, POLK", "polk", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
-        Method(
-            "proximity, POLK",
-            "polk",
-            tuple(
-                (f"scale {scale:g}, {words}", table)
-                for scale in (0.5, 1.0, 2.0)
-                for words, table in _over(_adaptive(scale))
-            ),
-        ),
+        Method("proximity, POLK", "polk", _proximity()),
         Method("stacking, POLK", "polk", _over({"name": "stacking"})),
         *(
             Method(f"{words}, {learner}", learner, _second_order(keys, learner))
@@ -245,40 +257,15 @@ METHODS: dict[str, Method] = {
         Method(
             "DKLA",
             "random_features",
-            (
-                *_over({"name": "dkla"}, "penalty", (0.01, 0.1, 1.0), ONE),
-                *(
-                    (f"forgetting .98, {words}", table)
-                    for words, table in _over({"name": "dkla", "forgetting": 0.98}, "penalty", (0.1, 1.0), ONE)
-                ),
-            ),
+            _solving({"name": "dkla"}, "penalty", (0.01, 0.1, 1.0), (0.1, 1.0)),
             squared_only=True,
         ),
-        Method(
-            "diffusion RLS",
-            "random_features",
-            (
-                *_over({"name": "diffusion_rls"}, "ridge", (0.1, 1.0, 10.0), ONE),
-                *(
-                    (f"forgetting .98, {words}", table)
-                    for words, table in _over({"name": "diffusion_rls", "forgetting": 0.98}, "ridge", (1.0,), ONE)
-                ),
-            ),
-            squared_only=True,
-        ),
-        Method(
-            "DRFGP",
-            "random_features",
-            (
-                *_over({"name": "drfgp", "exchanges": 4}, "ridge", (0.1, 1.0, 10.0), ONE),
-                *(
-                    (f"forgetting .98, {words}", table)
-                    for words, table in _over(
-                        {"name": "drfgp", "exchanges": 4, "forgetting": 0.98}, "ridge", (1.0,), ONE
-                    )
-                ),
-            ),
-            squared_only=True,
+        *(
+            Method(words, "random_features", _solving(protocol, "ridge", (0.1, 1.0, 10.0), (1.0,)), squared_only=True)
+            for words, protocol in (
+                ("diffusion RLS", {"name": "diffusion_rls"}),
+                ("DRFGP", {"name": "drfgp", "exchanges": 4}),
+            )
         ),
         Method(
             "DOMKL",
@@ -286,20 +273,7 @@ METHODS: dict[str, Method] = {
             _over({"name": "domkl"}, "penalty", (0.01, 0.1, 1.0), learner=EACH),
             squared_only=True,
         ),
-        Method(
-            "DeKRR-DDRF",
-            "random_features",
-            tuple(
-                (
-                    f"coupling {coupling:g}, ridge {ridge:g}",
-                    {"protocol": {"coupling": coupling, "ridge": ridge}, "learner": {}},
-                )
-                for coupling in (0.01, 0.3, 3.0)
-                for ridge in (1e-7, 1e-5, 1e-4)
-            ),
-            squared_only=True,
-            batch=True,
-        ),
+        Method("DeKRR-DDRF", "random_features", _batch(), squared_only=True, batch=True),
     )
 }
 

@@ -62,7 +62,8 @@ def test_every_node_has_an_area_and_methods_are_tuned_on_other_rows(file):
 def test_nodes_that_keep_to_themselves_know_their_own_area_only(file):
     task = housing_by_location(file.parent)
     alone, together = (
-        run(task, METHODS[name], METHODS[name].settings[-1][1], 0, 100) for name in ("isolated, features", "diffusion")
+        run(task, method, method.table(method.first(task)[-1]), 0, 100)
+        for method in (METHODS["isolated, features"], METHODS["diffusion"])
     )
     pooled, own = ", all areas", ", own area"
     assert alone[own].last_error < 0.5 * alone[pooled].last_error

@@ -7,15 +7,16 @@ import pytest
 
 from kernelswarm.simulations.reproductions import report
 from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.grids import Axis, Grid, Setting, beside
 from kernelswarm.simulations.reproductions.networks import methods, rival_figures, rivals
 from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, LearningCurve, Method, Task, run
-from kernelswarm.simulations.reproductions.networks.rivals import Run, Tuned, ranked
+from kernelswarm.simulations.reproductions.networks.rivals import Choice, Run, Tuned, ranked
 from kernelswarm.simulations.reproductions.running import reproduce
 
 
 def tuned(errors: list[float], sent: float) -> Tuned:
     learning_curves = [LearningCurve(np.array([e]), np.zeros(1), np.array([sent]), e, 0.0) for e in errors]
-    return Tuned({}, "", learning_curves)
+    return Tuned("", learning_curves)
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -24,9 +25,10 @@ def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatc
     monkeypatch.setattr(methods, "EVALUATIONS", 2)
     task = STREAMS["one target"]
     assert method.suits(task)
-    settings = [method.settings[0], method.settings[-1]]
+    first = method.first(task)
+    settings = [first[0], first[-1]]
     assert settings[0] != settings[1]
-    learning_curves = [run(task, method, table, 0, 60)[""] for _, table in settings]
+    learning_curves = [run(task, method, method.table(setting), 0, 60)[""] for setting in settings]
     errors = [learning_curve.last_error for learning_curve in learning_curves]
     assert all(0.0 < error < 2.5 for error in errors)  # f = 0 errs by 2.5
     assert errors[0] != errors[1]  # the setting arrives where it is meant
@@ -41,16 +43,31 @@ def test_classes_are_learned_by_those_that_take_any_loss():
     assert [name for name, method in METHODS.items() if not method.suits(STREAMS["drift"])] == ["DeKRR-DDRF"]
 
 
-def test_a_setting_says_what_lies_at_the_edge_of_what_is_tried():
-    words = ("ridge 0.1, step 3 x auto", "ridge 1, step 3 x auto", "ridge 1e-07, step 3 x auto", "forgetting .98")
-    method = Method("it", "polk", tuple((each, {}) for each in words))
-    assert [method.said(place) for place in range(4)] == [
-        "ridge 0.1, step 3 x auto",
-        "ridge 1 (largest tried), step 3 x auto",
-        "ridge 1e-07 (least tried), step 3 x auto",
-        "forgetting .98",
+def test_a_setting_says_beyond_which_of_its_values_nothing_was_tried():
+    method = METHODS["consensus, POLK"]
+    first = method.first(STREAMS["one target"])
+    assert [method.said(first[k]) for k in (0, 8)] == ["penalty 0.1, step 0.3 x auto", "penalty 10, step 3 x auto"]
+    assert method.said(first[8], first) == "penalty 10 (largest tried), step 3 x auto (largest tried)"
+    tried = [*first, Setting(0, (3, 2)), Setting(0, (2, 3))]
+    assert method.said(first[8], tried) == "penalty 10, step 3 x auto"
+    assert method.said(tried[-1], tried) == "penalty 10 (the only one tried), step 10 x auto (largest tried)"
+    for other in METHODS.values():  # a name tells what is tried apart
+        for task in STREAMS.values():
+            words = [other.said(setting) for setting in other.first(task)]
+            assert len(set(words)) == len(words)
+
+
+def test_forgetting_is_tried_where_targets_may_move_and_one_ridge_of_what_keeps_most_points():
+    method = METHODS["consensus, rls"]
+    words = {name: [method.said(setting) for setting in method.first(task)] for name, task in STREAMS.items()}
+    assert words["drift"][-1] == "penalty 10, forgetting 0.98"
+    assert words["label skew"] == [one for one in words["drift"] if "forgetting" not in one]
+    large = STREAMS["one target"]._replace(large=True)
+    assert [method.said(setting) for setting in method.first(large)] == words["label skew"]
+    krls = METHODS["consensus, krls"]
+    assert [krls.said(setting) for setting in krls.first(large)] == [
+        f"penalty {penalty}, ridge 0.05" for penalty in ("0.1", "1", "10")
     ]
-    assert METHODS["stacking, POLK"].said(1) == "step 1 x auto"
 
 
 def test_methods_are_ranked_by_error_where_they_end_and_send():
@@ -87,42 +104,94 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
     assert "its data is not at hand" in found.notes[-1]
 
 
-def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
-    ends = {"first": {"a": 1.0, "b": 2.0}, "second": {"a": 2.0, "b": 1.0}, "third": {"a": np.nan, "b": 3.0}}
-    task = Task({}, {}, errors={"a": "error", "b": "global_error"}, validation=Task({}, {}, rounds=7))
-    method = Method("it", "polk", tuple((words, {"is": words}) for words in ends))
+def noted_runs(monkeypatch, task, method, ends):
+    """Have ``ends(table, seed)`` stand for runs, and return a list of what is asked."""
     asked: list[tuple[Task, int]] = []
 
-    def noted(task, method, settings, seed, rounds):
+    def noted(task, method, table, seed, rounds):
         asked.append((task, seed))
         return {
             error: LearningCurve(np.ones(1), np.ones(1), np.ones(1), end, seed)
-            for error, end in ends[settings["is"]].items()
+            for error, end in ends(table, seed).items()
         }
 
     monkeypatch.setattr(rivals, "run", noted)
     monkeypatch.setattr(rivals, "STREAMS", {"s": task})
     monkeypatch.setattr(rivals, "METHODS", {"it": method})
+    return asked
+
+
+def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
+    task = Task({}, {}, errors={"a": "error", "b": "global_error"}, validation=Task({}, {}, rounds=7))
+    method = Method("it", "polk", (Grid((Axis("penalty", (0.1, 1.0, 10.0)),), lambda value: {"is": value}),))
+
+    def ends(table, seed):
+        stopped = table["is"] == 1.0 and seed == 1005
+        a, b = abs(np.log10(table["is"]) - 2.0), abs(np.log10(table["is"]) + 0.9)
+        return {"a": np.nan if stopped else a + 1.0, "b": b + 1.0}  # least at 100, and at 0.1
+
+    asked = noted_runs(monkeypatch, task, method, ends)
     told: list[float] = []
     request = Request(tell=lambda words, share: told.append(share))
     chosen = rivals._tuned({"s": task}, [("s", method)], 1004, 10, request)
-    assert chosen == {("s", "it"): {"a": 0, "b": 1}}
+    assert chosen == {
+        ("s", "it"): {"a": Choice(Setting(0, (3,)), "penalty 100"), "b": Choice(Setting(0, (0,)), "penalty 0.1")}
+    }
+    tuning = 3 + 2 + 1  # as they are given, then 0.01 and 100, then 1000
+    assert asked == [(task.validation, seed) for _ in range(tuning) for seed in (1004, 1005)]
     found = rivals._measured({"s": task}, chosen, [4, 5], 10, request)
-    assert {error: tuned.words for error, tuned in found.items()} == {("sa", "it"): "first", ("sb", "it"): "second"}
+    assert {error: tuned.words for error, tuned in found.items()} == {
+        ("sa", "it"): "penalty 100",
+        ("sb", "it"): "penalty 0.1",
+    }
     assert [learning_curve.last_disagreement for learning_curve in found["sb", "it"].learning_curves] == [4, 5]
-    assert asked == [(task.validation, 1004)] * 3 + [(task, 4), (task, 5)] * 2
-    assert told == pytest.approx([k / 6 for k in range(3)] + [0.5 + k / 8 for k in range(4)])  # before each of them
+    assert asked[2 * tuning :] == [(task, 4), (task, 5)] * 2
+    assert told == sorted(told)  # before each of them
+    assert told[0] == 0.0
+    assert told[2 * tuning :] == pytest.approx([0.5 + k / 8 for k in range(4)])
+
+
+def test_what_keeps_most_points_tries_a_few_settings_and_nothing_beside_them(monkeypatch):
+    method = Method("it", "krls", (Grid((Axis("penalty", (1.0,)), Axis("ridge", (2.0, 3.0))), lambda *values: {}),))
+    asked = noted_runs(monkeypatch, Task({}, {}, large=True, pilots=1), method, lambda table, seed: {"": 1.0})
+    chosen = rivals._tuned({"s": rivals.STREAMS["s"]}, [("s", method)], 0, 10, Request())
+    assert len(asked) == 1
+    assert chosen["s", "it"][""].words == "penalty 1 (the only one tried), ridge 2 (the only one tried)"
+
+
+@pytest.mark.parametrize("pilots", [1, 3])
+def test_each_setting_is_tried_with_the_seeds_of_its_task(monkeypatch, pilots):
+    method = Method("it", "polk", (Grid((Axis("penalty", (0.1, 1.0, 10.0)),), lambda value: {"is": value}),))
+    task = Task({}, {}, pilots=pilots)
+
+    def ends(table, seed):  # the mean over three seeds is least at 1, that of the first alone at 10
+        return {"": {0.1: 3.0, 1.0: 2.0, 10.0: 1.0 + 3.0 * (seed - 7)}.get(table["is"], 9.0)}
+
+    asked = noted_runs(monkeypatch, task, method, ends)
+    chosen = rivals._tuned({"s": task}, [("s", method)], 7, 10, Request())
+    assert chosen["s", "it"][""].words == {1: "penalty 10", 3: "penalty 1"}[pilots]
+    assert {seed for _, seed in asked} == {7 + k for k in range(pilots)}
+
+
+def test_a_search_that_gains_at_every_turn_ends_and_says_so(monkeypatch):
+    method = Method("it", "polk", (Grid((Axis("penalty", (1.0,)),), lambda value: {"is": value}),))
+    asked = noted_runs(monkeypatch, Task({}, {}, pilots=1), method, lambda table, seed: {"": 1.0 / table["is"]})
+    chosen = rivals._tuned({"s": rivals.STREAMS["s"]}, [("s", method)], 0, 10, Request())
+    assert len(asked) == 1 + 2 + (rivals.BEYOND - 1)
+    assert chosen["s", "it"][""].words == "penalty 1e+06 (largest tried)"
 
 
 def test_runs_have_names_that_tell_them_apart():
     settings = [
-        Run(stream, method.words, place, seed, rounds, False, None)
-        for stream in STREAMS
+        Run(stream, method.words, setting, seed, rounds, False, None)
+        for stream, task in STREAMS.items()
         for method in METHODS.values()
-        for place in range(len(method.settings))
+        for first in method.first(task)
+        for setting in (first, *beside(first))
         for seed in (0, 1)
         for rounds in (100, 500)
     ]
+    settings = list(dict.fromkeys(settings))
     assert len({run.words for run in settings}) == len(settings)
 
 
