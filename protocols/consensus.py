@@ -65,7 +65,8 @@ class Consensus:
     certainty : float
         s, above 1, or 0. With each value goes its variance. A node whose own variance at a point is more than s times a
         neighbour's takes that neighbour's value as an observation that leaves s times its variance, and the two do not
-        pull there. For the learners ``newton``, ``rls`` and ``krls`` on ideal links; 0 sends no variances.
+        pull there. For the learners ``newton``, ``rls`` and ``krls``, on links that may lose and delay messages but not
+        change them; 0 sends no variances.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``.
     """

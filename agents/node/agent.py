@@ -173,7 +173,11 @@ class Agent(Node):
         pair_row_sums_in(gram, len(points), len(self.neighbors), learner.eta(self.state), self.row_sums)
         self.row_sums.flags.writeable = False
         if self._certainty:
-            self.variances = gram.diagonal() / cast(TeachableLearner, learner).reach
+            self.variances = self.variances_of(gram)
+
+    def variances_of(self, gram: Array) -> Array:
+        """Return the variances at points from their inner products, (n, n), in units of the noise."""
+        return gram.diagonal() / cast(TeachableLearner, self.learner).reach
 
     def clear(self) -> None:
         """Forget what is in flight, which others keep until the node evaluates its function again."""
@@ -283,12 +287,10 @@ class Agent(Node):
     ) -> Pull:
         """Note what surer neighbours teach at the node's own points, and return the pulls of the others."""
         pulls, bounds = (np.array(part) for part in coupling)
-        found = [message.answers[slot] for message, slot in zip(incoming, self.slots, strict=True)]
-        others = np.array([answer[:, -1] for answer in found if answer is not None])
-        batch_size = self.learner.batch_size
-        weights = share(size, batch_size), (len(own.points) - size) / batch_size
-        mine = self.variances[: len(own.points)]
-        taught.add(mine, others, own.values, answers, pulls, bounds, size, weights)
+        answered = enumerate(message.answers[slot] for message, slot in zip(incoming, self.slots, strict=True))
+        heard = [(e, answer[:, -1]) for e, answer in answered if answer is not None]
+        mine, batch_size = self.variances[: len(own.points)], self.learner.batch_size
+        taught.add_own(mine, heard, own.values, answers, pulls, bounds, size, batch_size)
         return Pull(pulls, bounds)
 
     def _add_others(self, terms: Terms, incoming: Sequence[Outgoing], eta: float, taken: float, taught: Taught) -> None:
@@ -311,16 +313,8 @@ class Agent(Node):
                 both = self.row_sums[before : before + count] + message.own[:, self.outputs]
             if self._certainty:
                 stiff = np.array(stiff)
-                taught.add(
-                    self.variances[before : before + count],
-                    message.own[:, -1][None],
-                    evaluation.values,
-                    theirs[None],
-                    pull[None],
-                    stiff[None],
-                    0,
-                    (1.0, count / batch_size),
-                )
+                mine = self.variances[before : before + count]
+                taught.add_one(mine, message.own[:, -1], evaluation.values, theirs, pull, stiff, batch_size)
             stiffness, limited = clip_pulls(pull, stiff, both, batch_size)
             if not self._implicit:
                 self.check_stability(eta / batch_size, stiffness)

@@ -8,16 +8,16 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated, Info, parted_at, together
 from kernelswarm.agents.learners.descent import share
-from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.agent import NOTHING, Agent, columns_behind_values
+from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
-from kernelswarm.agents.node.pairs import LastSent, Pairs, recalled, received_pairs, remembered
-from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Terms, own_pulls
+from kernelswarm.agents.node.pairs import Known, LastSent, Pairs, recalled, received_pairs, remembered
+from kernelswarm.agents.node.terms import NO_PULLS, OwnPulls, Taught, Terms, own_pulls
+from kernelswarm.agents.node.traffic import count_sent
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, Pull
 from kernelswarm.protocols.coupling import mean_constraint_values, total
 from kernelswarm.protocols.limits import clip_pulls, pair_row_sums_in
-from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.unreliable.realization import Conditions
 
 Array = npt.NDArray[np.float64]
@@ -186,27 +186,13 @@ class LossyAgent(Agent):
                 self.last_sent[e] = LastSent(evaluation.points, evaluation.values)
 
     def _count_sent(self, sent: Outgoing) -> None:
-        """Count what was sent: points, values and what else there is."""
-        tally, bits = self.tally, self.conditions.links.bits
+        """Count what was sent, once the network is primed."""
         if self.now <= PRIMING:
             return
-        assert self.own is not None and tally.traffic is not None and sent.stamps is not None
-        for e, evaluation in enumerate(self.theirs):
-            if sent.stamps[1 + e] == SILENT:
-                continue
-            tally.traffic[e, SENT] += 1
-            sends_points = self.asks[e] and not self.without_points
-            points = sent.points.size if sends_points else 0
-            values = evaluation.values.size if self.asked[e] else 0
-            others, scales = 0, sends_points + self.asked[e]
-            if self._symmetric:
-                others = self._limited * len(evaluation.points) if self.asked[e] else 0
-                if self.asks[e]:
-                    values += self.own.values.size
-                    others += (sent.duals is not None) + self._limited * len(self.own.points)
-                    scales += 1
-            tally.scalars_sent += points + values + others
-            tally.bytes_sent += bytes_of(points, values, others, scales, bits)
+        asks = (False,) * len(self.asks) if self.without_points else self.asks
+        sets = self.own if self._symmetric else None, self.theirs
+        edges, behind = (self.asks, asks, self.asked), columns_behind_values(self.rule)
+        count_sent(self.tally, sent, sets, behind, edges, self._links.bits)
 
     def _learn(self, now: int) -> None:
         """Take the step on the samples evaluated, with what there is to hear."""
@@ -225,12 +211,13 @@ class LossyAgent(Agent):
         sets = [own] if count else []
         sets += [pairs.evaluation for pairs in backward if pairs is not None]
         sets += [pairs.evaluation for _, pairs in late]
-        row_sums = self._row_sums_of(sets, answered, backward, len(late))
+        known = self._known_of(sets, answered, backward, len(late))
         terms, pulls, taken = Terms(), NO_PULLS, 1.0
+        taught, taught_late = Taught(self._certainty, self.outputs), Taught(self._certainty, self.outputs)
         constraints, excess_loss = np.full(degree, np.nan), np.full(degree, np.nan)
         held: list[tuple[Array, float]] = []  # the pulls at late points, and their limits
         if degree and count:
-            pulls, held = self._pulled(own, answered, late, row_sums, rate)
+            pulls, held = self._pulled(own, answered, late, known, rate, (taught, taught_late))
         if size:
             gradient = learner.gradient(self.state, samples, targets)
             curvature = self._bounded_curvature
@@ -243,13 +230,15 @@ class LossyAgent(Agent):
             terms.add(samples, gradient, curvature, part)
         if replayed is not None:
             self.add_replayed(terms, replayed, pulls, rate, taken)
-        self._add_backward(terms, backward, row_sums[count:], eta, taken)
+        self._add_backward(terms, backward, known.at(count), eta, taken, taught)
+        taught.follow(taught_late)
         for (_, pairs), (pull, limited) in zip(late, held, strict=True):
             weight = len(pull) / learner.batch_size
             terms.add(pairs.evaluation, pull, 0.0 if learner.linear else limited, weight, taken)
         if terms.evaluations:
             curvatures = terms.curvatures if self._implicit else None
-            info: Info = learner.step(self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken)
+            given = self.state, terms.evaluations, terms.gradients, curvatures, targets, eta * taken
+            info: Info = learner.step(*given, *taught.together())
             tally.compression_error += info.compression_error
         tally.rounds += 1
         self.round += 1
@@ -257,9 +246,9 @@ class LossyAgent(Agent):
             self._advance_links(constraints, excess_loss if rule.compares_losses else None, eta * part)
 
     def _add_backward(
-        self, terms: Terms, backward: Sequence[Pairs | None], row_sums: Array, eta: float, taken: float
+        self, terms: Terms, backward: Sequence[Pairs | None], known: Known, eta: float, taken: float, taught: Taught
     ) -> None:
-        """Add the terms of the neighbours' points; ``row_sums`` are those of the pairs from there on."""
+        """Add the terms of the neighbours' points, with what is ``known`` from there on."""
         before = 0
         for e, pairs in enumerate(backward):
             if pairs is None:
@@ -272,8 +261,12 @@ class LossyAgent(Agent):
             damped = self._links.damped(pairs.age)
             if damped != 1.0:
                 pull, stiff = pull * damped, stiff * damped
+            here = known.at(before, before + count)
             if self._limited:
-                both = row_sums[before : before + count] + pairs.row_sums
+                both = here.row_sums + pairs.row_sums
+            if self._certainty:
+                stiff = np.array(stiff)
+                taught.add_one(here.variances, pairs.variances, mine, pairs.theirs, pull, stiff, batch_size)
             stiffness, limited = clip_pulls(pull, stiff, both, batch_size)
             if not self._implicit:
                 self.check_stability(eta / batch_size, stiffness)
@@ -313,43 +306,45 @@ class LossyAgent(Agent):
             return received_pairs(known, packet.own, now - 1 - sent, self.outputs)
         return None
 
-    def _row_sums_of(
+    def _known_of(
         self, sets: Sequence[Evaluated], answered: Sequence[Pairs | None], backward: Sequence[Pairs | None], late: int
-    ) -> Array:
-        """Return the loads of the pairs of this round: those that were sent, where all is heard that was expected."""
+    ) -> Known:
+        """Return what the node knows of the pairs of a round: what was sent, where all is heard that was expected."""
         if not self._limited or not sets:
-            return np.zeros(sum(len(entry.points) for entry in sets))
+            return Known(np.zeros(sum(len(entry.points) for entry in sets)), NOTHING)
         whole = all(pairs is not None for pairs in answered)
         if self._symmetric:
             known = zip(backward, self.theirs, strict=True)
             whole = whole and all(pairs is not None and pairs.evaluation is expected for pairs, expected in known)
         if whole and not late:
-            return self.row_sums
+            return Known(self.row_sums, self.variances)
         fresh = sum(pairs is not None for pairs in answered) - late
         stepped = together(sets)
         row_sums = np.empty(len(stepped.points))
         gram = self.learner.inner(self.state, stepped)
         own = len(sets[0].points) if sets[0] is self.own else 0
         pair_row_sums_in(gram, own, fresh, self.learner.eta(self.state), row_sums)
-        return row_sums
+        return Known(row_sums, self.variances_of(gram) if self._certainty else NOTHING)
 
     def _pulled(
         self,
         own: Evaluated,
         answered: Sequence[Pairs | None],
         late: Sequence[tuple[int, Pairs]],
-        row_sums: Array,
+        known: Known,
         rate: float,
+        taught: tuple[Taught, Taught],
     ) -> tuple[OwnPulls, list[tuple[Array, float]]]:
-        """Return the pulls at the node's points, and those at late points with what is taken of their curvatures."""
-        rule, count, degree = self.rule, len(own.points), len(answered)
+        """Return the pulls at the node's points, and those at late points with what is taken of their curvatures; note
+        what is taught at the former, and at the latter."""
+        rule, count, degree, batch_size = self.rule, len(own.points), len(answered), self.learner.batch_size
         assert self.targets is not None
         answers, both = np.stack([own.values] * degree), np.zeros((degree, count))
         fresh = [(e, pairs) for e, pairs in enumerate(answered) if pairs is not None and pairs.evaluation is own]
         for e, pairs in fresh:
             answers[e] = pairs.theirs
             if self._limited:
-                both[e] = row_sums[:count] + (pairs.row_sums if self._symmetric else row_sums[:count])
+                both[e] = known.row_sums[:count] + (pairs.row_sums if self._symmetric else known.row_sums[:count])
         pull, stiff = (np.array(part) for part in rule.coupling_gradient(self.links, own.values, answers))
         received = np.zeros(degree, dtype=np.bool_)
         for e, pairs in fresh:
@@ -358,19 +353,24 @@ class LossyAgent(Agent):
             if damped != 1.0:
                 pull[e], stiff[e] = pull[e] * damped, stiff[e] * damped
         pull[~received], stiff[~received] = 0.0, 0.0
-        pulls = own_pulls(Pull(pull, stiff), both, len(self.targets), self.learner.batch_size)
+        if self._certainty:
+            heard, size = [(e, pairs.variances) for e, pairs in fresh], len(self.targets)
+            taught[0].add_own(known.variances[:count], heard, own.values, answers, pull, stiff, size, batch_size)
+        pulls = own_pulls(Pull(pull, stiff), both, len(self.targets), batch_size)
         held: list[tuple[Array, float]] = []
-        begin, summed = len(row_sums) - sum(len(pairs.theirs) for _, pairs in late), pulls.samples[0]
+        begin, summed = len(known.row_sums) - sum(len(pairs.theirs) for _, pairs in late), pulls.samples[0]
         for e, pairs in late:
             values, size, damped = pairs.evaluation.values, len(pairs.theirs), self._links.damped(pairs.age)
             there = np.stack([values] * degree)
             there[e] = pairs.theirs
             far, bound = rule.coupling_gradient(self.links, values, there)
             pulled, bounds = far[e] * damped, bound[e] * damped
-            mine = row_sums[begin : begin + size]
+            mine, variances = known.at(begin, begin + size)
+            if self._certainty:
+                taught[1].add_one(variances, pairs.variances, values, pairs.theirs, pulled, bounds, batch_size)
             begin += size
             both_ends = mine + (pairs.row_sums if self._symmetric else mine) if self._limited else np.zeros(size)
-            strength, limited = clip_pulls(pulled, bounds, both_ends, self.learner.batch_size)
+            strength, limited = clip_pulls(pulled, bounds, both_ends, batch_size)
             if not self._implicit:
                 self.check_stability(rate, strength)
             summed += strength

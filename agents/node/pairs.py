@@ -32,18 +32,42 @@ class Pairs(NamedTuple):
         The neighbour's row sums, (n,); zeros where they are not sent.
     age : int
         Rounds that the values took beyond those of ideal links.
+    variances : Array
+        The neighbour's variances, (n,), as they were when it evaluated these values; none where they do not travel.
     """
 
     evaluation: Evaluated
     theirs: Array
     row_sums: Array
     age: int
+    variances: Array
+
+
+class Known(NamedTuple):
+    """What a node itself knows at the points of the pairs of a round.
+
+    Attributes
+    ----------
+    row_sums : Array
+        Of the pairs, (n,).
+    variances : Array
+        Its own, (n,); none where they do not travel.
+    """
+
+    row_sums: Array
+    variances: Array
+
+    def at(self, begin: int, end: int | None = None) -> "Known":
+        """Return what is known of some of the points."""
+        return Known(self.row_sums[begin:end], self.variances[begin:end])
 
 
 def received_pairs(evaluation: Evaluated, sent: Array, age: int, outputs: int) -> Pairs:
-    """Return the pairs of what a neighbour sent, (n, C) or with a column of row sums behind the values (n, C + 1)."""
-    row_sums = np.ascontiguousarray(sent[:, -1]) if sent.shape[1] > outputs else np.zeros(len(sent))
-    return Pairs(evaluation, np.ascontiguousarray(sent[:, :outputs]), row_sums, age)
+    """Return the pairs of what a neighbour sent: values (n, C), and behind them the columns that there are of row sums
+    and variances."""
+    values, *columns = (np.ascontiguousarray(part) for part in np.split(sent, [outputs, outputs + 1], axis=1))
+    row_sums, variances = (part.reshape(-1) for part in columns)
+    return Pairs(evaluation, values, row_sums if len(row_sums) else np.zeros(len(sent)), age, variances)
 
 
 def remembered(

@@ -1,11 +1,13 @@
 """The terms of a node's step: its samples, the points that it replays, and its neighbours' points."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Evaluated
+from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.node.surer import learn_from_surer_in
 from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.limits import gather_in
@@ -70,6 +72,43 @@ class Taught:
         given = own, theirs, values, np.ascontiguousarray(answers), pulls, curvatures, samples, weights
         learn_from_surer_in(self._ratio, *given, part)
         self._parts.append(part)
+
+    def add_own(
+        self,
+        variances: Array,
+        heard: Iterable[tuple[int, Array]],
+        values: Array,
+        answers: Array,
+        pulls: Array,
+        curvatures: Array,
+        size: int,
+        batch_size: int,
+    ) -> None:
+        """Add the node's own points, of which the first ``size`` are samples, with the variances of those neighbours
+        that were ``heard``."""
+        others = np.full(curvatures.shape, np.inf)
+        for e, found in heard:
+            others[e] = found
+        weights = share(size, batch_size), (len(values) - size) / batch_size
+        self.add(variances, others, values, answers, pulls, curvatures, size, weights)
+
+    def add_one(
+        self,
+        variances: Array,
+        others: Array,
+        values: Array,
+        answers: Array,
+        pull: Array,
+        curvatures: Array,
+        batch_size: int,
+    ) -> None:
+        """Add other points, at which there is one neighbour: its variances and curvatures (n,), its pull (n, C)."""
+        given = others[None], values, answers[None], pull[None], curvatures[None]
+        self.add(variances, *given, 0, (1.0, len(values) / batch_size))
+
+    def follow(self, other: "Taught") -> None:
+        """Add the sets of points of another one behind these."""
+        self._parts += other._parts
 
     def together(self) -> tuple[Array, ...]:
         """Return what a step takes of it: all points' rows, or nothing."""

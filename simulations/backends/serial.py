@@ -157,7 +157,8 @@ class Serial:
         first, size = plans[0], self.size(len(plans))
         if size < len(plans):
             learners = [plan.learner for plan in plans]
-            if in_python(learners, first.rule) is not None:
+            single = obstacle(first.rule, first.conditions is None) is not None
+            if single or in_python(learners, first.rule) is not None:
                 size = len(plans)
         with closing(SerialEngine(partition(plans, size))) as engine:
             yield engine

@@ -132,7 +132,7 @@ class Block:
         self._agents = [plan.build() for plan in plans]
         self._pool = pool_bands(plans, self._agents)
         self._steps = plans[0].steps
-        self._compiled = compiled
+        self._compiled = compiled and obstacle(plans[0].rule, plans[0].conditions is None) is None
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

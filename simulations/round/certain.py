@@ -5,13 +5,18 @@ from collections.abc import Iterable
 from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.links.links import Clip
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.round.block import AgentPlan
 
 
-def refuse_uncertain(plans: Iterable[AgentPlan], ideal: bool) -> None:
-    """Refuse learners that know no variance, and links or clocks that are not ideal, where variances travel.
+def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
+    """Refuse learners that know no variance, and links and nodes that change values, where variances travel.
+
+    What arrives late, twice or not at all is as certain as it says. What a link rounds, blurs or cuts is not, nor what
+    a faulty node says.
 
     Raises
     ------
@@ -28,8 +33,18 @@ def refuse_uncertain(plans: Iterable[AgentPlan], ideal: bool) -> None:
                 f'{plan.neighborhood.node} does not know how certain it is: take learner.name = "newton", "rls" or '
                 '"krls", or set protocol.certainty = 0'
             )
-        if not ideal:
-            raise InputError(
-                f"protocol.certainty = {ratio:g} needs links and a clock that are ideal: set it to 0, or leave out "
-                "links, clock and topology.schedule"
-            )
+        conditions = plan.conditions
+        if conditions is None:
+            continue
+        links = conditions.links
+        for key, changes in (
+            ("links.quantization", links.bits != EXACT),
+            ("links.noise", links.noise.scale > 0.0),
+            ("links.clip", links.clip != Clip()),
+            ("fault", bool(conditions.faults)),
+        ):
+            if changes:
+                raise InputError(
+                    f"protocol.certainty = {ratio:g} takes a value to be as certain as it was where it was sent, and "
+                    f"{key} changes it: leave out {key}, or set protocol.certainty = 0"
+                )

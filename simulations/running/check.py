@@ -199,8 +199,12 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
-    """Say that rounds run in compiled code over arrays, and what they call in Python."""
-    called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
+    """Say whether rounds run in compiled code over arrays, or why not."""
+    rule = blocks[0][0].rule
+    cause = obstacle(rule, blocks[0][0].conditions is None)
+    if cause is not None:
+        return f"agent by agent: {cause}"
+    called = in_python([plan.learner for plans in blocks for plan in plans], rule)
     return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
 
 

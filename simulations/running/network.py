@@ -193,7 +193,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         plans = [replace(plan, neighborhood=replace(plan.neighborhood, key=key)) for plan in plans]
     plans = with_bands(experiment.evaluation, plans)
     _refuse_other_learners(plans)
-    refuse_uncertain(plans, ideal)
+    refuse_uncertain(plans)
     for plan in plans:
         _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:

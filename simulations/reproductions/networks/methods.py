@@ -128,8 +128,8 @@ class Method:
         return [setting for setting in settings if setting.place[-1] == 0] if self.keeps_most(task) else settings
 
     def keeps_most(self, task: Task) -> bool:
-        """Tell whether it keeps most points of a task: a run takes half a minute then, and few settings are tried."""
-        return self.learner == "krls" and task.large
+        """Tell whether it keeps most points of a task: a run is long then, and few settings are tried."""
+        return self.learner == "krls" and (task.large or task.classes)
 
     def table(self, setting: Setting) -> Table:
         """Return the tables of a setting, laid over the experiment."""

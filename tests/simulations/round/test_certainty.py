@@ -194,6 +194,3 @@ def test_what_does_not_fit_is_refused():
         Consensus(certainty=3.0, robust="trust")
     with pytest.raises(InputError, match="polk of node 0 does not know how certain"):
         open_network(described(learner={"name": "polk"}))
-    for table in ({"links": {"loss": 0.1}}, {"clock": {"name": "bernoulli", "probability": 0.5}}):
-        with pytest.raises(InputError, match="certainty = 3 needs links and a clock that are ideal"):
-            open_network(described(**CASES["rls"], **table))
