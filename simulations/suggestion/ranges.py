@@ -106,15 +106,15 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
 def own_ranges(experiment: Experiment) -> list[Range]:
     """Return the keys that each row of a comparison has values of its own for, whatever the experiment says of them.
 
-    They are the step size, or the ridge of a learner or a protocol without steps, the penalty and the tolerances. What
-    rows share, such as kernel, bandwidth and budget, is none of them. A step size that is a number, or left to the
-    data, is tried around what "auto" stands for; any other schedule keeps its form and its offset.
+    They are the ridge of a learner that has one, or else its step size, the penalty, the ridge of a protocol, and the
+    tolerances. What rows share, such as kernel, bandwidth and budget, is none of them. A step size that is a number, or
+    left to the data, is tried around what "auto" stands for; any other schedule keeps its form and its offset. What a
+    learner with a ridge has learned hardly depends on its step size.
     """
     tables = experiment.to_dict()
     learner, protocol = tables["learner"], tables["protocol"]
     found = [
-        _own_step_size(experiment, learner),
-        None if "step_size" in learner else _ridge(experiment, "learner"),
+        _ridge(experiment, "learner") or _own_step_size(experiment, learner),
         _penalty(experiment, protocol, {}, True),
         _ridge(experiment, "protocol"),
         _own_tolerance(protocol),

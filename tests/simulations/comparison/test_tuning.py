@@ -22,6 +22,7 @@ from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.report.tables import of_comparison
 from kernelswarm.simulations.suggestion import trials
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
+from kernelswarm.simulations.suggestion.ranges import own_ranges
 from kernelswarm.simulations.suggestion.tuning import APART
 
 TABLE: dict[str, Any] = {
@@ -70,6 +71,22 @@ def test_a_bad_step_is_mended_for_every_row_alike(tuned: Comparison) -> None:
     for row in range(2):
         assert risks(tuned)[row] < 0.5 * min(risks(wild)[row], risks(timid)[row])
         assert risks(tuned)[row] == pytest.approx(risks(mended)[row], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("learner", "key"),
+    [("polk", "learner.step_size.scale"), ("newton", "learner.ridge"), ("rls", "learner.ridge")],
+)
+def test_a_learner_that_solves_is_tuned_by_its_ridge_and_others_by_their_step(learner: str, key: str) -> None:
+    one = Experiment.from_dict({**TABLE, "learner": {"name": learner, "kernel": TABLE["learner"]["kernel"]}})
+    assert [entry.key for entry in own_ranges(one)] == [key]
+
+
+def test_a_bad_ridge_is_mended() -> None:
+    learner = {"name": "newton", "kernel": TABLE["learner"]["kernel"], "ridge": 200.0}
+    stiff = Experiment.from_dict({**TABLE, "learner": learner})
+    given, mended = (compare(stiff, {}, 3, 1, tune=tune) for tune in (False, True))
+    assert risks(mended)[0] < 0.5 * risks(given)[0]
 
 
 def test_the_same_is_found_in_one_process_and_in_two(tuned: Comparison) -> None:
