@@ -210,6 +210,24 @@ def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(conditions)
     assert compared > 2
 
 
+def test_on_ideal_links_a_node_mixes_with_what_its_neighbours_thought_a_round_before():
+    engine = SerialEngine([open_network(experiment(20)).plans])
+    before: dict[int, np.ndarray] = {}
+    for _ in range(20):
+        engine.run(1)
+        agents = {agent.node: agent for agent in engine.blocks[0].agents}
+        own = {node: agent.links.mixture_weights.copy() for node, agent in agents.items()}
+        for node, agent in agents.items() if before else ():
+            found = agent.rule.mixture_weights(agent.links)
+            older, newer = (
+                own[node] * np.exp(np.mean([np.log(weights[j]) for j in agent.neighbors], axis=0))
+                for weights in (before, own)
+            )
+            assert found == pytest.approx(older / older.sum(), rel=1e-9)
+            assert found != pytest.approx(newer / newer.sum(), rel=1e-9)
+        before = own
+
+
 def test_a_node_that_comes_back_without_memory_counts_all_copies_alike():
     description = experiment(40, **FORGETFUL)
     engine = SerialEngine([open_network(description).plans], compiled=False)
