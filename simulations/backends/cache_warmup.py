@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.agents.populations.populating import round_of_evaluations
+from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood, StackedRule
 from kernelswarm.protocols.core.certainty import certainty_of, without_certainty

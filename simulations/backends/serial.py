@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
-from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.agents.populations.populating import in_python, obstacle
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
