@@ -11,6 +11,7 @@ from kernelswarm import simulate
 from kernelswarm.agents.parts.schedules import Constant
 from tests.helpers.ending import Ending
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainPowers, PlainSquared
+from tests.helpers.plain_rules import PlainEnsemble, PlainMomentum
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.3}
 POLK = {"name": "polk", "step_size": 0.2, "kernel": KERNEL}
@@ -84,6 +85,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "learner": PlainPowers(step_size=Constant(0.1), batch_size=2),
         "evaluation": {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20},
     },
+    "vectors under a protocol in plain Python": {
+        "protocol": PlainMomentum(),
+        "learner": {"name": "linear", "step_size": 0.1},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+    },
+    "ensembles under a protocol in plain Python": {"protocol": PlainEnsemble()},
     "second order": {"learner": {"name": "newton", "kernel": KERNEL}},
     "filter of features": {"learner": {"name": "rls", "features": 6, "kernel": KERNEL}},
     "filter that forgets": {"learner": {"name": "krls", "kernel": KERNEL, "forgetting": 0.9}},
