@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelswarm.agents.learners.second_order.certainty import CertainDescent
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
@@ -138,8 +139,10 @@ def _own_step_size(experiment: Experiment, learner: Mapping[str, Any]) -> Range 
 
 
 def _ridge(experiment: Experiment, part: str) -> Range | None:
-    key = f"{part}.ridge"
-    number = _said(open_network(experiment).experiment.to_dict(), key)
+    key, resolved = f"{part}.ridge", open_network(experiment).experiment
+    number, learner = _said(resolved.to_dict(), key), resolved.learner
+    if number == "auto" and isinstance(learner, CertainDescent):  # of classes, where data decide nothing
+        number = learner.penalty / learner.loss.curvature
     return _around(key, number, PENALTIES)
 
 

@@ -82,6 +82,14 @@ def test_a_learner_that_solves_is_tuned_by_its_ridge_and_others_by_their_step(le
     assert [entry.key for entry in own_ranges(one)] == [key]
 
 
+def test_the_ridge_of_classes_is_tried_around_what_auto_stands_for() -> None:
+    learner = {"name": "newton", "kernel": TABLE["learner"]["kernel"], "loss": "multiclass_logistic"}
+    one = Experiment.from_dict({**TABLE, "stream": {"name": "gaussian_mixture", "classes": 3}, "learner": learner})
+    (ridge,) = own_ranges(one)
+    assert (ridge.key, ridge.now) == ("learner.ridge", pytest.approx(0.005))
+    assert (ridge.low, ridge.high) == (pytest.approx(0.00005), pytest.approx(0.5))
+
+
 def test_a_bad_ridge_is_mended() -> None:
     learner = {"name": "newton", "kernel": TABLE["learner"]["kernel"], "ridge": 200.0}
     stiff = Experiment.from_dict({**TABLE, "learner": learner})
