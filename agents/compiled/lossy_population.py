@@ -57,8 +57,8 @@ from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
 from kernelswarm.agents.node.pairs import LastSent
-from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
+from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]

@@ -23,7 +23,7 @@ from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
-from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.plain.turn import AtTurn
 
 Array = npt.NDArray[np.float64]
 

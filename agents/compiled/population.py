@@ -48,8 +48,8 @@ from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
-from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.plain.rules import rule_form
+from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.first_class import NONE
 from kernelswarm.protocols.replay import replay_of
 

@@ -24,8 +24,8 @@ from kernelswarm.agents.learners.forms import feature_form, learner_forms
 from kernelswarm.agents.learners.plain_features import PlainFeatures
 from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
 from kernelswarm.agents.node.plain_vectors import vectors_form
-from kernelswarm.agents.node.turn import AtTurn
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
+from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.parameters.compiled import (

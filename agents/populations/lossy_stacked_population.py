@@ -13,7 +13,7 @@ from kernelswarm.agents.compiled.vector_population import NO_DUALS
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import BYTES, LossyStackedAgent
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, DivergenceError, Outgoing
-from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.agents.populations.lossy_mixture_weights import MixtureExchange, update_lossy_mixture_weights
 from kernelswarm.agents.populations.mixture_weights import mixture_work
 from kernelswarm.agents.populations.plain_ensembles import ensembles_form

@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, follow_bands
 from kernelswarm.agents.node.stacked import StackedAgent
-from kernelswarm.agents.node.turn import AtTurn
+from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
 from kernelswarm.agents.populations.plain_ensembles import HandedEnsembles, PlainEnsembles, ensembles_form
 from kernelswarm.protocols.core.callbacks import array_of

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.node import Node
-
 Integers = npt.NDArray[np.int64]
+
+
+class Node(Protocol):
+    """What leaves compiled rounds with an error."""
+
+    def fail(self, error: BaseException) -> NoReturn:
+        """Raise what a part raised at the node's turn."""
 
 
 class Living(Protocol):
