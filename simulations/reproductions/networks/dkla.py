@@ -157,9 +157,10 @@ def scaled(values: Array, low: float, high: float) -> Array:
 
 NOTES = (
     "The setting is that of the authors' public code: ten nodes with four neighbours each, half of a node's rows to "
-    "learn from, inputs scaled to [0, 1] and targets to [-1, 1] with all rows, a Gaussian kernel of bandwidth .25, "
-    "lambda 1e-6. The rows are used as they are published, with the -200 that the air quality data write for missing "
-    "values. The error is the squared error on all nodes' test rows over the squared deviation from their mean.",
+    "learn from. Inputs are scaled to [0, 1] and targets to [-1, 1] with all rows. The kernel is Gaussian with "
+    "bandwidth .25, lambda is 1e-6. The rows are used as they are published, with the -200 that the air quality data "
+    "write for missing values. The error is the squared error on all nodes' test rows over the squared deviation from "
+    "their mean.",
     "Each node sees all its rows in every round, 100 times. Rows are dealt at random; in the code four fifths of them "
     "are dealt by the size of the target or of the inputs. Where ADMM has come to its end this makes no difference, "
     "for all nodes then have the ridge regression on all rows.",

@@ -22,13 +22,13 @@ BANDWIDTH = 2.0
 """Of inputs with standard deviation 1, of which there are eight."""
 
 WITH_HOUSING = (
-    "Housing: longitude and latitude are cut into as many boxes with equally many houses as there are nodes, and the "
-    "boxes given out as the nodes lie, so that neighbours know areas side by side. A fifth of each node's rows is kept "
+    "Housing: longitude and latitude are cut into as many boxes with equally many houses as there are nodes. The boxes "
+    "are given out as the nodes lie, so that neighbours know areas side by side. A fifth of each node's rows is kept "
     f"for testing, of the others it learns from {ROUNDS}, one a round. Errors are those on the test rows of all areas, "
-    "or on a node's own, in shares of the targets' variance, for no target is known without noise. Inputs and targets "
-    f"are standardised, the kernel's bandwidth is {BANDWIDTH:g}. Methods are tuned on one half of the rows, drawn once "
-    "and for all, and measured on the other, for either error with the settings that are best by it. Forgetting is "
-    "left out, since no target moves. krls keeps most of the points here and takes half a minute a run and more: of it "
+    "or on a node's own. They are shares of the targets' variance, for no target is known without noise. Inputs and "
+    f"targets are standardised, the kernel's bandwidth is {BANDWIDTH:g}. Methods are tuned on one half of the rows, "
+    "drawn once and for all, and measured on the other. Each error has the settings that are best by it. Forgetting is "
+    "left out, since no target moves. krls keeps most of the points here and takes half a minute a run and more. Of it "
     "three penalties are tried with one ridge, and nothing beside these."
 )
 WITHOUT_HOUSING = "California housing by location is left out: its data is not at hand."

@@ -299,14 +299,14 @@ def ranked(found: Found, stream: str) -> list[tuple[str, float, float]]:
 
 def _notes(seeds: int, rounds: int) -> list[str]:
     return [
-        f"20 nodes on a random geometric graph, {rounds} rounds, one sample a node and round (eight where classes are "
-        f"learned), mean and standard deviation over {seeds} seeds of the median error of the last 30% of the "
-        "evaluations. Errors are against the noise-free target, on all nodes' data; on a node's own where targets "
-        "differ from node to node; of classes, the share that is wrong.",
-        "One rule for all: each method tries the values in METHODS of the one or two keys that matter most to it, with "
-        f"seeds from {TUNED_WITH} beyond the first on: two seeds, and one under label skew and on housing. Then what "
-        "lies beside the best setting is tried too, in each key a value lower and a value higher, and so on up to "
-        f"{BEYOND} times. So nothing beside it is better, within 1%. Rows say where the search ended before that. "
+        f"20 nodes on a random geometric graph, {rounds} rounds, one sample a node and round, eight where classes are "
+        f"learned. An error is the median of the last 30% of the evaluations; mean and standard deviation over {seeds} "
+        "seeds. Errors are against the noise-free target, on all nodes' data; on a node's own where targets differ. Of "
+        "classes it is the share that is wrong.",
+        "One rule for all: each method tries the values in METHODS of the one or two keys that matter most to it. "
+        f"Their seeds begin {TUNED_WITH} beyond the first: two, and one under label skew and on housing. Then what "
+        "lies beside the best setting is tried too, in each key a value lower and a value higher. That is repeated up "
+        f"to {BEYOND} times. So nothing beside it is better, within 1%. Rows say where the search ended before that. "
         "Forgetting is tried in regressions with a made up target. The kernel and, of methods with random features, "
         "their number (100, shared by all nodes) are given. Nystroem has 100 landmarks at most, those that others span "
         "left out. Raker and DOMKL have 20 features of each of five kernels, whose bandwidths are a quarter to four "
