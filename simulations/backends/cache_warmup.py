@@ -187,10 +187,7 @@ def _run(plan: AgentPlan, apart: bool) -> None:
                 steps=1,
             )
         )
-    # Variances that travel on unreliable links keep agents out of compiled rounds: another part of the code.
-    whole = obstacle(plan.rule, plan.conditions is None) is None
-    compiled = rule is plan.rule or whole
-    engine = SerialEngine([[agent] for agent in network] if apart else [network], compiled)
+    engine = SerialEngine([[agent] for agent in network] if apart else [network])
     engine.run(ROUNDS)
     for _ in range(2):
         engine.report(network[0].source.held_out(0))
