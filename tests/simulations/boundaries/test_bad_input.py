@@ -153,7 +153,7 @@ CHANGES = [
     ("topology={name='apart:two_parts',strict=true}", "topology: ", "disconnected"),
     # parts that do not fit one another
     ("learner.loss=hinge", "learner.loss of node 0 does not fit the stream", ""),
-    ("node=[{nodes=[7],learner={}}]", "7", "there is no node"),
+    ("node=[{nodes=[7],learner={batch_size=2}}]", "7", "there is no node"),
     ("learner.step_size=5.0", "learner.step_size = 5 is unstable at node 0", 'or use protocol.step = "implicit"'),
     ("stream={name='file',path='no.npz'}", "no.npz", "there is no such file"),
     ("stream={name='file'}", "stream.path is missing: file needs the path of a file", ""),
