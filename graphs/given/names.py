@@ -83,6 +83,19 @@ def key(name: object) -> str:
     return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else text(plain)
 
 
+def alike(ours: Collection[Any], theirs: Collection[Any]) -> tuple[list[str], list[str]]:
+    """Return names of two sides as they are compared: by the numbers that all are on both, and otherwise by `key`.
+
+    Examples
+    --------
+    >>> alike(["07", "12"], [7, 12]), alike(["07", "roof"], [7, 12])
+    ((['7', '12'], ['7', '12']), (['07', 'roof'], ['7', '12']))
+    """
+    numbers = as_numbers(ours), as_numbers(theirs)
+    first, second = (ours, theirs) if None in numbers else numbers
+    return [key(name) for name in first or ()], [key(name) for name in second or ()]
+
+
 def ordered(labels: Collection[Hashable]) -> list[Any]:
     """Return labels sorted: as they compare, or by their text where some cannot be compared; text of digits by number.
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.given.names import Name, as_numbers, key
+from kernelswarm.graphs.given.names import Name, alike
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
@@ -109,10 +109,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     if rows.ids is None:
         return Chosen(table, words, nodes=len(names))
     named = in_order(rows.ids).tolist()
-    ours, theirs = as_numbers(names), as_numbers(named)
-    numbered = ours is not None and theirs is not None
-    known = [str(name) for name in ours or ()] if numbered else [key(name) for name in names]
-    wanted = [str(name) for name in theirs or ()] if numbered else [key(name) for name in named]
+    known, wanted = alike(names, named)
     lacking = [str(name) for name, own in zip(named, wanted, strict=True) if own not in known]
     if lacking and not (network.names is None and len(names) == len(named)):  # then they are paired by place
         raise ValueError(

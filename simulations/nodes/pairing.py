@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
 from kernelswarm.graphs.directed import renumbered
-from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, key
+from kernelswarm.graphs.given.names import Name, alike, are_numbers, as_numbers, key
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
@@ -100,21 +100,21 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
 
 def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
     """Return the place in the former of each of the latter; None where they are not the same names."""
-    ours, theirs = as_numbers(called), as_numbers(names)
-    compared: list[tuple[Sequence[Name], Sequence[Name]]] = [(list(map(key, called)), list(map(key, names)))]
-    if ours is not None and theirs is not None:
-        compared.append((ours, theirs))
-    for known, wanted in compared:
-        places = {name: place for place, name in enumerate(known)}
-        if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
-            return [places[name] for name in wanted]
+    known, wanted = alike(called, names)
+    places = {name: place for place, name in enumerate(known)}
+    if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
+        return [places[name] for name in wanted]
     return None
 
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
     """Say which nodes are those of the network alone, and which those of the data alone."""
-    both = {key(name) for name in ours} & {key(name) for name in theirs}
-    alone, apart = ([str(name) for name in names if key(name) not in both] for names in (ours, theirs))
+    sides = alike(ours, theirs)
+    both = set(sides[0]) & set(sides[1])
+    alone, apart = (
+        [str(name) for name, compared in zip(names, side, strict=True) if compared not in both]
+        for names, side in zip((ours, theirs), sides, strict=True)
+    )
     remedy = (
         "give both the same names; or number the network's nodes from 0, with "
         'networkx.convert_node_labels_to_integers(graph, ordering="sorted"): they are then those of the data in the '

@@ -152,6 +152,8 @@ def unreached(reports: Sequence[Report], without: Collection[int | str], rule: A
         remedy = "take a protocol that sends something, such as consensus"
     elif rule.form == "one_sided":
         remedy = 'set protocol.form = "symmetric": in a one-sided form nodes learn at their own samples only'
+    elif rule.form == "parameters":
+        remedy = "join them to nodes that have data, or learn for more rounds"
     elif replay_of(rule).points:
         remedy = "raise protocol.penalty, or learn for more rounds"
     else:

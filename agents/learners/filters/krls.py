@@ -15,7 +15,6 @@ from kernelswarm.agents.learners.filters import krls_steps
 from kernelswarm.agents.learners.filters.fading_sum import FadingSum, WindowedSum, fading_in
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
-    check_adaptive,
     check_certain,
     check_forgetting,
 )
@@ -102,10 +101,7 @@ class Krls(CertainDescent, DescentInSpace):
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
-        if self.adaptive:
-            check_adaptive(self.loss)
-        else:
-            check_forgetting(self.forgetting)
+        check_forgetting(self.forgetting, self.loss)
         if self.ridge == 0.0 and self.share < 1.0:
             raise RefusedKey(
                 "ridge",
@@ -116,16 +112,6 @@ class Krls(CertainDescent, DescentInSpace):
                 "dependency",
                 f"= {self.dependency!r} must be at least {LEAST_DEPENDENCY:g} and below 1: 1e-4 to 1e-2 are usual",
             )
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether what is forgotten is found as samples come."""
-        return self.forgetting == "auto"
-
-    @property
-    def share(self) -> float:
-        """beta, and 0 where what is forgotten is found as samples come."""
-        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     def inner(self, state: KrlsState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""

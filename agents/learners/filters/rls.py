@@ -17,7 +17,6 @@ from kernelswarm.agents.learners.filters import rls_steps
 from kernelswarm.agents.learners.second_order.adaptive_memory import WINDOW, Memory
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
-    check_adaptive,
     check_certain,
     check_forgetting,
 )
@@ -160,21 +159,8 @@ class Rls(CertainDescent):
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss)
-        if self.adaptive:
-            check_adaptive(self.loss)
-        else:
-            check_forgetting(self.forgetting)
+        check_forgetting(self.forgetting, self.loss)
         self._mapping()
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether what is forgotten is found as samples come."""
-        return self.forgetting == "auto"
-
-    @property
-    def share(self) -> float:
-        """beta, and 0 where what is forgotten is found as samples come."""
-        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     def _mapping(self) -> Affine | RandomFeatures:
         """Return the learner whose features these are; its steps are never taken."""

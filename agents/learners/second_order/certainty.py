@@ -27,6 +27,7 @@ class CertainDescent(Descent):
     """A learner that carries how certain its function is: the factor of a regularised least-squares problem."""
 
     ridge: float | Literal["auto"]
+    forgetting: float | Literal["auto"]
     batch_size: int
     kernel: Any
 
@@ -46,6 +47,16 @@ class CertainDescent(Descent):
         seen = replace(sample, gram=lambda chosen: kernel.cross(chosen, chosen), diagonal=kernel.diagonal)
         ratio, _ = seen.noise
         return replace(self, ridge=max(RIDGE_OF_NUMBERS, ratio) * seen.mean_gain)  # type: ignore[type-var]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is forgotten is found as samples come."""
+        return self.forgetting == "auto"
+
+    @property
+    def share(self) -> float:
+        """beta, and 0 where what is forgotten is found as samples come."""
+        return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property
     def linear(self) -> bool:
@@ -118,17 +129,15 @@ def check_certain(ridge: float | Literal["auto"], batch_size: int, loss: Loss, w
         )
 
 
-def check_adaptive(loss: Loss) -> None:
-    """Refuse a loss that has no likelihood to tell by what should be forgotten, with a RefusedKey."""
-    if loss.task != "regression" or not loss.quadratic:
-        other = 'loss = "squared", or ' if loss.task == "regression" else ""
-        raise RefusedKey(
-            "forgetting",
-            f'= "auto" compares likelihoods, which the squared loss of numbers has: take {other}a number, such as 0.99',
-        )
-
-
-def check_forgetting(forgetting: float | str) -> None:
-    """Refuse what is no factor of forgetting with a RefusedKey."""
-    if isinstance(forgetting, str) or not 0.0 < forgetting <= 1.0:
+def check_forgetting(forgetting: float | str, loss: Loss) -> None:
+    """Refuse what is no factor of forgetting, and "auto" with a loss that has no likelihood, with a RefusedKey."""
+    if forgetting == "auto":
+        if loss.task != "regression" or not loss.quadratic:
+            other = 'loss = "squared", or ' if loss.task == "regression" else ""
+            raise RefusedKey(
+                "forgetting",
+                '= "auto" compares likelihoods, which the squared loss of numbers has: '
+                f"take {other}a number, such as 0.99",
+            )
+    elif isinstance(forgetting, str) or not 0.0 < forgetting <= 1.0:
         raise RefusedKey("forgetting", f"= {forgetting!r} must be in (0, 1]: 1 forgets nothing")

@@ -22,7 +22,6 @@ from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
 from kernelswarm.agents.learners.second_order.blocked_moves import Numbers
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
-    check_adaptive,
     check_certain,
     check_forgetting,
 )
@@ -110,15 +109,7 @@ class Newton(CertainDescent, DescentInSpace):
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss)
-        if self.adaptive:
-            check_adaptive(self.loss)
-        else:
-            check_forgetting(self.forgetting)
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether what is forgotten is found as samples come."""
-        return self.forgetting == "auto"
+        check_forgetting(self.forgetting, self.loss)
 
     @property
     def share(self) -> float:

@@ -183,6 +183,12 @@ def test_replay_carries_what_is_known_past_a_node_without_data() -> None:
     assert "take a protocol that sends something" in alone.verdict["nothing_reached"]
     one_sided = simulate(described(protocol={"name": "consensus", "form": "one_sided"}))
     assert 'set protocol.form = "symmetric"' in one_sided.verdict["nothing_reached"]
+    apart = nx.disjoint_union(nx.path_graph(3), nx.path_graph(2))
+    nodes = [{"nodes": [1, 3, 4], "data": False}]
+    weights = simulate(described(topology=apart, node=nodes, **VECTORS["diffusion"]))
+    found = weights.verdict["nothing_reached"]
+    assert "nothing reached 2 of 3 nodes" in found and "join them to nodes that have data" in found
+    assert "replay" not in found and "penalty" not in found  # which diffusion has not
 
 
 def on_links(links: str, **tables: Any) -> Experiment:
