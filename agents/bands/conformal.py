@@ -23,12 +23,12 @@ LONG_LOOPS = True
 
 SCALE, LOGARITHM, INSIDE, SAID, SEEN = range(5)
 """The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
-was said before they came, and all that came."""
+was predicted before they came, and all that came."""
 
 RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM, COMPARED = range(5, 12)
 """Seven more columns of a band that is pooled, see :mod:`kernelswarm.agents.bands.pooled`: the means of own scores
 over s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t as averaged last, and how
-many rounds these means are of. All are 0 until a neighbour is heard: the band is the node's own as long."""
+many rounds these means are of. All are 0 until a neighbour's are received: the band is the node's own as long."""
 
 LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 8.0
 """g_t is GAIN / t within these. The slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
@@ -64,14 +64,14 @@ def radii(band: Array) -> Array:
     """Return half the width of the band of each output, (C,), in the learner's units; NaN before the first round."""
     known = band[:, SAID] + band[:, SCALE] > 0.0
     band = band.copy()
-    if band.shape[1] > SEEN + 1:  # the node's last step on its own is in what it says next, and not in its band yet
+    if band.shape[1] > SEEN + 1:  # the node's last step on its own is in what it sends next, and not in its band yet
         agreed = band[:, AGREED_SCALE] > 0.0
         band[agreed, SCALE], band[agreed, LOGARITHM] = band[agreed, AGREED_SCALE], band[agreed, AGREED_LOGARITHM]
     return np.where(known, [radius(row) for row in band], np.nan)
 
 
 def coverage(band: Array) -> float:
-    """Return what share of all samples so far lay within the band that was said before they came; NaN without any."""
+    """Return the share of all samples so far that lay within the band predicted before they came; NaN without any."""
     said = float(band[:, SAID].sum())
     return float(band[:, INSIDE].sum()) / said if said else math.nan
 
@@ -109,8 +109,8 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
     level : float
         The share of samples that should lie inside.
     new : float
-        The samples of the node that differ. Rows that come again say nothing: a function that knows them errs less
-        there than elsewhere, and the band stays as the first time left it.
+        The samples of the node that differ. Rows that come again do not count: a function that knows them errs less there
+        than elsewhere, and the band stays as the first time left it.
     rounds : int
         How many rounds these are.
     """
@@ -128,7 +128,7 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
             row[SEEN] += size
             if row[SEEN] > new:
                 continue
-            step = row[SAID] / size + 1.0  # the rounds of which something was said, and this one
+            step = row[SAID] / size + 1.0  # the rounds with a band before their samples, and this one
             if begun:
                 change = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN) * (outside / size - (1.0 - level))
                 ratio = own_ratio(row)

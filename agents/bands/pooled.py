@@ -10,7 +10,7 @@ the nodes' errors only: as alone, and with as many samples as the network has. W
 the band is ``f(x) +- s_i r_i exp(u_i + d_i)``. r_i is the mean of own scores over s_i, and 1 while it differs from that
 by less than two standard errors. Own scores count in s_i as ``score / r_i``. d_i takes a tenth of each step of u_i and
 is never averaged, so that a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``. Until a
-neighbour has been heard r_i is 1 and d_i is 0: the band is the node's own.
+neighbour's have been received r_i is 1 and d_i is 0: the band is the node's own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 LONG_LOOPS = True
 
 NUMBERS = 2
-"""What a node says of each output: s_i and u_i, or a 0 for s_i while it knows nothing."""
+"""What a node sends of each output: s_i and u_i, or a 0 for s_i while it knows nothing."""
 
 
 class Listener(NamedTuple):
@@ -78,18 +78,18 @@ class PooledBands:
         self._sent = np.zeros(len(listeners), dtype=np.int64)
         self._places, self._level = places, level
         self._said = np.zeros((len(places), outputs, NUMBERS))
-        heard = [places[other] for listener in listeners for other in listener.neighbors]
+        others = [places[other] for listener in listeners for other in listener.neighbors]
         self._start = np.cumsum([0, *(len(listener.neighbors) for listener in listeners)])
-        self._other = np.array(heard, dtype=np.int64)
+        self._other = np.array(others, dtype=np.int64)
         self._weights = np.concatenate([listener.weights for listener in listeners])
         self._new = np.array([listener.distinct for listener in listeners], dtype=np.float64)
 
-    def said(self, places: Sequence[int]) -> Array:
-        """Return what the nodes at some places say, (n, C, 2)."""
+    def sent_by(self, places: Sequence[int]) -> Array:
+        """Return what the nodes at some places send, (n, C, 2)."""
         return np.ascontiguousarray(self.bands[list(places), :, : LOGARITHM + 1])
 
-    def hear(self, messages: Mapping[int, Array]) -> None:
-        """Take what nodes in other processes said last, (C, 2) by their labels."""
+    def receive(self, messages: Mapping[int, Array]) -> None:
+        """Take what nodes in other processes sent last, (C, 2) by their labels."""
         for node, message in messages.items():
             if node in self._places:
                 self._said[self._places[node]] = message
@@ -101,7 +101,7 @@ class PooledBands:
         return found
 
     def average(self) -> None:
-        """Begin a round: average what all have said."""
+        """Begin a round: average what all have sent."""
         average(self.bands, self._said, self._start, self._other, self._weights, self._sent)
 
     def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
@@ -114,8 +114,8 @@ class PooledBands:
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
         """Live through some rounds.
 
-        ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came, at as many
-        samples as ``samples`` (T, V) says. Of more than one round no node hears another process.
+        ``predicted`` and ``targets``, both (V, T, b, C), hold what was predicted before the steps, and what came, at as
+        many samples as ``samples`` (T, V) says. In more than one round no node receives from another process.
         """
         network = self.bands, self._said, self._start, self._other, self._weights, self._sent
         _follow(*network, predicted, targets, samples, self._level, self._new, first, rounds)
@@ -125,7 +125,7 @@ class PooledBands:
 def average(
     bands: Array, said: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
 ) -> None:
-    """Have all nodes say their s and u, and average these.
+    """Have all nodes send their s and u, and average these.
 
     Parameters
     ----------

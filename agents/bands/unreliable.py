@@ -11,9 +11,10 @@ left out, so that with nothing lost or late these are the averages of ideal link
 holds a node to the past: at an age of a for all, common errors move u by a share of 1 / (1 + a / (1 + a)) of a step at
 least, and by 1 / (1 + a) where late ones count as others.
 
-The mean of all u_i does not only move by the nodes' own errors any more: one end of an edge may hear where the other
-does not. d_i does, whatever is heard: a node's own share outside differs from 1 - level by ``d_T / (g T / 10)``.
-A node that has never heard a neighbour has its own band.
+The mean of all u_i does not only move by the nodes' own errors any more: one end of an edge may receive where the
+other does not. d_i does, whatever is received: a node's own share outside differs from 1 - level by
+``d_T / (g T / 10)``.
+A node that has never received from a neighbour has its own band.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,14 +47,14 @@ class Mail(NamedTuple):
     lived: Integers  # (slots, E) how many rounds the hearer had lived through when it was sent
     used: Integers  # (E,) the round of the newest that has counted, or NOTHING
     rounds: Integers  # (V,) how many rounds each node has lived through
-    sending: Integers  # (V,) to how many neighbours each says what it knows at the end of the last round
+    sending: Integers  # (V,) to how many neighbours each sends what it knows at the end of the last round
 
 
 class Edges(NamedTuple):
-    """The directed edges on which V nodes hear, and where their ends are among all that the realization is of."""
+    """The directed edges on which V nodes receive, and where their ends are among all that the realization is of."""
 
     start: Integers  # (V + 1,)
-    other: Integers  # (E,) the senders' places among what is said
+    other: Integers  # (E,) the senders' places among what is sent
     weights: Array  # (E,)
     asks: Booleans  # (E,) whether the hearer asks the sender
     asked: Booleans  # (E,) and is asked by it
@@ -73,7 +74,7 @@ class Rounds(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """What nodes that are awake step on: what was said before each step, and what came."""
+    """What nodes that are awake step on: what was predicted before each step, and what came."""
 
     predicted: ReadOnly  # (V, T, b, C)
     targets: ReadOnly  # (V, T, b, C)
@@ -82,7 +83,7 @@ class Steps(NamedTuple):
 
 
 class UnreliablePooledBands(PooledBands):
-    """The bands of the nodes of one process, whose neighbours are heard late, in part, or not at all.
+    """The bands of the nodes of one process, whose neighbours' messages come late, in part, or not at all.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ class UnreliablePooledBands(PooledBands):
         self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(listeners), dtype=np.int64))
 
     def average(self) -> None:
-        """Begin a round: send what was said at the end of the last one, and average what has arrived."""
+        """Begin a round: send what was known at the end of the last one, and average what has arrived."""
         self._live(1, self._no_steps, follows=False)
 
     def follow_steps(
@@ -147,13 +148,13 @@ class UnreliablePooledBands(PooledBands):
     ) -> None:
         """Live through some rounds, in which nodes that are awake take one step each.
 
-        ``predicted`` and ``targets``, (V, T, b, C), hold what was said before the steps, and what came, at as many
+        ``predicted`` and ``targets``, (V, T, b, C), hold what was predicted before the steps, and what came, at as many
         samples as ``samples`` (T, V) says. The next step of each node is ``reached`` (V,).
         """
         self._live(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
 
     def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what a node has heard, and what is on its way to it."""
+        """Return what a node has received, and what is on its way to it."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         return {
@@ -165,7 +166,7 @@ class UnreliablePooledBands(PooledBands):
         }
 
     def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put what a node has heard where :meth:`arrays` was taken."""
+        """Put what a node has received where :meth:`arrays` was taken."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
@@ -208,13 +209,13 @@ class UnreliablePooledBands(PooledBands):
 
 
 def _flags(each: Sequence[tuple[tuple[bool, ...], Listener]]) -> Booleans:
-    """Return what is said of each edge; yes where nothing is said."""
+    """Return what is given for each edge; yes where nothing is given."""
     found = [flag for flags, listener in each for flag in flags or (True,) * len(listener.neighbors)]
     return np.array(found, dtype=np.bool_)
 
 
 def _facts(listeners: Sequence[Listener], known: Sequence[Neighborhood]) -> EdgeFacts:
-    """Return the directed edges on which nodes hear, and behind them those on which others hear them."""
+    """Return the directed edges on which nodes receive, and behind them those on which others receive from them."""
     inside = {listener.node for listener in listeners}
     ends = [(other, listener.node) for listener in listeners for other in listener.neighbors]
     attributes = [
@@ -259,7 +260,7 @@ def _live(
     level: float,
     new: ReadOnly,
 ) -> None:
-    """Live through some rounds: send, hear, average, and, where that is asked, follow the steps of those awake."""
+    """Live through some rounds: send, receive, average, and, where that is asked, follow the steps of those awake."""
     predicted, targets, samples, reached = steps
     for t in range(rounds):
         _send(bands, said, sent, edges, mail, first + t)
@@ -328,7 +329,7 @@ def _hear(
 
 @cached_njit
 def _dispatch(edges: Edges, mail: Mail, happened: Rounds, place: int, now: int) -> None:
-    """Find what becomes of what is said at the end of a round."""
+    """Find what becomes of what is sent at the end of a round."""
     slot = now % len(mail.due)
     for i in range(len(mail.rounds)):
         mail.sending[i] = 0

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.node.snapshot import Snapshot
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.round.block import AgentPlan, Block
-from kernelswarm.simulations.round.failures import describe, node_at_work
+from kernelswarm.simulations.round.failures import describe, line_at_work, node_at_work
 from kernelswarm.simulations.round.measure import Report
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -40,13 +41,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a host is: the round that it runs or has run last, whether it is at work now, and what has failed.
+    """Where a host is: the round that it runs or has run last, the line at work now, if any is, and what has failed.
 
     Rounds that only prime the network are round 0.
     """
 
     round: int
-    busy: bool
+    line: str | None
     failure: Failure | None
 
 
@@ -168,7 +169,7 @@ class Host:
 
     def whereabouts(self) -> Whereabouts:
         """Tell where the host is; works while a round is run in another thread."""
-        return Whereabouts(self._round(), self._work.busy, self._failure)
+        return Whereabouts(self._round(), self._work.line(), self._failure)
 
     @property
     def block(self) -> Block:
@@ -199,18 +200,23 @@ class _Work:
     """
 
     def __init__(self, fail: Callable[[BaseException, TracebackType | None], None]) -> None:
-        self.busy = False
         self.seconds = self._began = 0.0
+        self._thread: int | None = None  # that is at work
         self._fail = fail
 
+    def line(self) -> str | None:
+        """Return the line of Python that is at work now, asked from another thread; None where none is."""
+        frame = None if self._thread is None else sys._current_frames().get(self._thread)
+        return None if frame is None else line_at_work(frame)
+
     def __enter__(self) -> None:
-        self.busy = True
+        self._thread = threading.get_ident()
         self._began = time.perf_counter()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.busy = False
+        self._thread = None
         self.seconds += time.perf_counter() - self._began
         if error is None:
             return False

@@ -352,7 +352,7 @@ class RemoteEngine:
             nodes = self._nodes([place]) if failure.node is None else (failure.node,)
             return EngineError(nodes, failure.round, failure.cause)
         silent = [place for place in range(len(self._hosts)) if place not in found and place not in dead]
-        busy = [place for place, answer in found.items() if answer.busy] if trouble.late else []
+        busy = [place for place, answer in found.items() if answer.line] if trouble.late else []
         self.lost = sorted({*dead, *silent, *busy}) or list(range(len(self._hosts)))
         if not self.pids:
             why = ENDED if dead else str(trouble)
@@ -365,7 +365,8 @@ class RemoteEngine:
         if trouble.late:
             # One at work keeps the others waiting; one that says nothing may only be slow to answer.
             late = busy or self.lost
-            return LostError(self._nodes(late), current, f"no word from {self._named(late)}")
+            doing = f", which is in {found[busy[0]].line}" if busy else ", which does not answer" if silent else ""
+            return LostError(self._nodes(late), current, f"no word from {self._named(late)}{doing}")
         return LostError(self._nodes(self.lost), current, str(trouble))
 
     def _nodes(self, places: Collection[int]) -> tuple[int, ...]:

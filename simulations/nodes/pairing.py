@@ -109,11 +109,11 @@ def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
     """Say which nodes are those of the network alone, and which those of the data alone."""
-    sides = alike(ours, theirs)
-    both = set(sides[0]) & set(sides[1])
+    compared = alike(ours, theirs)
+    both = set(compared[0]) & set(compared[1])
     alone, apart = (
-        [str(name) for name, compared in zip(names, side, strict=True) if compared not in both]
-        for names, side in zip((ours, theirs), sides, strict=True)
+        [str(name) for name, own in zip(names, side, strict=True) if own not in both]
+        for names, side in ((ours, compared[0]), (theirs, compared[1]))
     )
     remedy = (
         "give both the same names; or number the network's nodes from 0, with "

@@ -172,7 +172,7 @@ class Block:
         if self._pool is None or not sent:
             return sent
         places = [place for place, _ in self._boundary]
-        said = self._pool.said(places)
+        said = self._pool.sent_by(places)
         return with_bands(sent, {self.nodes[place]: said[k] for k, place in enumerate(places)})
 
     def _packed(self) -> bytes:
@@ -203,10 +203,10 @@ class Block:
         """Run up to so many rounds, and return how many."""
         self._begin_sums()
         if self._pool is not None:
-            heard = [without_bands(message) for message in incoming]
-            incoming = [message for message, _ in heard]
-            for _, said in heard:
-                self._pool.hear(said)
+            parted = [without_bands(message) for message in incoming]
+            incoming = [message for message, _ in parted]
+            for _, sent in parted:
+                self._pool.receive(sent)
         if self._steps == 1:
             done = self._run_steps(rounds, incoming)
         else:

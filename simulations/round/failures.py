@@ -1,8 +1,9 @@
 """What can be said of an exception of agents at work, or of a user's own part: the node, the part, and the cause."""
 
+import sysconfig
 from pathlib import Path
-from traceback import extract_tb, walk_tb
-from types import TracebackType
+from traceback import extract_tb, walk_stack, walk_tb
+from types import FrameType, TracebackType
 
 from kernelswarm.agents.node.node import Node
 from kernelswarm.refused_key import RefusedKey
@@ -61,6 +62,15 @@ def node_at_work(trace: TracebackType | None) -> int | None:
     """Return the label of the agent that is found on the stack; no round has to keep account of it."""
     at_work = [frame.f_locals.get(name) for frame, _ in walk_tb(trace) for name in ("self", "agent")]
     return next((found.node for found in at_work if isinstance(found, Node)), None)
+
+
+def line_at_work(frame: FrameType) -> str:
+    """Write the line of a thread that is at work: the innermost one outside Python's own modules."""
+    inside = Path(sysconfig.get_path("stdlib"))
+    trace = [(each, line) for each, line in walk_stack(frame)]
+    own = [place for place in trace if inside not in Path(place[0].f_code.co_filename).parents]
+    at, line = (own or trace)[0]
+    return f"{at.f_code.co_name} ({Path(at.f_code.co_filename).name}, line {line})"
 
 
 def describe(error: BaseException) -> str:

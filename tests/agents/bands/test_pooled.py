@@ -83,9 +83,9 @@ def test_rounds_and_processes_may_be_cut_anywhere() -> None:
         one_by_one.average()
         for i in range(nodes):
             conformal.follow(one_by_one.bands[i], np.zeros((1, 1)), targets[i, t], 0.9, math.inf, 1)
-        said = [half.said(range(len(half.bands))) for half in halves]
-        halves[0].hear(dict(zip(range(2, 6), said[1], strict=True)))
-        halves[1].hear(dict(zip(range(2), said[0], strict=True)))
+        said = [half.sent_by(range(len(half.bands))) for half in halves]
+        halves[0].receive(dict(zip(range(2, 6), said[1], strict=True)))
+        halves[1].receive(dict(zip(range(2), said[0], strict=True)))
         for half, mine in zip(halves, (targets[:2], targets[2:]), strict=True):
             half.follow(np.zeros_like(mine), mine, counts(mine), t, 1)
     np.testing.assert_array_equal(one_by_one.bands, whole.bands)

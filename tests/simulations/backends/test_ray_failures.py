@@ -123,10 +123,26 @@ def test_a_node_that_hangs_is_noticed():
     backend = replace(PAIRS, patience=2.0, rounds_per_execution=1)
     with backend.start(plans_of(Brittle(way="hangs", node=3, at=30)), quiet) as engine:
         engine.run(29)
-        with pytest.raises(EngineError, match=r"no word from process \d+") as failure:
+        wanted = r"no word from process \d+, which is in hangs \(brittle.py, line \d+\)"
+        with pytest.raises(EngineError, match=wanted) as failure:
             engine.run(5)
     assert failure.value.nodes == (2, 3)
     assert failure.value.round == 30
+
+
+@needs_proc
+def test_a_process_that_is_stopped_is_said_not_to_answer():
+    backend = replace(PAIRS, patience=2.0, rounds_per_execution=1)
+    with backend.start(plans_of(Consensus()), quiet) as engine:
+        engine.run(5)
+        stopped = Watch([engine.pids[1]])
+        os.kill(engine.pids[1], signal.SIGSTOP)
+        with pytest.raises(
+            EngineError, match=rf"no word from process {engine.pids[1]}, which does not answer"
+        ) as failure:
+            engine.run(5)
+    assert failure.value.nodes == (2, 3)
+    assert stopped.left_after(SOON) == []
 
 
 @needs_proc
