@@ -109,8 +109,8 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
     level : float
         The share of samples that should lie inside.
     new : float
-        The samples of the node that differ. Rows that come again do not count: a function that knows them errs less there
-        than elsewhere, and the band stays as the first time left it.
+        The samples of the node that differ. Rows that come again do not count: a function that knows them errs less
+        there than elsewhere, and the band stays as the first time left it.
     rounds : int
         How many rounds these are.
     """
