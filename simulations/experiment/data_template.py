@@ -6,9 +6,8 @@ import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,22 +19,19 @@ from kernelswarm.simulations.experiment.changes import parse_assignment, parse_v
 from kernelswarm.simulations.experiment.chosen_network import chosen_network, given_network, left_out_nodes
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
-from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
-from kernelswarm.simulations.streams.rows.encoding.codes import as_key
+from kernelswarm.simulations.streams.rows.columns import NoTarget
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.frames import are_names
-from kernelswarm.simulations.streams.rows.odd_words import OddWords
+from kernelswarm.simulations.streams.rows.guessing import Guess, guess
 from kernelswarm.simulations.streams.rows.rows import (
     Rows,
     check_rows,
     numbering,
     resolve_task,
-    suspected_gaps,
     told_task,
     without_gaps,
 )
-from kernelswarm.simulations.streams.written.character_encoding import AUTO, WINDOWS, NotUTF8
 from kernelswarm.simulations.streams.written.node_columns import is_called_so, node_columns
 
 NODES, LEAST = 10, 20
@@ -43,14 +39,8 @@ NODES, LEAST = 10, 20
 
 NODE = "node"  # the column that a stream looks for
 
-TARGETS = {"y", "target", "label", "class"}
-"""What targets are called, in any case: the only column of such a name is one."""
-
 CODED = "far from all other values, or no number among them, again and again"
 """Why a value is taken for a gap."""
-
-MOST_CLASSES = 10
-"""Among so few different numbers a word may be one more class."""
 
 MOSTLY = 0.5
 """Share of an input that is missing from which on it is said."""
@@ -147,23 +137,19 @@ def write_for(
     InputError
         The data cannot be read as they are, or the file is there already.
     """
+    given = _given(changes)
+    columns = {"target": target, "node_column": nodes, "features": list(features), "drop": list(drop)}
+    known = given | {key: value for key, value in columns.items() if value}
+    missing: Missing = given.setdefault("missing", FILLED)
     try:
-        given = _given(changes)
-        columns = {"target": target, "node_column": nodes, "features": list(features), "drop": list(drop)}
-        known = given | {key: value for key, value in columns.items() if value}
-        asked: File = build("stream", {"name": "file", "path": str(data), **known})
-        nodes = known.get("node_column", "")
-        rows, test, file, left_out = _read(asked)
-        missing: Missing = given.setdefault("missing", FILLED)
-        all_rows = rows
-        rows, gaps = without_gaps(rows, missing)
-        check_rows(rows, bool(gaps))
-        if nodes and rows.ids is None:
-            raise InputError(f"nodes = {shown(nodes)}: svmlight files have no column that names nodes, leave it out")
-        task = resolve_task(rows, asked.task)
-        own = None if network is None else given_network(rows, network, _relative(network, path))
-        size, rounds, epochs = _lengths(rows, test, asked, "epochs" in given, own.nodes if own else 0)
-        chosen = own or chosen_network(rows, size)
+        found = _find(build("stream", {"name": "file", "path": str(data), **known}), missing)
+        if known.get("node_column") and found.rows.ids is None:
+            raise InputError(
+                f"nodes = {shown(known['node_column'])}: svmlight files have no column that names nodes, leave it out"
+            )
+        own = None if network is None else given_network(found.rows, network, _relative(network, path))
+        size, rounds, epochs = _lengths(found, "epochs" in given, own.nodes if own else 0)
+        chosen = own or chosen_network(found.rows, size)
     except NoTarget as error:
         raise InputError(
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
@@ -173,10 +159,7 @@ def write_for(
         hint = f" with --{key}" if key in ("target", "features", "drop") else ""
         hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
         raise InputError(f"{error}{hint}") from error
-    classes = len(np.unique(rows.targets)) if task == "classification" else 0
-    what = _described(data.name, rows, classes, asked, file, target, left_out)
-    told = told_task(rows, task)
-    times = [column.name for column in rows.kinds if column.kind == "time"]
+    what = _described(data.name, found, target)
     text = TEMPLATE.format(
         what=" ".join(what.split()),
         name=path,
@@ -188,34 +171,35 @@ def write_for(
         else 'or your own: name = "file", path = "graph.graphml"; see kernelswarm list topologies',
         network=chosen.table,
         path=toml(_relative(data, path)),
-        columns=_keys(asked, file, nodes) + (_inputs(rows) if are_names(rows.columns) and not file.features else ""),
-        gaps=f'{_comment(gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
-        if gaps
-        else "",
-        days='times = "days"          # since the first; or "cycles": hour, weekday and season too\n' if times else "",
-        order="time" if len(times) == 1 else "file",
-        ordered=times[0] if len(times) == 1 else "the file",
-        told=f"# {told}\n" if told else "",
-        task=task,
         epochs=epochs,
-        scaled="inputs" if classes else "inputs and targets",
-        loss="multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
         batch=BATCH,
+        **_keys(found, known.get("node_column", ""), missing),
     )
     if chosen.without:
         text += ROWLESS.format(nodes=toml(list(chosen.without)))
     write_new(path, _with(text, given))
-    filled = _filled(gaps, rows, missing, file.na_values != asked.na_values)
-    said = (
-        told,
-        rows.units,
-        left_out_nodes(all_rows, rows),
-        filled,
-        made_of(rows),
-        numbering(rows).words(),
-        _nodes(rows, left_out[0][2]),
-    )
-    return "\n".join(filter(None, [what, f"network: {chosen.words}", *said]))
+    return "\n".join(filter(None, [what, f"network: {chosen.words}", *_notes(found, missing)]))
+
+
+class _Found(NamedTuple):
+    """What is in a user's file: the keys that were given, what was guessed, and what is left where gaps are seen to."""
+
+    asked: File
+    guess: Guess
+    rows: Rows
+    gaps: str
+    task: Literal["classification", "regression"]
+    classes: int  # 0 where targets are numbers
+
+
+def _find(asked: File, missing: Missing) -> _Found:
+    """Read a user's file; raises ValueError where it cannot be learned from."""
+    guessed = guess(asked)
+    rows, gaps = without_gaps(guessed.rows, missing)
+    check_rows(rows, bool(gaps))
+    task = resolve_task(rows, asked.task)
+    classes = len(np.unique(rows.targets)) if task == "classification" else 0
+    return _Found(asked, guessed, rows, gaps, task, classes)
 
 
 def _given(changes: Sequence[str]) -> dict[str, Any]:
@@ -246,8 +230,24 @@ def _with(text: str, given: Mapping[str, Any]) -> str:
     return text
 
 
-def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
+def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
+    """Say what else was found in the rows, of which some may be empty."""
+    rows = found.rows
+    return (
+        told_task(rows, found.task),
+        rows.units,
+        left_out_nodes(found.guess.rows, rows),
+        _filled(found, missing),
+        made_of(rows),
+        numbering(rows).words(),
+        _nodes(rows, found.guess.words),
+    )
+
+
+def _filled(found: _Found, missing: Missing) -> str:
     """Say what is done with gaps, and which columns are hardly there."""
+    gaps, rows = found.gaps, found.rows
+    coded = found.guess.file.na_values != found.asked.na_values
     filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if coded else ""
     named = are_names(rows.columns)
@@ -260,26 +260,19 @@ def _filled(gaps: str, rows: Rows, missing: Missing, coded: bool) -> str:
     )
 
 
-def _lengths(rows: Rows, test: Rows | None, asked: File, is_given: bool, nodes: int) -> tuple[int, int, int]:
+def _lengths(found: _Found, is_given: bool, nodes: int) -> tuple[int, int, int]:
     """Return how many nodes, rounds and epochs a first run has; epochs and the nodes without names may be given."""
-    count = len(rows)
+    rows, asked, count = found.rows, found.asked, len(found.rows)
     named = nodes if rows.ids is None else len(np.unique(rows.ids))
     size = named or max(2, min(NODES, count // LEAST))
-    own = count / size if test is not None else (1.0 - asked.test_fraction) * count / size
+    own = count / size if found.guess.test is not None else (1.0 - asked.test_fraction) * count / size
     epochs = asked.epochs if is_given else int(min(MOST_EPOCHS, max(1, -(-SAMPLES // max(own, 1)))))
     return size, max(1, int(epochs * own / BATCH)), epochs
 
 
-def _described(
-    name: str,
-    rows: Rows,
-    classes: int,
-    asked: File,
-    file: File,
-    target: str,
-    left_out: Sequence[tuple[str, str, list[str]]],
-) -> str:
+def _described(name: str, found: _Found, target: str) -> str:
     """Say in a sentence what the data are, and what was chosen for them."""
+    rows, classes, file = found.rows, found.classes, found.guess.file
     inputs, named = rows.points.shape[1], 0 if rows.ids is None else len(np.unique(rows.ids))
     kind = f"classification into {classes} classes" if classes else "regression"
     what = f"{name}: {len(rows):,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
@@ -288,15 +281,41 @@ def _described(
     labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
     what += f", numbered {labels}" if decimals else ""
     what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
+    left_out = ("hold", "too many words", found.guess.words), ("count", "the rows", found.guess.counters)
     what += "".join(
         f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
         for verb, object, names in left_out
         if names
     )
-    return what + ("" if file.encoding == asked.encoding else f", read as {file.encoding}, since it is not in UTF-8")
+    return what + (
+        "" if file.encoding == found.asked.encoding else f", read as {file.encoding}, since it is not in UTF-8"
+    )
 
 
-def _keys(asked: File, file: File, nodes: str) -> str:
+def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
+    """Return the parts of the template that depend on what is in the file."""
+    rows, classes = found.rows, found.classes
+    columns = _columns(found.asked, found.guess.file, nodes)
+    columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
+    gaps = f'{_comment(found.gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
+    times = [column.name for column in rows.kinds if column.kind == "time"]
+    told = told_task(rows, found.task)
+    return {
+        "columns": columns,
+        "gaps": gaps if found.gaps else "",
+        "days": 'times = "days"          # since the first; or "cycles": hour, weekday and season too\n'
+        if times
+        else "",
+        "order": "time" if len(times) == 1 else "file",
+        "ordered": times[0] if len(times) == 1 else "the file",
+        "told": f"# {told}\n" if told else "",
+        "task": found.task,
+        "scaled": "inputs" if classes else "inputs and targets",
+        "loss": "multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
+    }
+
+
+def _columns(asked: File, file: File, nodes: str) -> str:
     """Return the lines of the experiment that say how the file is read, where that is not the default."""
     keys = (
         ("encoding", "" if file.encoding == asked.encoding else file.encoding),
@@ -305,55 +324,9 @@ def _keys(asked: File, file: File, nodes: str) -> str:
         ("features", list(file.features)),
         ("drop", list(file.drop)),
     )
-    found = file.na_values if file.na_values != asked.na_values else None
-    coded = f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n" if found else ""
-    return "".join(f"{key} = {toml(value)}\n" for key, value in keys if value) + coded
-
-
-def _read(file: File) -> tuple[Rows, Rows | None, File, list[tuple[str, str, list[str]]]]:
-    """Return the rows of a file, its test rows, how it is to be read, and what inputs are left out for what they do."""
-    words: tuple[str, ...] = ()
-    odd = dict(file.na_values) if isinstance(file.na_values, dict) else {}
-    try:
-        rows, test = file.read()
-    except OddWords as error:
-        if len(error.words) != 1 or error.column in odd or any(map(str.isdigit, error.words[0])):
-            raise
-        if error.numbers <= MOST_CLASSES:
-            raise  # a class, as in 1, X, 2, rather
-        found = _read(replace(file, na_values=odd | {error.column: error.words[0]}))
-        if found[0].codes[shown(error.words[0])] < 2:
-            raise  # mistyped, rather
-        return found
-    except NoTarget as error:
-        usual = [column for column in error.columns if column.lower() in TARGETS]
-        if len(usual) != 1:
-            raise
-        return _read(replace(file, target=usual[0]))
-    except NotUTF8 as error:
-        if file.encoding != AUTO or "null byte" in str(error):
-            raise
-        return _read(replace(file, encoding=WINDOWS))
-    except ManyWords as error:
-        if file.features or not error.others:
-            raise
-        words = error.words
-        file = replace(file, drop=(*file.drop, *words))
-        rows, test = file.read()
-    codes = as_key(suspected_gaps(rows), odd)
-    if codes != file.na_values and (odd or not file.na_values):  # others are as the user says
-        file = replace(file, na_values=codes)
-        rows, test = file.read()
-    counters = () if file.features else numbering(rows).by_name
-    if counters and len(counters) < len(rows.columns):
-        kept = [place for place, column in enumerate(rows.columns) if column not in counters]
-        held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
-        columns = tuple(rows.columns[place] for place in kept)
-        rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
-        file = replace(file, drop=(*file.drop, *counters))
-    else:
-        counters = ()
-    return rows, test, file, [("hold", "too many words", list(words)), ("count", "the rows", list(counters))]
+    coded = f"na_values = {toml(plain(file.na_values))}    # gaps: {CODED}\n"
+    lines = "".join(f"{key} = {toml(value)}\n" for key, value in keys if value)
+    return lines + (coded if file.na_values != asked.na_values and file.na_values else "")
 
 
 def made_of(rows: Rows) -> str:

@@ -1,0 +1,80 @@
+"""How a file is read of which only the path is known: its target, its encoding, its gaps, and what is no input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
+from kernelswarm.simulations.streams.rows.encoding.codes import as_key
+from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.odd_words import OddWords
+from kernelswarm.simulations.streams.rows.rows import Rows, numbering, suspected_gaps
+from kernelswarm.simulations.streams.written.character_encoding import AUTO, WINDOWS, NotUTF8
+
+TARGETS = {"y", "target", "label", "class"}
+"""What targets are called, in any case: the only column of such a name is one."""
+
+MOST_CLASSES = 10
+"""Among so few different numbers a word may be one more class."""
+
+
+class Guess(NamedTuple):
+    """A file as it is to be read, what it holds, and which columns are left out for what they hold."""
+
+    file: File
+    rows: Rows
+    test: Rows | None
+    words: tuple[str, ...] = ()  # columns that hold too many words
+    counters: tuple[str, ...] = ()  # columns that count the rows
+
+
+def guess(file: File) -> Guess:
+    """Read a file, and find what its keys leave open.
+
+    Raises
+    ------
+    ValueError
+        Rows cannot be read, and nothing tells how they would be.
+    """
+    words: tuple[str, ...] = ()
+    odd = dict(file.na_values) if isinstance(file.na_values, dict) else {}
+    try:
+        rows, test = file.read()
+    except OddWords as error:
+        if len(error.words) != 1 or error.column in odd or any(map(str.isdigit, error.words[0])):
+            raise
+        if error.numbers <= MOST_CLASSES:
+            raise  # a class, as in 1, X, 2, rather
+        found = guess(replace(file, na_values=odd | {error.column: error.words[0]}))
+        if found.rows.codes[shown(error.words[0])] < 2:
+            raise  # mistyped, rather
+        return found
+    except NoTarget as error:
+        usual = [column for column in error.columns if column.lower() in TARGETS]
+        if len(usual) != 1:
+            raise
+        return guess(replace(file, target=usual[0]))
+    except NotUTF8 as error:
+        if file.encoding != AUTO or "null byte" in str(error):
+            raise
+        return guess(replace(file, encoding=WINDOWS))
+    except ManyWords as error:
+        if file.features or not error.others:
+            raise
+        words = tuple(error.words)
+        file = replace(file, drop=(*file.drop, *words))
+        rows, test = file.read()
+    codes = as_key(suspected_gaps(rows), odd)
+    if codes != file.na_values and (odd or not file.na_values):  # others are as the user says
+        file = replace(file, na_values=codes)
+        rows, test = file.read()
+    counters = () if file.features else tuple(numbering(rows).by_name)
+    if not counters or len(counters) == len(rows.columns):
+        return Guess(file, rows, test, words)
+    kept = [place for place, column in enumerate(rows.columns) if column not in counters]
+    held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
+    columns = tuple(rows.columns[place] for place in kept)
+    rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
+    return Guess(replace(file, drop=(*file.drop, *counters)), rows, test, words, counters)
