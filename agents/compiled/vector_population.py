@@ -1,7 +1,7 @@
 """Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,7 @@ from kernelswarm.protocols.core.callbacks import array_of
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.parameters.compiled import (
     PHASE,
-    SEEING,
     CompiledParameterRule,
-    CompiledPhase,
 )
 
 Array = npt.NDArray[np.float64]
@@ -299,7 +297,7 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int
     first = agents[0]
     both = (rule.adapt, rule.receive)
     starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]
-    ends = [NONE if phase is None else address(phase.finish, _signature(phase)) for phase in both]
+    ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both]
     assert first.own is not None
     columns = first.own.rows.shape[1]
     learners = {agent.learner: agent for agent in agents}.values()
@@ -310,13 +308,7 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int
         weights=int(np.size(first.rule.weights(first.links))),
         sent=sent,
         implicit=first.rule.step == "implicit",
-        sees_before=rule.adapt is not None and rule.adapt.seeing,
-        sees_at_end=rule.receive.seeing,
     )
-
-
-def _signature(phase: CompiledPhase) -> Any:
-    return SEEING if phase.seeing else PHASE
 
 
 def _in_flight(agent: VectorNode) -> tuple[Evaluated, Array, tuple[Array, Array]]:

@@ -39,7 +39,7 @@ from kernelswarm.agents.functions.combination import combine
 from kernelswarm.protocols.compiling import force_inline, inline_always, nogil
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE
-from kernelswarm.protocols.parameters.compiled import phase_at, seeing_at
+from kernelswarm.protocols.parameters.compiled import PhaseArguments, phase_at
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -58,8 +58,6 @@ class Phases(NamedTuple):
     weights: int  # L C, with which a node's vector begins
     sent: int  # where in it that part begins which it sends
     implicit: bool
-    sees_before: bool  # whether it sees its samples itself before it speaks
-    sees_at_end: bool  # and when it has heard
 
 
 class Vectors(NamedTuple):
@@ -175,19 +173,23 @@ def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[t, i, n]
     state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
-    last_sent = line(vectors.last_sent, i * width, width)
-    received, counts = table(work.received, 0, degree, width), line(work.counts, 0, degree)
+    given = PhaseArguments(
+        phases.numbers,
+        state,
+        line(vectors.last_sent, i * width, width),
+        table(work.received, 0, degree, width),
+        line(work.counts, 0, degree),
+        sizes[0],
+        work.moved,
+        line(phases.lambdas, kind * columns, columns),
+        table(vectors.rows, i * room * columns, size, columns),
+        wanted,
+        samples.batch_sizes[i],
+    )
     if rule[RECEIVE_START] != NONE:
-        phase_at(rule[RECEIVE_START])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
+        phase_at(rule[RECEIVE_START])(given)
         descend(i, t, network)
-    if phases.sees_at_end:
-        lambdas = line(phases.lambdas, kind * columns, columns)
-        rows, whole = table(vectors.rows, i * room * columns, size, columns), samples.batch_sizes[i]
-        seeing_at(rule[RECEIVE_FINISH])(
-            phases.numbers, state, last_sent, received, counts, sizes[0], lambdas, rows, wanted, whole
-        )
-    else:
-        phase_at(rule[RECEIVE_FINISH])(phases.numbers, state, last_sent, received, counts, sizes[0], work.moved)
+    phase_at(rule[RECEIVE_FINISH])(given)
     place_at(kinds.functions[kind, PLACE])(
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(storage, i * length, length),
@@ -217,19 +219,24 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
         return
     for n in range(len(sizes)):
         sizes[n] = samples.step_sizes[t, i, n]
-    state = line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i])
-    none = line(work.counts, 0, 0)
-    if phases.sees_before:
-        lambdas, wide = line(phases.lambdas, kind * columns, columns), samples.targets.shape[3]
-        seen, whole = table(samples.targets, (t * nodes + i) * room * wide, size, wide), samples.batch_sizes[i]
-        seeing_at(rule[ADAPT_FINISH])(
-            phases.numbers, state, none, work.nothing, none, sizes[0], lambdas, rows, seen, whole
-        )
-        return
+    wide, none = samples.targets.shape[3], line(work.counts, 0, 0)
+    given = PhaseArguments(
+        phases.numbers,
+        line(known, vectors.begins[i], vectors.begins[i + 1] - vectors.begins[i]),
+        none,
+        work.nothing,
+        none,
+        sizes[0],
+        work.moved,
+        line(phases.lambdas, kind * columns, columns),
+        rows,
+        table(samples.targets, (t * nodes + i) * room * wide, size, wide),
+        samples.batch_sizes[i],
+    )
     if rule[ADAPT_START] != NONE:
-        phase_at(rule[ADAPT_START])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
+        phase_at(rule[ADAPT_START])(given)
         descend(i, t, network)
-    phase_at(rule[ADAPT_FINISH])(phases.numbers, state, none, work.nothing, none, sizes[0], work.moved)
+    phase_at(rule[ADAPT_FINISH])(given)
 
 
 @force_inline

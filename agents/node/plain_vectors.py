@@ -17,6 +17,7 @@ from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.parameters.compiled import (
     CompiledParameterRule,
     CompiledPhase,
+    PhaseArguments,
     packed,
     place_of,
     unpacked,
@@ -133,30 +134,28 @@ def _parts(box: Array, degree: int, width: int) -> tuple[Array, Array, Array]:
 
 
 @njit_no_refcount
-def adapt(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def adapt(given: PhaseArguments) -> None:
     """Have a node see its samples, and take over what it sends."""
-    begin, end = len(weights), len(state) - 1
-    asked_at(int(numbers[ADAPTED]))(int(state[end]), 0, 0, 0, 0, 0)
-    sent = numbers_at(int(numbers[BOX]), end - begin)
+    state = given.state
+    begin, end = len(given.weights), len(state) - 1
+    asked_at(int(given.numbers[ADAPTED]))(int(state[end]), 0, 0, 0, 0, 0)
+    sent = numbers_at(int(given.numbers[BOX]), end - begin)
     for k in range(end - begin):
         state[begin + k] = sent[k]
 
 
 @njit_no_refcount
-def receive(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def receive(given: PhaseArguments) -> None:
     """Have a node hear its neighbours, and take over its weights."""
-    degree, width = vectors.shape
-    box = numbers_at(int(numbers[BOX]), max(len(weights), width + degree * (width + 1)))
+    state = given.state
+    degree, width = given.vectors.shape
+    box = numbers_at(int(given.numbers[BOX]), max(len(given.weights), width + degree * (width + 1)))
     for k in range(width):
-        box[k] = last_sent[k]
+        box[k] = given.last_sent[k]
     for d in range(degree):
         for k in range(width):
-            box[width + d * width + k] = vectors[d, k]
-        box[width + degree * width + d] = counts[d]
-    asked_at(int(numbers[RECEIVED]))(int(state[len(state) - 1]), degree, 0, 0, 0, 0)
-    for k in range(len(weights)):
+            box[width + d * width + k] = given.vectors[d, k]
+        box[width + degree * width + d] = given.counts[d]
+    asked_at(int(given.numbers[RECEIVED]))(int(state[len(state) - 1]), degree, 0, 0, 0, 0)
+    for k in range(len(given.weights)):
         state[k] = box[k]

@@ -11,30 +11,55 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from kernelswarm.protocols.compiling import cached_njit
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
+from kernelswarm.protocols.core.contiguous import PassedTuple
 from kernelswarm.protocols.first_class import MATRIX, NUMBERS, VECTOR_OUT, Compiled, at
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-PHASE = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, VECTOR_OUT)
-"""``phase(numbers, state, last_sent (n,), vectors (deg, n), counts (deg,), eta, weights (L C,))`` changes the state or
-the weights.
 
-``last_sent``, ``vectors`` and ``counts`` are those of
-:class:`~kernelswarm.protocols.parameters.contract.Received`; before a node sends they have no rows."""
+class PhaseArguments(NamedTuple):
+    """What a phase of a protocol is given; the state and the weights may be written to."""
 
-SEEING = types.void(NUMBERS, VECTOR_OUT, NUMBERS, MATRIX, NUMBERS, types.float64, NUMBERS, MATRIX, MATRIX, types.int64)
-"""``phase(numbers, state, last_sent, vectors, counts, eta, lambdas (L,), features (n, L), targets (n, q), batch_size)``
-changes the state of a protocol that learns from the samples itself.
+    numbers: ReadOnly  # the protocol's own
+    state: Array  # the node's
+    last_sent: ReadOnly  # (n,), these three as of `Received`; before a node sends they have no rows
+    vectors: ReadOnly  # (deg, n)
+    counts: ReadOnly  # (deg,)
+    eta: float
+    weights: Array  # (L C,) where a step of the learner leads, or begins
+    lambdas: ReadOnly  # (L,) the learner's regularization of each feature
+    features: ReadOnly  # (n, L) of the samples, which are b or fewer
+    targets: ReadOnly  # (n, q)
+    batch_size: int
 
-The last four and ``eta`` are those of :class:`~kernelswarm.protocols.parameters.contract.Samples`: n is b, or less."""
 
-phase_at, seeing_at = at(PHASE), at(SEEING)
+PHASE = types.void(
+    PassedTuple(
+        [
+            NUMBERS,
+            VECTOR_OUT,
+            NUMBERS,
+            MATRIX,
+            NUMBERS,
+            types.float64,
+            VECTOR_OUT,
+            NUMBERS,
+            MATRIX,
+            MATRIX,
+            types.int64,
+        ],
+        PhaseArguments,
+    )
+)
+"""``phase(given)`` changes the state or the weights, of what :class:`PhaseArguments` says."""
+
+phase_at = at(PHASE)
 
 
 class CompiledPhase(NamedTuple):
-    """What a node does when it has seen its samples, or when it has heard its neighbours.
+    """What a node does when it has seen its samples, or when it has received what its neighbours sent.
 
     Attributes
     ----------
@@ -42,13 +67,10 @@ class CompiledPhase(NamedTuple):
         With the signature PHASE: changes the state, by the weights that the step led to where there is one.
     start : function, optional
         With the signature PHASE: fills the weights from which the learner steps on the samples; None for no step.
-    seeing : bool
-        Whether ``finish`` has the signature SEEING.
     """
 
     finish: Compiled
     start: Compiled | None = None
-    seeing: bool = False
 
 
 class CompiledParameterRule(NamedTuple):
@@ -100,18 +122,15 @@ def place_of(state: Any, name: str) -> slice:
 
 
 @cached_njit
-def from_weights(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def from_weights(given: PhaseArguments) -> None:
     """Step from the node's own weights."""
-    for k in range(len(weights)):
-        weights[k] = state[k]
+    for k in range(len(given.weights)):
+        given.weights[k] = given.state[k]
 
 
 @cached_njit
-def to_second(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def to_second(given: PhaseArguments) -> None:
     """Keep where the step led as the state's second field, of the size of the weights."""
+    weights = given.weights
     for k in range(len(weights)):
-        state[len(weights) + k] = weights[k]
+        given.state[len(weights) + k] = weights[k]

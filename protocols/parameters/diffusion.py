@@ -10,7 +10,13 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights, to_second
+from kernelswarm.protocols.parameters.compiled import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    from_weights,
+    to_second,
+)
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import Combination, average, average_in, combination, squares
 from kernelswarm.protocols.parameters.penalties import Stepping
@@ -153,10 +159,9 @@ def _reweigh(
 
 
 @cached_njit
-def _combine(
-    adaptive: bool, sent: int, numbers: Array, state: Array, vectors: Array, counts: Array, mean: Array
-) -> None:
+def _combine(adaptive: bool, sent: int, given: PhaseArguments, mean: Array) -> None:
     """Average what was sent, which begins at a place in the state, by weights that are found first or stay."""
+    numbers, state, vectors, counts = given.numbers, given.state, given.vectors, given.counts
     size, degree = len(mean), len(vectors)
     own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
     if adaptive:
@@ -177,46 +182,40 @@ def _keep(place: int, state: Array, weights: Array) -> None:
 
 
 @cached_njit
-def _mix(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _mix(given: PhaseArguments) -> None:
     """Average where steps led, and keep that."""
-    _combine(False, len(weights), numbers, state, vectors, counts, weights)
-    _keep(0, state, weights)
-    _keep(len(weights), state, weights)
+    weights = given.weights
+    _combine(False, len(weights), given, weights)
+    _keep(0, given.state, weights)
+    _keep(len(weights), given.state, weights)
 
 
 @cached_njit
-def _mix_anew(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _mix_anew(given: PhaseArguments) -> None:
     """Find the weights of the average first."""
-    _combine(True, len(weights), numbers, state, vectors, counts, weights)
-    _keep(0, state, weights)
-    _keep(len(weights), state, weights)
+    weights = given.weights
+    _combine(True, len(weights), given, weights)
+    _keep(0, given.state, weights)
+    _keep(len(weights), given.state, weights)
 
 
 @cached_njit
-def _begin(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _begin(given: PhaseArguments) -> None:
     """Average, and keep from where the step begins."""
-    _combine(False, 0, numbers, state, vectors, counts, weights)
-    _keep(len(weights), state, weights)
+    weights = given.weights
+    _combine(False, 0, given, weights)
+    _keep(len(weights), given.state, weights)
 
 
 @cached_njit
-def _begin_anew(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _begin_anew(given: PhaseArguments) -> None:
     """Find the weights of the average first."""
-    _combine(True, 0, numbers, state, vectors, counts, weights)
-    _keep(len(weights), state, weights)
+    weights = given.weights
+    _combine(True, 0, given, weights)
+    _keep(len(weights), given.state, weights)
 
 
 @cached_njit
-def _arrive(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _arrive(given: PhaseArguments) -> None:
     """Keep where the step led."""
-    _keep(0, state, weights)
+    _keep(0, given.state, given.weights)

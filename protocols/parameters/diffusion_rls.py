@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
@@ -98,52 +98,32 @@ class DiffusionRls(Vectors):
     @property
     def compiled(self) -> CompiledParameterRule:
         """What the protocol hands over to compiled rounds."""
-        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "sums", np.array([self.ridge, self.forgetting]), adapt)
 
 
 @cached_njit
-def _see(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _see(given: PhaseArguments) -> None:
     """Take the samples into the sums; the state is the weights (L C,), the sums (M,), the noise (3 C,), a_ij (deg,)."""
-    outputs, count = targets.shape[1], len(lambdas)
+    state, targets = given.state, given.targets
+    outputs, count = targets.shape[1], len(given.lambdas)
     begin = count * outputs
     end = begin + count * (count + 1) // 2 + count * outputs + 1
     noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
-    learn_from_predictions(state[:begin], features, targets, numbers[1], noise)
-    add(state[begin:end], features, targets, numbers[1])
+    learn_from_predictions(state[:begin], given.features, targets, given.numbers[1], noise)
+    add(state[begin:end], given.features, targets, given.numbers[1])
 
 
 @cached_njit
-def _receive(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _receive(given: PhaseArguments) -> None:
     """Average the sums, and solve."""
-    size, degree = len(lambdas) * targets.shape[1], len(vectors)
-    sums = state[size : len(state) - degree - ROWS * targets.shape[1]]
-    mean = average(sums, vectors, state[len(state) - degree :], counts)
+    state = given.state
+    size, degree = len(given.weights), len(given.vectors)
+    sums = state[size : len(state) - degree - ROWS * given.targets.shape[1]]
+    mean = average(sums, given.vectors, state[len(state) - degree :], given.counts)
     for k in range(len(sums)):
         sums[k] = mean[k]
-    conclude(sums, numbers[0], lambdas, state[:size])
+    conclude(sums, given.numbers[0], given.lambdas, state[:size])
 
 
 @cached_njit

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import average, average_in, combination
 from kernelswarm.protocols.parameters.penalties import PenalizedStepping
@@ -83,35 +83,32 @@ class Ditto(PenalizedStepping):
 
 
 @cached_njit
-def _from_shared(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _from_shared(given: PhaseArguments) -> None:
     """Step from the common weights."""
+    weights = given.weights
     for k in range(len(weights)):
-        weights[k] = state[len(weights) + k]
+        weights[k] = given.state[len(weights) + k]
 
 
 @cached_njit
-def _to_third(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _to_third(given: PhaseArguments) -> None:
     """Keep what is sent."""
+    weights = given.weights
     for k in range(len(weights)):
-        state[2 * len(weights) + k] = weights[k]
+        given.state[2 * len(weights) + k] = weights[k]
 
 
 @cached_njit
-def _pull(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _pull(given: PhaseArguments) -> None:
     """Average the common weights, and pull the node's own, which have stepped, to them."""
-    size, degree = len(weights), len(vectors)
-    pull = eta * state[3 * size + degree]
-    if numbers[0] == 0.0:  # to where they were
+    state, weights = given.state, given.weights
+    size, degree = len(weights), len(given.vectors)
+    pull = given.eta * state[3 * size + degree]
+    if given.numbers[0] == 0.0:  # to where they were
         for k in range(size):
             state[k] = weights[k] - pull * (state[k] - state[size + k])
     sent, combined = state[2 * size : 3 * size], state[3 * size : 3 * size + degree]
-    average_in(sent, vectors, combined, counts, state[size : 2 * size])
-    if numbers[0] != 0.0:
+    average_in(sent, given.vectors, combined, given.counts, state[size : 2 * size])
+    if given.numbers[0] != 0.0:
         for k in range(size):
             state[k] = (weights[k] + pull * state[size + k]) / (1.0 + pull)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences
 from kernelswarm.protocols.parameters.penalties import Penalized
@@ -89,44 +89,23 @@ class Dkla(Penalized):
     @property
     def compiled(self) -> CompiledParameterRule:
         """What the protocol hands over to compiled rounds."""
-        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "weights", np.array([self.forgetting]), adapt)
 
 
 @cached_njit
-def _see(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _see(given: PhaseArguments) -> None:
     """Take the samples into the sums; the state is the weights (L C,), the dual (L C,), the sums and rho."""
-    add(state[2 * len(lambdas) * targets.shape[1] : -1], features, targets, numbers[0])
+    add(given.state[2 * len(given.weights) : -1], given.features, given.targets, given.numbers[0])
 
 
 @cached_njit
-def _receive(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _receive(given: PhaseArguments) -> None:
     """Take both steps."""
-    size = len(lambdas) * targets.shape[1]
+    state = given.state
+    size = len(given.weights)
     dual, sums = state[size : 2 * size], state[2 * size : -1]
-    multiply(last_sent, vectors, counts, sums, state[-1], lambdas, dual, state[:size])
+    multiply(given.last_sent, given.vectors, given.counts, sums, state[-1], given.lambdas, dual, state[:size])
 
 
 @cached_njit

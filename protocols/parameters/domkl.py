@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.parameters.mixing import differences
@@ -117,7 +117,7 @@ class Domkl(Penalized):
     @property
     def compiled(self) -> CompiledParameterRule:
         """What the protocol hands over to compiled rounds."""
-        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "sums", np.array([self.forgetting, self._speed]), adapt)
 
     @property
@@ -126,44 +126,36 @@ class Domkl(Penalized):
 
 
 @cached_njit
-def _see(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _see(given: PhaseArguments) -> None:
     """Count what the members lose; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
-    size = len(lambdas) * targets.shape[1]
+    state = given.state
+    size = len(given.weights)
     members = (len(state) - 3 * size - 2) // 2
     sums, losses = state[size : 2 * size + members], state[3 * size + members : -2]
-    state[-2] = lose(sums, losses, state[-2], features, targets, numbers[0], numbers[1])
+    state[-2] = lose(sums, losses, state[-2], given.features, given.targets, given.numbers[0], given.numbers[1])
 
 
 @cached_njit
-def _receive(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _receive(given: PhaseArguments) -> None:
     """Take both steps, and weigh the members."""
-    size = len(lambdas) * targets.shape[1]
+    state = given.state
+    size = len(given.weights)
     members = (len(state) - 3 * size - 2) // 2
     sums, dual = state[size : 2 * size + members], state[2 * size + members : 3 * size + members]
-    multiply(last_sent, vectors, counts, sums, dual, state[-1], eta, lambdas, features, targets, batch_size)
-    mix(sums, vectors, counts, state[:size])
+    multiply(
+        given.last_sent,
+        given.vectors,
+        given.counts,
+        sums,
+        dual,
+        state[-1],
+        given.eta,
+        given.lambdas,
+        given.features,
+        given.targets,
+        given.batch_size,
+    )
+    mix(sums, given.vectors, given.counts, state[:size])
 
 
 @cached_njit

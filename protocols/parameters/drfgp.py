@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_predictions
 from kernelswarm.protocols.parameters.mixing import average, combination
@@ -110,54 +110,35 @@ class Drfgp(Vectors):
     @property
     def compiled(self) -> CompiledParameterRule:
         """What the protocol hands over to compiled rounds."""
-        receive, adapt = CompiledPhase(_receive, seeing=True), CompiledPhase(_see, seeing=True)
+        receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         numbers = np.array([self.exchanges, self.ridge, self.forgetting], dtype=np.float64)
         return CompiledParameterRule(receive, "moving", numbers, adapt)
 
 
 @cached_njit
-def _see(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _see(given: PhaseArguments) -> None:
     """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), and a_ij."""
-    count, outputs = len(lambdas), targets.shape[1]
+    state, targets = given.state, given.targets
+    count, outputs = len(given.lambdas), targets.shape[1]
     begin = count * outputs
     size = count * (count + 1) // 2 + count * outputs + 1
-    newest, end = state[begin : begin + size], begin + (int(numbers[0]) + 1) * size
+    newest, end = state[begin : begin + size], begin + (int(given.numbers[0]) + 1) * size
     noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
-    learn_from_predictions(state[:begin], features, targets, numbers[2], noise)
+    learn_from_predictions(state[:begin], given.features, targets, given.numbers[2], noise)
     for k in range(len(newest)):
         newest[k] = 0.0
-    add(newest, features, targets, 1.0)
+    add(newest, given.features, targets, 1.0)
 
 
 @cached_njit
-def _receive(
-    numbers: Array,
-    state: Array,
-    last_sent: Array,
-    vectors: Array,
-    counts: Array,
-    eta: float,
-    lambdas: Array,
-    features: Array,
-    targets: Array,
-    batch_size: int,
-) -> None:
+def _receive(given: PhaseArguments) -> None:
     """Average the sums, settle those that are through, and solve."""
-    size, degree, width = len(lambdas) * targets.shape[1], len(vectors), vectors.shape[1]
-    moving, settled = state[size : size + width], state[size + width : len(state) - degree - ROWS * targets.shape[1]]
-    move(moving, vectors, state[len(state) - degree :], counts, numbers[2], settled)
-    gather(moving, numbers[2], settled, numbers[1], lambdas, state[:size])
+    numbers, state, vectors = given.numbers, given.state, given.vectors
+    size, (degree, width) = len(given.weights), vectors.shape
+    end = len(state) - degree - ROWS * given.targets.shape[1]
+    moving, settled = state[size : size + width], state[size + width : end]
+    move(moving, vectors, state[len(state) - degree :], given.counts, numbers[2], settled)
+    gather(moving, numbers[2], settled, numbers[1], given.lambdas, state[:size])
 
 
 @cached_njit

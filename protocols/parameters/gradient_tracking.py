@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import average, average_in, combination
 from kernelswarm.protocols.parameters.penalties import Stepping
@@ -174,50 +174,46 @@ def take_in(
 
 
 @cached_njit
-def _add(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _add(given: PhaseArguments) -> None:
     """Step along the gradient and what the neighbours' sums bring, and add the step to the sum."""
-    size = len(weights)
+    state = given.state
+    size = len(given.weights)
     for k in range(size):
-        step = (state[k] - weights[k]) + state[size + k]
+        step = (state[k] - given.weights[k]) + state[size + k]
         state[2 * size + k] = state[k] - step
         state[3 * size + k] += step
 
 
 @cached_njit
-def _receive(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _receive(given: PhaseArguments) -> None:
     """Average the weights, and take in what the sums bring."""
-    size, degree = len(weights), len(vectors)
+    state = given.state
+    size, degree = len(given.weights), len(given.vectors)
     own, sums = state[2 * size : 4 * size], state[4 * size : (4 + degree) * size]
     combined = state[(4 + degree) * size : (4 + degree) * size + degree]
-    take_in(own, vectors, combined, counts, sums, state[:size], state[size : 2 * size])
+    take_in(own, given.vectors, combined, given.counts, sums, state[:size], state[size : 2 * size])
 
 
 # Of one that sends trackers: weights, tracker, gradient, and what it sends, 5 L C numbers; then a_ij.
 
 
 @cached_njit
-def _track(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _track(given: PhaseArguments) -> None:
     """Take the gradient into the tracker, and step along it."""
-    size = len(weights)
+    state = given.state
+    size = len(given.weights)
     for k in range(size):
-        gradient = (state[k] - weights[k]) / eta
+        gradient = (state[k] - given.weights[k]) / given.eta
         state[size + k] += gradient - state[2 * size + k]
         state[2 * size + k] = gradient
-        state[3 * size + k] = state[k] - eta * state[size + k]
+        state[3 * size + k] = state[k] - given.eta * state[size + k]
         state[4 * size + k] = state[size + k]
 
 
 @cached_njit
-def _mix(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _mix(given: PhaseArguments) -> None:
     """Average both."""
-    size = len(weights)
-    own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(vectors)]
-    average_in(own, vectors, combined, counts, state[: 2 * size])
+    state = given.state
+    size = len(given.weights)
+    own, combined = state[3 * size : 5 * size], state[5 * size : 5 * size + len(given.vectors)]
+    average_in(own, given.vectors, combined, given.counts, state[: 2 * size])

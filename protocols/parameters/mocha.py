@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights, to_second
+from kernelswarm.protocols.parameters.compiled import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    from_weights,
+    to_second,
+)
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.penalties import Penalized
 from kernelswarm.protocols.solving.lapack import decompose
@@ -86,12 +92,11 @@ class Mocha(Penalized):
 
 
 @cached_njit
-def _hold(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _hold(given: PhaseArguments) -> None:
     """Take the penalty's step; the state is the weights, what is sent (L C,), and the penalty."""
-    size = len(weights)
-    relate(state[size : 2 * size], vectors, counts, eta * state[2 * size], state[:size])
+    state = given.state
+    size = len(given.weights)
+    relate(state[size : 2 * size], given.vectors, given.counts, given.eta * state[2 * size], state[:size])
 
 
 @cached_njit

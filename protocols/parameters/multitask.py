@@ -8,7 +8,13 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights, to_second
+from kernelswarm.protocols.parameters.compiled import (
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    from_weights,
+    to_second,
+)
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import average, average_in
 from kernelswarm.protocols.parameters.penalties import PenalizedStepping
@@ -83,14 +89,13 @@ class Multitask(PenalizedStepping):
 
 
 @cached_njit
-def _hold(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _hold(given: PhaseArguments) -> None:
     """Move towards the neighbours; the state is the weights, what is sent (L C,), and strengths and degrees (deg,)."""
-    size, degree = len(weights), len(vectors)
+    state = given.state
+    size, degree = len(given.weights), len(given.vectors)
     part = np.empty(degree)
     for j in range(degree):
-        part[j] = eta * state[2 * size + j]
-        if numbers[0] != 0.0:
+        part[j] = given.eta * state[2 * size + j]
+        if given.numbers[0] != 0.0:
             part[j] = part[j] / (1.0 + part[j] * (degree + state[2 * size + degree + j]))
-    average_in(state[size : 2 * size], vectors, part, counts, state[:size])
+    average_in(state[size : 2 * size], given.vectors, part, given.counts, state[:size])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.coupling import total
-from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, from_weights
+from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences
 from kernelswarm.protocols.parameters.penalties import PenalizedStepping
@@ -77,16 +77,15 @@ class Odkla(PenalizedStepping):
 
 
 @cached_njit
-def _multiply(
-    numbers: Array, state: Array, last_sent: Array, vectors: Array, counts: Array, eta: float, weights: Array
-) -> None:
+def _multiply(given: PhaseArguments) -> None:
     """Take both steps; the state is the weights (L C,), the dual (L C,) and rho."""
-    size = len(weights)
+    state = given.state
+    size = len(given.weights)
     rho = state[2 * size]
-    apart = differences(last_sent, vectors, counts)
-    curvature = 2.0 * rho * total(counts) + 1.0 / eta
+    apart = differences(given.last_sent, given.vectors, given.counts)
+    curvature = 2.0 * rho * total(given.counts) + 1.0 / given.eta
     for k in range(size):
         apart[k] *= rho
         state[size + k] += apart[k]
-        gradient = (state[k] - weights[k]) / eta
+        gradient = (state[k] - given.weights[k]) / given.eta
         state[k] -= (gradient + state[size + k] + apart[k]) / curvature
