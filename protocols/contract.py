@@ -188,7 +188,10 @@ class Exchange(Protocol):
         """Whose samples couple two nodes: the node's own, or both ends'; "parameters" where vectors are sent."""
         ...
 
-    step: Step
+    @property
+    def step(self) -> Step:
+        """Whether neighbours' pulls, or a quadratic loss, are taken at the new function or at the old one."""
+        ...
 
     @property
     def communicates(self) -> bool:

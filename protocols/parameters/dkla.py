@@ -12,7 +12,7 @@ from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.parameters.penalties import Tolerant
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
 from kernelswarm.refused_key import RefusedKey
 
@@ -30,7 +30,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dkla(Penalized):
+class Dkla(Tolerant):
     """Each node solves least squares on all its samples, held to its neighbours by ADMM (Xu et al., JMLR 2021, alg. 1).
 
     With the means over the node's n samples so far, Z its features and y its targets, and the learner's lambda,
@@ -46,6 +46,9 @@ class Dkla(Penalized):
     ----------
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
+    tolerant : bool
+        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        false adds up what arrives, as published.
     forgetting : float
         What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
     """

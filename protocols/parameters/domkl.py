@@ -13,7 +13,7 @@ from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, Com
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import Penalized
+from kernelswarm.protocols.parameters.penalties import Tolerant
 from kernelswarm.protocols.solving.least_squares import solve
 from kernelswarm.refused_key import RefusedKey
 
@@ -33,7 +33,7 @@ class Mixed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Domkl(Penalized):
+class Domkl(Tolerant):
     """Several kernels' random features, each held to the neighbours' by online ADMM, mixed by Hedge over neighbours.
 
     DOMKL (Hong and Chae, IEEE TNNLS 2021). With the features Z_e (b, L) of the samples in kernel e and the learner's
@@ -52,6 +52,9 @@ class Domkl(Penalized):
     ----------
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
+    tolerant : bool
+        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        false adds up what arrives, as published.
     rate : float or "auto"
         The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the
         mean loss of the node's best member.

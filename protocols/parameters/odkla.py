@@ -1,6 +1,6 @@
 """ODKLA: the alternating direction method of multipliers on random features, linearised and online."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import PenalizedStepping
+from kernelswarm.protocols.parameters.penalties import PenalizedStepping, Tolerant
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -27,7 +27,7 @@ class Linearized(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Odkla(PenalizedStepping):
+class Odkla(PenalizedStepping, Tolerant):
     """Linearised ADMM, one gradient a round (ODKLA: Xu, Wang, Chen and Tian, 2022; DLM: Ling et al., IEEE TSP 2015).
 
     ``theta_i <- theta_i - (grad_i + g_i + rho sum_j (theta_i - theta_j)) / (2 rho deg_i + 1 / eta)``, then
@@ -41,9 +41,19 @@ class Odkla(PenalizedStepping):
     step : {"implicit", "explicit"}
         Whether the gradient of a quadratic loss is that which an implicit step leads to, or, as published, that at the
         weights.
+    tolerant : bool
+        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        false adds up what arrives, as published.
     as_published : bool
-        The papers' explicit step in one key.
+        The papers' explicit step, and duals of what arrives, in one key.
     """
+
+    tolerant: bool = field(default=True, metadata={"as_published": False})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.as_published:
+            object.__setattr__(self, "tolerant", False)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
         """Return the weights, and no dual."""

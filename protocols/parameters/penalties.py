@@ -54,6 +54,28 @@ class Penalized(Vectors):
 
 
 @dataclass(frozen=True)
+class Tolerant(Penalized):
+    """A protocol of ADMM.
+
+    Parameters
+    ----------
+    tolerant : bool
+        Whether, where links lose messages or deliver them late or nodes sleep, the dual variables come from sums of all
+        weights that were sent (`summed_duals`). False adds up what arrives, as published: one lost message is then
+        never made up for. On ideal links both are the same, for half of the numbers.
+    """
+
+    tolerant: bool = True
+
+    @property
+    def requires(self) -> str | None:
+        """What to set where messages may be lost."""
+        if self.tolerant:
+            return None
+        return "with protocol.tolerant = false a lost message is never made up for: set protocol.tolerant = true"
+
+
+@dataclass(frozen=True)
 class Stepping(Vectors):
     """A protocol whose nodes step along gradients.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -364,7 +365,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
     elif isinstance(rule, ParameterRule):
-        cost = vector_cost(adjacency, len(rule.send(network.plans[0].begin())))
+        plan = network.plans[0]
+        cost = vector_cost(adjacency, len(cast(ParameterRule, plan.rule).send(plan.begin())))
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:

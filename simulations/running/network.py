@@ -19,6 +19,7 @@ from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
@@ -165,6 +166,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if rule.communicates and not pooled:
         conditions = replace(conditions, faults=spoken(experiment))
     ideal = conditions.ideal
+    rule = on_links(rule, experiment.links, experiment.clock.ideal, not conditions.faults)
     slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
