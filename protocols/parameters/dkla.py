@@ -47,7 +47,7 @@ class Dkla(Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
         false adds up what arrives, as published.
     forgetting : float
         What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.

@@ -53,7 +53,7 @@ class Domkl(Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
         false adds up what arrives, as published.
     rate : float or "auto"
         The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the

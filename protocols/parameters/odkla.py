@@ -42,7 +42,7 @@ class Odkla(PenalizedStepping, Tolerant):
         Whether the gradient of a quadratic loss is that which an implicit step leads to, or, as published, that at the
         weights.
     tolerant : bool
-        Whether duals come from sums of what was sent where links lose messages or deliver them late, or nodes sleep;
+        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
         false adds up what arrives, as published.
     as_published : bool
         The papers' explicit step, and duals of what arrives, in one key.

@@ -60,9 +60,9 @@ class Tolerant(Penalized):
     Parameters
     ----------
     tolerant : bool
-        Whether, where links lose messages or deliver them late or nodes sleep, the dual variables come from sums of all
+        Whether, where messages are lost or late, nodes sleep or edges switch, the dual variables come from sums of all
         weights that were sent (`summed_duals`). False adds up what arrives, as published: one lost message is then
-        never made up for. On ideal links both are the same, for half of the numbers.
+        never made up for. On ideal links nothing is lost, and what arrives is added up.
     """
 
     tolerant: bool = True

@@ -155,7 +155,7 @@ class SummedDuals:
         return self.rule.send(known)[: known.dual.size]
 
 
-def on_links(rule: AnyRule, links: Links, always_awake: bool, truthful: bool) -> AnyRule:
+def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRule:
     """Return a protocol as it runs on some links: with sums for its duals where messages may be lost or late.
 
     What links round, blur, cut or withhold by a trigger would change sums more than weights: there both ends of an edge
@@ -167,10 +167,10 @@ def on_links(rule: AnyRule, links: Links, always_awake: bool, truthful: bool) ->
         The protocol.
     links : Links
         What happens to messages.
-    always_awake, truthful : bool
-        Whether all nodes live through all rounds, and whether none says anything but the truth.
+    steady, truthful : bool
+        Whether all nodes and all edges are there in all rounds, and whether no node says anything but the truth.
     """
-    if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and always_awake):
+    if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and steady):
         return rule
     exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip() and not links.trigger.threshold
     return SummedDuals(rule, links.max_age + 2) if exact and truthful else rule

@@ -71,6 +71,10 @@ class AgentPlan:
             return self.rule.begin(self.neighborhood)
         return cast(Rule, self.rule).init(self.neighborhood)
 
+    def vector_length(self) -> int:
+        """Return how many numbers a protocol of vectors sends."""
+        return len(cast(ParameterRule, self.rule).send(self.begin()))
+
     def build(self) -> Node:
         """Make the agent."""
         agent = self._build()

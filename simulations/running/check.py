@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
@@ -365,8 +364,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
     elif isinstance(rule, ParameterRule):
-        plan = network.plans[0]
-        cost = vector_cost(adjacency, len(cast(ParameterRule, plan.rule).send(plan.begin())))
+        cost = vector_cost(adjacency, network.plans[0].vector_length())
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:

@@ -162,8 +162,7 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest
         rule, own, replay = plan.rule, plan.learner.batch_size, replay_of(plan.rule)
         replayed = replay.most if largest else replay.points
         if fulfils(rule, ParameterRule):
-            length = len(rule.send(plan.begin()))
-            found += [bytes_of(length, 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
+            found += [bytes_of(plan.vector_length(), 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
         if fulfils(rule, StackedRule):
             found += _stacked(plan, rule, bits, largest)

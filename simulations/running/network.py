@@ -166,7 +166,8 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if rule.communicates and not pooled:
         conditions = replace(conditions, faults=spoken(experiment))
     ideal = conditions.ideal
-    rule = on_links(rule, experiment.links, experiment.clock.ideal, not conditions.faults)
+    steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
+    rule = on_links(rule, conditions.links, steady, not conditions.faults)
     slots = {} if pooled else slots_of(adjacency, planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes

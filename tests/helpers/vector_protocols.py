@@ -22,11 +22,13 @@ PROTOCOLS = [
     {"name": "ditto"},
     {"name": "ditto", "as_published": True},
     {"name": "dkla"},
+    {"name": "dkla", "tolerant": False},
     {"name": "dkla", "penalty": 0.5, "forgetting": 0.9},
     {"name": "diffusion_rls", "ridge": 0.3, "forgetting": 0.95},
     {"name": "drfgp"},
     {"name": "drfgp", "exchanges": 3, "forgetting": 0.95},
     {"name": "domkl"},
+    {"name": "domkl", "tolerant": False},
     {"name": "domkl", "penalty": 0.5, "rate": 1.5, "forgetting": 0.95},
 ]
 

@@ -58,7 +58,7 @@ def _numbers(plan: AgentPlan) -> int:
     own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
     copies = 1
     if fulfils(plan.rule, ParameterRule):
-        points = len(plan.rule.send(plan.begin()))
+        points = plan.vector_length()
     else:
         points = own * plan.inputs
         if fulfils(plan.rule, StackedRule):

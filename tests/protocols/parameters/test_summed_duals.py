@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kernelswarm.graphs.schedules.random_schedules import Always, Gossip
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
 from kernelswarm.protocols.links.losses import Uniform
 from kernelswarm.protocols.links.noises import Gaussian
@@ -100,6 +101,7 @@ RIDGE_LINKS: dict[str, dict[str, Any]] = {
     "late": {"links": {"delay": {"name": "between", "shortest": 0, "longest": 3}}},
     "both": {"links": {"loss": 0.3, "delay": 1, "on_missing": "repeat"}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.6}},
+    "switching": {"schedule": Gossip()},
 }
 
 
@@ -110,7 +112,10 @@ def of_few_rows(folder: Path, protocol: dict[str, Any], **conditions: Any) -> tu
     y = np.sin(6.0 * x[:, 0]) + 0.1 * generator.normal(size=60)
     np.savez(folder / "data.npz", x=x, y=y, node=node, x_test=x[:6], y_test=y[:6])
     stream = {"name": "file", "path": str(folder / "data.npz"), "epochs": 1000, "standardize": False}
-    tried = described(protocol, rounds=4000, stream=stream, learner={"regularization": 0.05}, **conditions)
+    schedule = conditions.get("schedule", Always())
+    tables = {key: table for key, table in conditions.items() if key != "schedule"}
+    tried = described(protocol, rounds=4000, stream=stream, learner={"regularization": 0.05}, **tables)
+    tried = replace(tried, schedule=schedule)
     z = open_network(tried).plans[0].learner.init(1, 1).function.features(x)
     return tried, np.linalg.solve(z.T @ z / 60 + 0.05 / 2.0 * np.eye(FEATURES), z.T @ y / 60)
 
