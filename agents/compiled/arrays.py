@@ -196,6 +196,7 @@ class Air(NamedTuple):
     own: Array  # (S, V + outside, n, C)
     evaluated: Integers  # (S, V + outside) at how many points these are, those of the message before
     own_row_sums: Array  # (S, V + outside, n)
+    own_variances: Array  # (S, V + outside, n) as they were when these were evaluated; where they travel
     previous: Integers  # (S, V + outside) the round of the sender's message before, or SILENT where it is asleep
     before: Array  # (S, V + outside, n, p) the points of that message; of no rows where the form is one-sided
     latest: Array  # (V + outside, n, p) the points of the last messages that have set out; likewise
@@ -204,6 +205,7 @@ class Air(NamedTuple):
     last: Integers  # (E,) the rounds of the last messages sent on each edge, arrived or not
     answers: Array  # (S, E + outside, n, C)
     answer_row_sums: Array  # (S, E + outside, n)
+    answer_variances: Array  # (S, E + outside, n) likewise
     answered_points: Integers  # (S, E + outside) how many points are answered
     answered: Integers  # (S, E + outside) the round in which they were drawn, or SILENT
     duals: Array  # (S, E + outside) of the edge's owner
@@ -231,12 +233,14 @@ class Kept(NamedTuple):
     values: Array  # (V, n, C) at the points that they learn from next
     rows: Array  # (N, R) of all points evaluated, node by node: its own, then right behind them its neighbours'
     row_sums: Array  # (V, n)
+    variances: Array  # (V, n) where they travel
     products: Array  # (V, 2) as of own_products
     received_at: Integers  # (E,) the round in which the neighbour's points were drawn that are evaluated
     received_points: Array  # (E, n, p)
     received_sent: Integers  # (E,) how many there are of them
     received_values: Array  # (E, n, C) the node's own there
     received_row_sums: Array  # (E, n)
+    received_variances: Array  # (E, n)
     used: Integers  # (E, 2) the rounds of the last answers and of the last values of the neighbour's learned from
     asks: Booleans  # (E,) whether the node asks the neighbour
     asked: Booleans  # (E,) whether the neighbour asks the node
@@ -289,6 +293,8 @@ class LossyWork(NamedTuple):
     pull: Array  # (deg, n, C) at an earlier sample's points
     bounds: Array  # (deg, n) their curvatures
     pair_row_sums: Array  # (n,) the sums of both ends' row sums
+    variances: Array  # (N,) the node's own at the points of its step; where they travel
+    answer_variances: Array  # (deg, n) those of prompt answers, infinite where there is none
 
 
 class Workspace(NamedTuple):

@@ -54,22 +54,21 @@ NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
     """Return the functions and the numbers of a protocol, whose links are these."""
-    symmetric, implicit = rule.form == "symmetric", rule.step == "implicit"
-    nothing = np.zeros(0, dtype=np.int64)
+    none = Coupling(
+        functions=np.full(4, NONE),
+        tools=np.zeros(0, dtype=np.int64),
+        numbers=np.zeros(0),
+        rows=0,
+        duals=-1,
+        tolerances=-1,
+        symmetric=rule.form == "symmetric",
+        implicit=rule.step == "implicit",
+        sends_duals=False,
+        compares_losses=False,
+        certainty=0.0,
+    )
     if form is None:
-        return Coupling(
-            functions=np.full(4, NONE),
-            tools=nothing,
-            numbers=np.zeros(0),
-            rows=0,
-            duals=-1,
-            tolerances=-1,
-            symmetric=symmetric,
-            implicit=implicit,
-            sends_duals=False,
-            compares_losses=False,
-            certainty=0.0,
-        )
+        return none
     functions = [
         NONE if function is None else address(function, signature)
         for function, signature in (
@@ -79,15 +78,13 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
             (form.constraint_values, CONSTRAINT_VALUES),
         )
     ]
-    return Coupling(
+    return none._replace(
         functions=array_of(functions),
         tools=array_of(form.tools),
         numbers=np.asarray(form.numbers, dtype=np.float64),
         rows=len(links.state) // max(len(links.other), 1),
         duals=-1 if form.duals is None else form.duals,
         tolerances=-1 if form.tolerances is None else form.tolerances,
-        symmetric=symmetric,
-        implicit=implicit,
         sends_duals=bool(rule.sends_duals),
         compares_losses=bool(rule.compares_losses),
         certainty=certainty_of(rule),
@@ -324,6 +321,8 @@ def workspace(
             pull=np.zeros((late, size, outputs)),
             bounds=np.zeros((late, size)),
             pair_row_sums=np.zeros(size),
+            variances=np.zeros(0 if ideal else taught),
+            answer_variances=np.zeros((late, size)),
         ),
         taught=np.zeros((taught, 2 * outputs + 1)),
     )

@@ -47,7 +47,6 @@ from kernelswarm.agents.compiled.pulling import (
     pull_at_replayed,
     pulls_at_neighbors_of,
     pulls_of,
-    tell_variances,
 )
 from kernelswarm.protocols.compiled import advance_at
 from kernelswarm.protocols.compiling import force_inline
@@ -322,7 +321,7 @@ def steps_of(ideal: bool) -> Compiled:
             values,
             targets,
         )
-        if ideal and network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
+        if network.coupling.certainty > 0.0 and network.links.start[i + 1] > network.links.start[i]:
             taught = table(work.taught, 0, taken, 2 * outputs + 1)
             network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(given, taught)
         else:
@@ -348,8 +347,10 @@ def summing(ideal: bool) -> Compiled:
         own: Own,
         others: Array,
     ) -> None:
-        """Fill in node i's row sums: ``own.row_sums``, and ``others`` at its neighbours' points."""
-        links, coupling, work = network.links, network.coupling, network.work
+        """Fill in node i's row sums, ``own.row_sums``, and ``others`` at its neighbours' points; and its variances
+        there, where they travel."""
+        links, work, symmetric = network.links, network.work, network.coupling.symmetric
+        certain, reach = network.coupling.certainty > 0.0, network.kinds.reach[network.kinds.of[i]]
         size, at, taken, degree = own.samples[t, i], own.sent[t, i], len(points), links.start[i + 1] - links.start[i]
         tools, numbers, state, counts, _ = learner_of(i, network)
         gram, row_sums = table(network.scratch, 0, taken, taken), line(work.row_sums, 0, taken)
@@ -360,9 +361,9 @@ def summing(ideal: bool) -> Compiled:
         pair_row_sums_in(gram, at, degree, eta, row_sums)
         for k in range(at):
             own.row_sums[i, k] = row_sums[k]
-        if ideal and coupling.certainty > 0.0:
-            tell_variances(i, t, gram, network, own)
-        if coupling.symmetric:
+            if certain:
+                own.variances[i, k] = gram[k, k] / reach
+        if symmetric:
             for e in range(links.start[i], links.start[i + 1]):
                 if ideal:
                     count, place = own.sent[t, links.other[e]], answer_over(e, t, links, own)
@@ -371,6 +372,10 @@ def summing(ideal: bool) -> Compiled:
                 answered = line(others, place, count)
                 for k in range(count):
                     answered[k] = row_sums[at + k]
+                if certain:
+                    variances = line(own.answer_variances, place, count)
+                    for k in range(count):
+                        variances[k] = gram[at + k, at + k] / reach
                 at += count
 
     return sum_rows

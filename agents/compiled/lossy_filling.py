@@ -16,6 +16,7 @@ from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.clocks.presence import forgets
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.first_class import address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.facts import EdgeFacts
@@ -43,6 +44,8 @@ class Letter(NamedTuple):
         Whether values come with loads.
     sends_duals : bool
         Whether the dual variable of the edge is in it.
+    certain : bool
+        Whether variances come behind the loads.
     """
 
     size: int
@@ -51,6 +54,7 @@ class Letter(NamedTuple):
     symmetric: bool = False
     limited: bool = False
     sends_duals: bool = False
+    certain: bool = False
 
 
 def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -> Terms:
@@ -116,6 +120,7 @@ def air_of(
         own=np.zeros((slots, nodes, size, outputs)),
         evaluated=np.zeros((slots, nodes), dtype=np.int64),
         own_row_sums=np.zeros((slots, nodes, size)),
+        own_variances=np.zeros((slots, nodes * letter.certain, size)),
         previous=np.full((slots, nodes), SILENT),
         before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
         latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
@@ -124,6 +129,7 @@ def air_of(
         last=np.full(edges, ABSENT),
         answers=np.zeros((slots, sent, size, outputs)),
         answer_row_sums=np.zeros((slots, sent, size)),
+        answer_variances=np.zeros((slots, sent * letter.certain, size)),
         answered_points=np.zeros((slots, sent), dtype=np.int64),
         answered=np.full((slots, sent), SILENT),
         duals=np.zeros((slots, sent)),
@@ -131,6 +137,8 @@ def air_of(
         due=np.full((slots, edges), ABSENT),
         arriving=np.zeros((slots, edges), dtype=np.int64),
     )
+    own_parts = air.own, air.own_row_sums, air.own_variances, air.evaluated
+    answer_parts = air.answers, air.answer_row_sums, air.answer_variances, air.answered_points
     slot = (now - 1) % slots
     for label, place in places.items():
         message = messages[label]
@@ -138,13 +146,13 @@ def air_of(
         count = air.sent[slot, place] = len(message.points)
         air.points[slot, place, :count], air.samples[slot, place] = message.points, count - message.replayed
         air.previous[slot, place] = int(message.stamps[0])
-        _put(message.own, slot, place, air.own, air.own_row_sums, air.evaluated)
+        _put(message.own, slot, place, *own_parts)
     for i, agent in enumerate(agents):
         for d, (other, back) in enumerate(zip(agent.neighbors, agent.slots, strict=True)):
             e, message = int(links.start[i]) + d, messages[other]
             assert message.stamps is not None
             air.answered[slot, e] = int(message.stamps[1 + back])
-            _put(message.answers[back], slot, e, air.answers, air.answer_row_sums, air.answered_points)
+            _put(message.answers[back], slot, e, *answer_parts)
             if message.duals is not None:
                 air.duals[slot, links.reverse[e]] = message.duals[back]
             air.deliveries[slot, e] = agent.inbox.delivery(d, now - 1)
@@ -162,8 +170,8 @@ def air_of(
                 if packet.due >= now:
                     air.arriving[packet.due % slots, e] += at >= PRIMING
                 air.duals[then, links.reverse[e]] = packet.dual
-                _put(packet.own, then, sender, air.own, air.own_row_sums, air.evaluated)
-                _put(packet.answer, then, e, air.answers, air.answer_row_sums, air.answered_points)
+                _put(packet.own, then, sender, *own_parts)
+                _put(packet.answer, then, e, *answer_parts)
             if letter.sends_duals:
                 own = messages[agent.node].duals
                 assert own is not None
@@ -175,7 +183,7 @@ def air_of(
         for d in range(len(agent.neighbors)):
             back = int(links.reverse[int(links.start[i]) + d])
             air.answered[slot, back] = int(message.stamps[1 + d])
-            _put(message.answers[d], slot, back, air.answers, air.answer_row_sums, air.answered_points)
+            _put(message.answers[d], slot, back, *answer_parts)
     return air
 
 
@@ -184,7 +192,7 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
     first = agents[0]
     size, nodes, edges, memory = sent_points(agents), len(agents), len(links.other), first.inbox.memory + 1
     samples = max(agent.learner.batch_size for agent in agents)
-    width, outputs = first.width, first.outputs
+    width, outputs, certain = first.width, first.outputs, certainty_of(first.rule) > 0.0
     assert first.targets is not None
     kept = Kept(
         points=np.zeros((nodes, memory, size, width)),
@@ -203,12 +211,14 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
         values=np.zeros((nodes, size, outputs)),
         rows=np.zeros(((nodes + edges) * size, columns)),
         row_sums=np.zeros((nodes, size)),
+        variances=np.zeros((nodes * certain, size)),
         products=np.array([agent.own_products for agent in agents], dtype=np.float64),
         received_at=np.full(edges, ABSENT),
         received_points=np.zeros((edges, size, width)),
         received_sent=np.zeros(edges, dtype=np.int64),
         received_values=np.zeros((edges, size, outputs)),
         received_row_sums=np.zeros((edges, size)),
+        received_variances=np.zeros((edges * certain, size)),
         used=np.full((edges, 2), ABSENT),
         asks=np.array([entry for agent in agents for entry in agent.asks], dtype=np.bool_),
         asked=np.array([entry for agent in agents for entry in agent.asked], dtype=np.bool_),
@@ -248,11 +258,16 @@ def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int,
         rows = form.rows(agent.state, evaluation) if isinstance(form, PlainLearner) else evaluation.rows
         count = len(evaluation.points)
         kept.rows[row + before : row + before + count, : rows.shape[1]] = rows
-        values, row_sums = (kept.received_values, kept.received_row_sums) if k else (kept.values, kept.row_sums)
+        values, row_sums, variances = (
+            (kept.received_values, kept.received_row_sums, kept.received_variances)
+            if k
+            else (kept.values, kept.row_sums, kept.variances)
+        )
         place = begin + k - 1 if k else i
         values[place, :count] = evaluation.values
-        if len(agent.row_sums) >= before + count:
-            row_sums[place, :count] = agent.row_sums[before : before + count]
+        for known, told in ((agent.row_sums, row_sums), (agent.variances, variances)):
+            if len(told) and len(known) >= before + count:
+                told[place, :count] = known[before : before + count]
         before += count
 
 
@@ -276,13 +291,18 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
     )
 
 
-def _put(message: Array | None, slot: int, place: int, values: Array, row_sums: Array, counts: Integers) -> None:
-    """Part what was sent into values (n, C) and, where they are sent, loads (n,), and count the points."""
+def _put(
+    message: Array | None, slot: int, place: int, values: Array, row_sums: Array, variances: Array, counts: Integers
+) -> None:
+    """Part what was sent into values (n, C) and, where they are sent, loads (n,) and variances (n,), and count the
+    points."""
     if message is not None:
         outputs, count = values.shape[3], len(message)
         counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
         if message.shape[1] > outputs:
             row_sums[slot, place, :count] = message[:, outputs]
+        if message.shape[1] > outputs + 1:
+            variances[slot, place, :count] = message[:, outputs + 1]
 
 
 def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: int, bits: int) -> dict[int, Packet]:
@@ -297,11 +317,10 @@ def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: 
         previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
         evaluated = slice(int(air.evaluated[slot, sender]))
         if letter.symmetric and previous >= 0:
-            values, row_sums = air.own[slot, sender], air.own_row_sums[slot, sender]
-            own = _joined(values[evaluated], row_sums[evaluated], letter.limited)
+            own = _joined((slot, sender, evaluated), letter, air.own, air.own_row_sums, air.own_variances)
         if answered >= 0:
-            count = slice(int(air.answered_points[slot, e]))
-            answer = _joined(air.answers[slot, e, count], air.answer_row_sums[slot, e, count], letter.limited)
+            there = slot, e, slice(int(air.answered_points[slot, e]))
+            answer = _joined(there, letter, air.answers, air.answer_row_sums, air.answer_variances)
         dual = float(air.duals[slot, links.reverse[e]]) if letter.sends_duals else 0.0
         if bits != EXACT:
             dual = float(coarse(np.array([dual]))[0])
@@ -313,8 +332,10 @@ def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: 
     return found
 
 
-def _joined(values: Array, row_sums: Array, limited: bool) -> Array:
-    return sealed(np.column_stack([values, row_sums]) if limited else values)
+def _joined(there: tuple[int, int, slice], letter: Letter, values: Array, *behind: Array) -> Array:
+    """Undo :func:`_put`."""
+    columns = [part[there] for part in behind[: int(letter.limited) + int(letter.certain)]]
+    return sealed(np.column_stack([values[there], *columns]))
 
 
 def sealed(array: Array) -> Array:

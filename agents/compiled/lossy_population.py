@@ -95,7 +95,8 @@ class LossyPopulation(Population):
         self._coupling = coupling_of(rule, form, self.links)
         self.symmetric, self.sends_duals = self._coupling.symmetric, self._coupling.sends_duals
         self._forms = learner_forms([agent.learner for agent in agents])
-        self._kinds = kinds_of(agents, self._forms)
+        certain = self._coupling.certainty > 0.0
+        self._kinds = kinds_of(agents, self._forms, certain)
         self._repacks = np.zeros(len(agents), dtype=np.bool_)
         sent = self.batch_sizes + replay_of(rule).most
         # A node's own points, and as many for each late answer, and those of neighbours.
@@ -116,6 +117,7 @@ class LossyPopulation(Population):
             self.symmetric,
             self.symmetric and self._coupling.implicit,
             self.sends_duals and self._coupling.duals >= 0,
+            certain,
         )
         self._air = air_of(agents, self.links, self.places, self._letter, messages)
         self._kept = kept_of(agents, self._forms, self.links, self._columns())
@@ -145,6 +147,8 @@ class LossyPopulation(Population):
             air.previous[slot],
             air.answered[slot],
             air.answered_points[slot],
+            air.own_variances[slot],
+            air.answer_variances[slot],
         )
 
     def run(self, rounds: int) -> None:
@@ -199,6 +203,8 @@ class LossyPopulation(Population):
             buffers=buffers,
             earlier_values=kept.predicted,
             earlier_targets=kept.targets,
+            variances=kept.variances,
+            answer_variances=kept.received_variances,
             samples=kept.own_samples[np.newaxis],
             sent=kept.own_sent[np.newaxis],
             heard=kept.received_sent,
@@ -209,7 +215,8 @@ class LossyPopulation(Population):
 
     def _received_so_far(self) -> Received:
         air = self._air
-        return Received(air.own, air.answers, air.own_row_sums, air.answer_row_sums, air.duals)
+        row_sums, variances = (air.own_row_sums, air.answer_row_sums), (air.own_variances, air.answer_variances)
+        return Received(air.own, air.answers, *row_sums, air.duals, *variances)
 
     @property
     def in_flight(self) -> tuple[Array, Array, Integers]:

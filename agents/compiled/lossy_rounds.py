@@ -241,8 +241,11 @@ def send(
     air.sent[slot, i], air.samples[slot, i], air.evaluated[slot, i] = kept.sent[i, at], kept.samples[i, at], count
     copy_matrix(table(kept.points, (i * memory + at) * sample, kept.sent[i, at], inputs), sent_points(air, slot, i))
     copy_matrix(table(kept.values, i * answer, count, outputs), own_values(air, slot, i))
+    certain = coupling.certainty > 0.0
     for k in range(count):
         air.own_row_sums[slot, i, k] = kept.row_sums[i, k]
+        if certain:
+            air.own_variances[slot, i, k] = kept.variances[i, k]
     air.previous[slot, i] = kept.learning[i]
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     for d in range(degree):
@@ -261,6 +264,8 @@ def send(
         copy_matrix(values, answered_values(air, slot, back))
         for k in range(count):
             air.answer_row_sums[slot, back, k] = kept.received_row_sums[e, k]
+            if certain:
+                air.answer_variances[slot, back, k] = kept.received_variances[e, k]
         silent = kept.quiet[e] or not active[e, place]
         air.answered[slot, back] = SILENT if silent else kept.received_at[e]
         if coupling.duals >= 0:
@@ -287,10 +292,11 @@ def count_message(i: int, e: int, sent: int, network: Network, exchange: Exchang
     values = answered * outputs if asked else 0
     others, scales = 0, int(carries) + int(asked)
     if coupling.symmetric:
-        others = answered if asked and coupling.implicit else 0
+        behind = int(coupling.implicit) + int(coupling.certainty > 0.0)  # row sums, and variances
+        others = behind * answered if asked else 0
         if asks:
             values += size * outputs
-            others += int(coupling.sends_duals) + (size if coupling.implicit else 0)
+            others += int(coupling.sends_duals) + behind * size
             scales += 1
     counts.scalars[i] += points + values + others
     if terms.bits == EXACT:

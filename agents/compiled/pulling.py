@@ -25,7 +25,7 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
     answer_over,
 )
-from kernelswarm.agents.node.surer import learn_from_surer_in
+from kernelswarm.agents.node.surer import learn_from_one_in, learn_from_surer_in
 from kernelswarm.protocols.compiled import constraints_at, coupling_gradient_at, neighbor_gradient_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.coupling import mean_square_differences_in, total
@@ -98,30 +98,53 @@ def weighing_of(ideal: bool) -> Compiled:
     return weigh
 
 
-@force_inline
-def learn_from_surer(
-    i: int, samples: int, batch_size: int, values: Array, answered: Answered, network: Network, own: Own
-) -> None:
-    """Take what surer neighbours answer for what they teach, and what they pull from the pulls."""
-    work, room, (degree, size, outputs) = network.work, own.values.shape[1], answered.answers.shape
-    learn_from_surer_in(
-        network.coupling.certainty,
-        line(own.variances, i * room, size),
-        table(own.answer_variances, network.links.start[i] * room, degree, size),
-        values,
-        answered.answers,
-        cube(work.pull, 0, degree, size, outputs),
-        table(work.bounds, 0, degree, size),
-        samples,
-        (samples / batch_size if samples < batch_size else 1.0, (size - samples) / batch_size),
-        table(work.taught, 0, size, 2 * outputs + 1),
-    )
+def teaching_of(ideal: bool) -> Compiled:
+    """Return what finds what surer neighbours teach at a node's points, on ideal links or others."""
+
+    @force_inline
+    def learn_from_surer(
+        i: int,
+        samples: int,
+        batch_size: int,
+        values: Array,
+        answers: Array,
+        network: Network,
+        own: Own,
+        found: Received,
+    ) -> None:
+        """Take what surer neighbours answer for what they teach, and what they pull from the pulls."""
+        work, room, (degree, size, outputs) = network.work, own.values.shape[1], answers.shape
+        if ideal:
+            variances = line(own.variances, i * room, size)
+            others = table(own.answer_variances, network.links.start[i] * room, degree, size)
+        else:
+            variances, others = line(work.lossy.variances, 0, size), table(work.lossy.answer_variances, 0, degree, size)
+            for d in range(degree):
+                at = work.lossy.answer_at[d]
+                prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
+                told = line(found.answer_variances, at * room, size) if prompt else variances
+                for k in range(size):
+                    others[d, k] = told[k] if prompt else np.inf
+        learn_from_surer_in(
+            network.coupling.certainty,
+            variances,
+            others,
+            values,
+            answers,
+            cube(work.pull, 0, degree, size, outputs),
+            table(work.bounds, 0, degree, size),
+            samples,
+            (samples / batch_size if samples < batch_size else 1.0, (size - samples) / batch_size),
+            table(work.taught, 0, size, 2 * outputs + 1),
+        )
+
+    return learn_from_surer
 
 
 def pulls_of(ideal: bool) -> Compiled:
     """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
 
-    answer, weigh = answers_of(ideal), weighing_of(ideal)
+    answer, weigh, learn_from_surer = answers_of(ideal), weighing_of(ideal), teaching_of(ideal)
 
     @force_inline
     def pull(
@@ -141,9 +164,9 @@ def pulls_of(ideal: bool) -> Compiled:
         coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
             coupling.numbers, edges, values, answered.answers, pulls, bounds
         )
-        if ideal and coupling.certainty > 0.0:
-            learn_from_surer(i, samples, batch_size, values, answered, network, own)
         weigh(i, pulls, bounds, answered.row_sums, network, own, received)
+        if coupling.certainty > 0.0:
+            learn_from_surer(i, samples, batch_size, values, answered.answers, network, own, received)
         if ideal and not samples:
             return DONE, 0.0, 1.0
         strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)
@@ -225,6 +248,10 @@ def pull_late(
             for c in range(outputs):
                 pushed[k, c] = pulls[d, k, c] * lossy.answer_share[d]
             both[k] = 0.0
+        if coupling.certainty > 0.0:
+            mine, theirs = line(lossy.variances, at, size), line(received.answer_variances, place, size)
+            taught = table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1)
+            learn_from_one_in(coupling.certainty, mine, theirs, values, answer, pushed, bound, weight, taught)
         if coupling.implicit:
             own_row_sums = line(work.row_sums, at, size)
             others = own_row_sums
@@ -275,34 +302,20 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                 place, dual = work.lossy.values_at[d], work.lossy.duals[d]
                 mine, own_row_sums = table(work.values, at * outputs, size, outputs), line(work.row_sums, at, size)
             pushed = table(work.gradients, at * outputs, size, outputs)
+            theirs = table(received.values, place * answer, size, outputs)
             neighbor_gradient_at(coupling.functions[COUPLING_GRADIENT_AT_NEIGHBOR])(
-                coupling.numbers,
-                edges,
-                d,
-                dual,
-                mine,
-                table(received.values, place * answer, size, outputs),
-                pushed,
-                bounds,
+                coupling.numbers, edges, d, dual, mine, theirs, pushed, bounds
             )
             if not ideal:
                 for k in range(size):
                     bounds[k] *= work.lossy.values_share[d]
                     for c in range(outputs):
                         pushed[k, c] *= work.lossy.values_share[d]
-            if ideal and coupling.certainty > 0.0:
-                learn_from_surer_in(
-                    coupling.certainty,
-                    line(own.answer_variances, back, size),
-                    table(own.variances, place * room, 1, size),
-                    mine,
-                    cube(received.values, place * answer, 1, size, outputs),
-                    cube(work.gradients, at * outputs, 1, size, outputs),
-                    table(work.bounds, 0, 1, size),
-                    0,
-                    (1.0, weight),
-                    table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1),
-                )
+            if coupling.certainty > 0.0:
+                known = line(own.answer_variances, back, size) if ideal else line(work.lossy.variances, at, size)
+                told = line(received.variances, place * room, size)
+                taught = table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1)
+                learn_from_one_in(coupling.certainty, known, told, mine, theirs, pushed, bounds, weight, taught)
             row_sums = line(received.row_sums, place * room, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
@@ -382,17 +395,3 @@ def constraints_of(ideal: bool) -> Compiled:
                     work.excess_loss[d] = (total(losses) - before) / size
 
     return compare
-
-
-@force_inline
-def tell_variances(i: int, t: int, gram: Array, network: Network, own: Own) -> None:
-    """Fill in node i's variances at its points of a round, and at its neighbours'."""
-    links, reach, at = network.links, network.kinds.reach[network.kinds.of[i]], own.sent[t, i]
-    for k in range(at):
-        own.variances[i, k] = gram[k, k] / reach
-    for e in range(links.start[i], links.start[i + 1]):
-        count = own.sent[t, links.other[e]]
-        answered = line(own.answer_variances, answer_over(e, t, links, own), count)
-        for k in range(count):
-            answered[k] = gram[at + k, at + k] / reach
-        at += count

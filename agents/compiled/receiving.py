@@ -340,18 +340,23 @@ def sum_received_rows(
     i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: Exchange
 ) -> None:
     """Fill in the row sums at the points of node i's step: those that were sent where it is on the same points, with
-    ``fresh`` answers at its present samples, and such of its own where it is not."""
+    ``fresh`` answers at its present samples, and such of its own where it is not; and its variances, where they
+    travel."""
     links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
-    size, taken, begin = own.sent[0, i], gathered.taken, links.start[i]
-    row_sums = line(work.row_sums, 0, taken)
+    size, taken, begin, certain = own.sent[0, i], gathered.taken, links.start[i], network.coupling.certainty > 0.0
+    row_sums, variances = line(work.row_sums, 0, taken), line(work.lossy.variances, 0, taken if certain else 0)
     if whole:
         for k in range(size):
             row_sums[k] = kept.row_sums[i, k]
+            if certain:
+                variances[k] = kept.variances[i, k]
         at = size
         if coupling.symmetric:
             for d in range(links.start[i + 1] - begin):
                 for k in range(work.lossy.values_sent[d]):
                     row_sums[at + k] = kept.received_row_sums[begin + d, k]
+                    if certain:
+                        variances[at + k] = kept.received_variances[begin + d, k]
                 at += work.lossy.values_sent[d]
         return
     tools, numbers, state, counts, _ = learner_of(i, network)
@@ -367,3 +372,5 @@ def sum_received_rows(
         gram,
     )
     pair_row_sums_in(gram, size, fresh, own.step_sizes[i, own.steps[i], 0], row_sums)
+    for k in range(len(variances)):
+        variances[k] = gram[k, k] / network.kinds.reach[network.kinds.of[i]]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import ALWAYS, NOTHING
 from kernelswarm.agents.learners import plain_calls
 from kernelswarm.agents.learners.contract import Evaluated, Learner, parted_at, together
-from kernelswarm.agents.learners.plain_calls import ASKED, ERROR, NEW_ORDER, RESULTS
+from kernelswarm.agents.learners.plain_calls import ASKED, ERROR, EXPLICIT, NEW_ORDER, RESULTS, TAUGHT
 from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.first_class import Integers, address
 
@@ -54,6 +54,7 @@ class PlainLearner:
     inner = staticmethod(plain_calls.inner)
     gradient = staticmethod(plain_calls.gradient)
     step = staticmethod(plain_calls.step)
+    taught_step = staticmethod(plain_calls.taught_step)
 
     def __init__(self, learner: Learner) -> None:
         self._learner, self._name = learner, type(learner).__name__
@@ -187,9 +188,10 @@ class PlainLearner:
         samples, _replayed = parted_at(node.evaluated[number], size)
         fill(gradient, self._learner.gradient(node.state, samples, targets.copy()), f"{self._name}.gradient")
 
-    def _step(self, place: int, taken: int, outputs: int, size: int, width: int, implicit: int) -> None:
-        results, numbers, stiffness, weights, targets = self._parts_of(
-            1, RESULTS + 1, taken, 1, taken, 1, taken, outputs, size, width
+    def _step(self, place: int, taken: int, outputs: int, size: int, width: int, kind: int) -> None:
+        lessons = (taken, 2 * outputs + 1) if kind == TAUGHT else ()
+        results, numbers, stiffness, weights, targets, *taught = self._parts_of(
+            1, RESULTS + 1, taken, 1, taken, 1, taken, outputs, size, width, *lessons
         )
         node, learner, begin = self._nodes[place], self._learner, 0
         evaluations: list[Evaluated] = []
@@ -208,9 +210,10 @@ class PlainLearner:
             node.state,
             evaluations,
             gradients,
-            curvatures if implicit else None,
+            None if kind == EXPLICIT else curvatures,
             targets.copy(),
             float(results[0, RESULTS]),
+            *(each.copy() for each in taught),
         )
         node.evaluated.clear()
         if node.summed:

@@ -13,7 +13,7 @@ from numba import types
 
 from kernelswarm.agents.arithmetic.abi import ORDER, GradientArguments, StepArguments
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
+from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.protocols.core.memory import numbers_at
 from kernelswarm.protocols.first_class import Integers, at
 
@@ -34,6 +34,9 @@ NODE, LAST = 3, 4
 
 ERROR, NEW_ORDER, RESULTS = 0, 1, 2
 """What a step leaves at the begin of the box."""
+
+EXPLICIT, IMPLICIT, TAUGHT = range(3)
+"""What kind of step is asked for; the last is an implicit one with what surer neighbours taught."""
 
 
 @inline_always
@@ -104,10 +107,23 @@ def gradient(given: GradientArguments, found: Array) -> None:
 @njit_no_refcount
 def step(given: StepArguments) -> float:
     """Have the step taken; returns the compression error, and leaves the order behind."""
+    kind = IMPLICIT if given.implicit else EXPLICIT
+    return ask_for_step(given, table(given.scratch, 0, 0, 1), kind)
+
+
+@njit_no_refcount
+def taught_step(given: StepArguments, taught: ReadOnly) -> float:
+    """Do so with what surer neighbours taught, (N, 2 C + 1)."""
+    return ask_for_step(given, taught, TAUGHT)
+
+
+@inline_always
+def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
+    """Have a step of a kind taken."""
     tools, gradients, targets = given.tools, given.gradients, given.targets
-    (taken, outputs), (size, width) = gradients.shape, targets.shape
+    (taken, outputs), (size, width), (lessons, columns) = gradients.shape, targets.shape, taught.shape
     begin = RESULTS + 1
-    box = box_of(tools, begin + taken * (2 + outputs) + size * width)
+    box = box_of(tools, begin + taken * (2 + outputs) + size * width + lessons * columns)
     box[RESULTS] = given.sizes[0]
     for k in range(taken):
         box[begin + k] = given.rows[k, 0]
@@ -120,6 +136,10 @@ def step(given: StepArguments) -> float:
     for k in range(size):
         for c in range(width):
             wanted[k * width + c] = targets[k, c]
-    asked_at(tools[STEPPED])(given.counts[NODE], taken, outputs, size, width, int(given.implicit))
+    told = line(box, begin + (2 + outputs) * taken + size * width, lessons * columns)
+    for k in range(lessons):
+        for c in range(columns):
+            told[k * columns + c] = taught[k, c]
+    asked_at(tools[STEPPED])(given.counts[NODE], taken, outputs, size, width, kind)
     given.counts[ORDER] = int(box[NEW_ORDER])
     return float(box[ERROR])

@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
+from kernelswarm.agents.arithmetic.views import cube, table
+from kernelswarm.protocols.compiling import ReadOnly, force_inline, inline_always, njit_no_refcount
 
 Array = npt.NDArray[np.float64]
 
@@ -67,3 +68,34 @@ def learn_from_surer_in(
         for c in range(outputs):
             taught[k, c] = answers[best, k, c] if best >= 0 else 0.0
             taught[k, outputs + c] = weight * (values[k, c] - answers[best, k, c]) if best >= 0 else 0.0
+
+
+@force_inline
+def learn_from_one_in(
+    ratio: float,
+    variances: ReadOnly,
+    others: ReadOnly,
+    values: ReadOnly,
+    answers: ReadOnly,
+    pulls: Array,
+    curvatures: Array,
+    weight: float,
+    taught: Array,
+) -> None:
+    """Do so at points that are no samples, and at which there is one neighbour, whose variances are (n,).
+
+    Its values and pulls are (n, C), and their curvatures (n,).
+    """
+    size, outputs = answers.shape
+    learn_from_surer_in(
+        ratio,
+        variances,
+        table(others, 0, 1, size),
+        values,
+        cube(answers, 0, 1, size, outputs),
+        cube(pulls, 0, 1, size, outputs),
+        table(curvatures, 0, 1, size),
+        0,
+        (1.0, weight),
+        taught,
+    )

@@ -23,19 +23,11 @@ from kernelswarm.agents.populations.lossy_stacked_population import LossyStacked
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
-from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 
 AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
-
-
-def obstacle(rule: AnyRule, ideal: bool) -> str | None:
-    """Say what keeps nodes with a protocol out of compiled rounds, on links and by clocks that are ideal or not."""
-    if not ideal and certainty_of(rule):
-        return "variances travel (protocol.certainty) on links or by a clock that are not ideal"
-    return None
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:

@@ -19,7 +19,7 @@ from kernelswarm.agents.learners.forms import learner_form
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.plain.losses import loss_form
-from kernelswarm.agents.populations.populating import obstacle, round_of_evaluations
+from kernelswarm.agents.populations.populating import round_of_evaluations
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.contract import Neighborhood, StackedRule
 from kernelswarm.protocols.core.certainty import certainty_of, without_certainty
@@ -115,10 +115,9 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
         # To ask is to compile what the learner hands over.
-        if obstacle(plan.rule, ideal) is None:
-            addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
-            with waiting():
-                wait()
+        addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
+        with waiting():
+            wait()
 
 
 def _compile_round(plan: AgentPlan) -> None:

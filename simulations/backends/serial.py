@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
@@ -154,11 +154,8 @@ class Serial:
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
         """Make the agents and prime the network."""
         tell("starting", 0, 1)
-        first, size = plans[0], self.size(len(plans))
-        if size < len(plans):
-            learners = [plan.learner for plan in plans]
-            single = obstacle(first.rule, first.conditions is None) is not None
-            if single or in_python(learners, first.rule) is not None:
-                size = len(plans)
+        size = self.size(len(plans))
+        if size < len(plans) and in_python([plan.learner for plan in plans], plans[0].rule) is not None:
+            size = len(plans)
         with closing(SerialEngine(partition(plans, size))) as engine:
             yield engine

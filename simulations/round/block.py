@@ -19,7 +19,7 @@ from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
-from kernelswarm.agents.populations.populating import AnyPopulation, fits, obstacle, populated, prime
+from kernelswarm.agents.populations.populating import AnyPopulation, fits, populated, prime
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -129,14 +129,14 @@ class Block:
     plans : sequence of AgentPlan
         The block's agents, in sorted order of their labels.
     compiled : bool
-        Whether rounds run in compiled code where the parts allow it; the results are the same.
+        Whether rounds run in compiled code; the results are the same.
     """
 
     def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
         self._agents = [plan.build() for plan in plans]
         self._pool = pool_bands(plans, self._agents)
         self._steps = plans[0].steps
-        self._compiled = compiled and obstacle(plans[0].rule, plans[0].conditions is None) is None
+        self._compiled = compiled
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kernelswarm.agents.populations.populating import in_python, obstacle
+from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.protocols.clocks.clocks import Clock
@@ -199,12 +199,8 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
-    """Say whether rounds run in compiled code over arrays, or why not."""
-    rule = blocks[0][0].rule
-    cause = obstacle(rule, blocks[0][0].conditions is None)
-    if cause is not None:
-        return f"agent by agent: {cause}"
-    called = in_python([plan.learner for plans in blocks for plan in plans], rule)
+    """Say that rounds run in compiled code over arrays, and what they call in Python."""
+    called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
     return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
 
 
