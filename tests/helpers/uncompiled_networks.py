@@ -56,6 +56,21 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "node": [{"nodes": [0, 3], "data": False}],
         "links": LINKS,
     },
+    "lossy, certainty": {
+        "learner": {"name": "rls", "features": 6, "kernel": KERNEL, "batch_size": 2},
+        "protocol": {"name": "consensus", "replay": 1, "certainty": 2.0},
+        "links": LINKS,
+        "rounds": 12,
+    },
+    "lossy, certainty, sizes that differ, replay at a rate, a node alone": {
+        "topology": nx.disjoint_union(nx.path_graph(4), nx.empty_graph(1)),
+        "learner": {"name": "newton", "kernel": KERNEL},
+        "protocol": {"name": "consensus", "replay": 0.5, "certainty": 2.0},
+        "node": [{"nodes": [1], "learner": {"batch_size": 3}}],
+        "links": {**LINKS, "trigger": {"threshold": 0.01}, "on_missing": "repeat"},
+        "clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False},
+        "rounds": 12,
+    },
     "lossy, ensembles": {"protocol": "stacking", "links": LINKS},
     "lossy, pooled bands": {
         "links": LINKS,

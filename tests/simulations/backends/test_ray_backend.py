@@ -175,15 +175,16 @@ def test_replayed_points_and_ensembles_have_the_serial_backends_bits(rule, links
     assert_same(on_ray(backend, make), serially(make))
 
 
+@pytest.mark.parametrize("links", [IDEAL, LOSSY], ids=["ideal", "lossy"])
 @pytest.mark.parametrize("backend", [Ray(nodes_per_actor=2), Ray(transport="calls")], ids=["compiled", "calls"])
 @pytest.mark.parametrize("learner", [Newton, Rls], ids=["newton", "rls"])
-def test_values_that_come_with_variances_have_the_serial_backends_bits(backend, learner):
+def test_values_that_come_with_variances_have_the_serial_backends_bits(backend, learner, links):
     stream = SineRegression(noise=0.3, split="patches")
 
     def make(certainty: float = 4.0) -> list[AgentPlan]:
         rule = Consensus(5.0, form="symmetric", step="implicit", replay=1, certainty=certainty)
         tried = replace(experiment(rule, stream=stream), learner=learner(kernel=Gaussian(0.3), batch_size=2))
-        return open_network(tried).plans
+        return open_network(replace(tried, links=links)).plans
 
     expected = serially(make)
     assert_same(on_ray(replace(backend, rounds_per_execution=UNROLLED), make), expected)

@@ -30,6 +30,7 @@ from tests.helpers.brittle import Brittle
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
 
 POLK = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
+NEWTON = {"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.4}, "batch_size": 2}
 FEATURES = {**POLK, "name": "random_features", "features": 12}
 LINKS = {"loss": 0.3, "delay": {"name": "between", "longest": 2}, "on_missing": "repeat"}
 
@@ -83,6 +84,7 @@ def same(one: Any, other: Any) -> bool:
         {"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}},
         {"protocol": "diffusion", "learner": FEATURES, "links": LINKS},
         {"protocol": {"name": "consensus", "replay": 1}, "links": LINKS},
+        {"protocol": {"name": "consensus", "replay": 1, "certainty": 4.0}, "links": LINKS, "learner": NEWTON},
         {"protocol": "stacking"},
         {"protocol": "stacking", "links": LINKS},
         {"learner": {**POLK, "loss": PlainSquared(), "kernel": PlainGaussian()}, "protocol": PlainConsensus(0.1)},
