@@ -125,8 +125,8 @@ class Own(NamedTuple):
     buffers: Buffers
     earlier_values: Array  # (V, M, n, C) what was predicted at earlier points; of no nodes where links are ideal
     earlier_targets: Array  # (V, M, b, q) likewise
-    variances: Array = NO_VARIANCES  # those of Received
-    answer_variances: Array = NO_VARIANCES
+    variances: Array = NO_VARIANCES  # (V, n) a node's own at these points; where they travel
+    answer_variances: Array = NO_VARIANCES  # and at each neighbour's, laid out as what is answered there
     samples: Integers = NO_COUNTS  # (T, V) how many of the points are samples
     sent: Integers = NO_COUNTS  # (T, V + outside) how many points there are: a node that has none takes no step on any
     heard: Integers = NO_NODES  # (E,) at how many points of each neighbour there are values; where links are not ideal

@@ -112,31 +112,7 @@ def air_of(
     """Put what is on its way, and what has arrived, in slots."""
     first, now = agents[0], agents[0].now
     slots, nodes, edges, sent = first.inbox.reach + 1, len(places), len(links.other), len(links.sent)
-    size, width, outputs = letter.size, letter.width, letter.outputs
-    air = Air(
-        points=np.zeros((slots, nodes, size, width)),
-        sent=np.full((slots, nodes), size),
-        samples=np.zeros((slots, nodes), dtype=np.int64),
-        own=np.zeros((slots, nodes, size, outputs)),
-        evaluated=np.zeros((slots, nodes), dtype=np.int64),
-        own_row_sums=np.zeros((slots, nodes, size)),
-        own_variances=np.zeros((slots, nodes * letter.certain, size)),
-        previous=np.full((slots, nodes), SILENT),
-        before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
-        latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
-        latest_sent=np.zeros(nodes, dtype=np.int64),
-        carried=np.full((slots, edges), ABSENT),
-        last=np.full(edges, ABSENT),
-        answers=np.zeros((slots, sent, size, outputs)),
-        answer_row_sums=np.zeros((slots, sent, size)),
-        answer_variances=np.zeros((slots, sent * letter.certain, size)),
-        answered_points=np.zeros((slots, sent), dtype=np.int64),
-        answered=np.full((slots, sent), SILENT),
-        duals=np.zeros((slots, sent)),
-        deliveries=np.zeros((slots, edges), dtype=np.int64),
-        due=np.full((slots, edges), ABSENT),
-        arriving=np.zeros((slots, edges), dtype=np.int64),
-    )
+    air = empty_air(slots, nodes, edges, sent, letter)
     own_parts = air.own, air.own_row_sums, air.own_variances, air.evaluated
     answer_parts = air.answers, air.answer_row_sums, air.answer_variances, air.answered_points
     slot = (now - 1) % slots
@@ -185,6 +161,36 @@ def air_of(
             air.answered[slot, back] = int(message.stamps[1 + d])
             _put(message.answers[d], slot, back, *answer_parts)
     return air
+
+
+def empty_air(slots: int, nodes: int, edges: int, sent: int, letter: Letter) -> Air:
+    """Return slots without messages of so many nodes, over the edges on which these are received; ``sent`` are those on
+    which answers leave, to nodes elsewhere too."""
+    size, width, outputs, certain = letter.size, letter.width, letter.outputs, letter.certain
+    return Air(
+        points=np.zeros((slots, nodes, size, width)),
+        sent=np.full((slots, nodes), size),
+        samples=np.zeros((slots, nodes), dtype=np.int64),
+        own=np.zeros((slots, nodes, size, outputs)),
+        evaluated=np.zeros((slots, nodes), dtype=np.int64),
+        own_row_sums=np.zeros((slots, nodes, size)),
+        own_variances=np.zeros((slots, nodes * certain, size)),
+        previous=np.full((slots, nodes), SILENT),
+        before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
+        latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
+        latest_sent=np.zeros(nodes, dtype=np.int64),
+        carried=np.full((slots, edges), ABSENT),
+        last=np.full(edges, ABSENT),
+        answers=np.zeros((slots, sent, size, outputs)),
+        answer_row_sums=np.zeros((slots, sent, size)),
+        answer_variances=np.zeros((slots, sent * certain, size)),
+        answered_points=np.zeros((slots, sent), dtype=np.int64),
+        answered=np.full((slots, sent), SILENT),
+        duals=np.zeros((slots, sent)),
+        deliveries=np.zeros((slots, edges), dtype=np.int64),
+        due=np.full((slots, edges), ABSENT),
+        arriving=np.zeros((slots, edges), dtype=np.int64),
+    )
 
 
 def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:

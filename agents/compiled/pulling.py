@@ -103,26 +103,20 @@ def teaching_of(ideal: bool) -> Compiled:
 
     @force_inline
     def learn_from_surer(
-        i: int,
-        samples: int,
-        batch_size: int,
-        values: Array,
-        answers: Array,
-        network: Network,
-        own: Own,
-        found: Received,
+        i: int, samples: int, values: Array, answers: Array, network: Network, own: Own, received: Received
     ) -> None:
         """Take what surer neighbours answer for what they teach, and what they pull from the pulls."""
         work, room, (degree, size, outputs) = network.work, own.values.shape[1], answers.shape
+        batch_size = own.batch_sizes[i]
         if ideal:
             variances = line(own.variances, i * room, size)
-            others = table(own.answer_variances, network.links.start[i] * room, degree, size)
+            others = table(received.answer_variances, network.links.start[i] * room, degree, size)
         else:
             variances, others = line(work.lossy.variances, 0, size), table(work.lossy.answer_variances, 0, degree, size)
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                told = line(found.answer_variances, at * room, size) if prompt else variances
+                told = line(received.answer_variances, at * room, size) if prompt else variances
                 for k in range(size):
                     others[d, k] = told[k] if prompt else np.inf
         learn_from_surer_in(
@@ -166,7 +160,7 @@ def pulls_of(ideal: bool) -> Compiled:
         )
         weigh(i, pulls, bounds, answered.row_sums, network, own, received)
         if coupling.certainty > 0.0:
-            learn_from_surer(i, samples, batch_size, values, answered.answers, network, own, received)
+            learn_from_surer(i, samples, values, answered.answers, network, own, received)
         if ideal and not samples:
             return DONE, 0.0, 1.0
         strength, limited = gather_in(pulls, bounds, row_sums, batch_size, pulling, 0, samples)
