@@ -35,7 +35,7 @@ class SerialEngine:
     blocks : sequence of sequences of AgentPlan
         One block holds them all, unless the messages between blocks are wanted too.
     compiled : bool
-        Whether rounds run in compiled code where the parts allow it.
+        Whether rounds run in compiled code; the results are the same.
     """
 
     def __init__(self, blocks: Sequence[Sequence[AgentPlan]], compiled: bool = True) -> None:

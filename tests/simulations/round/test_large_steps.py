@@ -3,6 +3,7 @@ agent by agent."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +45,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "one-sided": {"protocol": {"name": "consensus", "form": "one_sided"}},
     "certainty": {"protocol": {"name": "consensus", "certainty": 4.0}},
     "lossy": {"protocol": "consensus", "links": LOSSY},
+    "lossy, certainty": {"protocol": {"name": "consensus", "certainty": 4.0}, "links": LOSSY},
     "ensembles": {"protocol": "stacking"},
 }
 
@@ -99,7 +101,7 @@ CASES = [
     (learner, way)
     for learner in LEARNERS
     for way in WAYS
-    if (way != "certainty" or learner == "newton") and (way != "ensembles" or learner in ("polk", "newton"))
+    if ("certainty" not in way or learner == "newton") and (way != "ensembles" or learner in ("polk", "newton"))
 ]
 
 
@@ -117,8 +119,10 @@ def test_networks_that_grow_into_matrix_products_have_the_same_bits(learner: str
         assert not same(lived(experiment, None)[-1], wanted[-1])
 
 
-@pytest.mark.parametrize("learner", ["polk", "newton"])
-@pytest.mark.parametrize("way", ["symmetric", "lossy"])
+@pytest.mark.parametrize(
+    ("learner", "way"),
+    [*itertools.product(["polk", "newton"], ["symmetric", "lossy"]), ("newton", "lossy, certainty")],
+)
 def test_networks_go_on_from_before_and_after(learner: str, way: str, small: Any) -> None:
     experiment = described(LEARNERS[learner], **WAYS[way])
     engine = engine_of(experiment)
