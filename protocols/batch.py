@@ -38,6 +38,7 @@ class Batch:
     averaged: ClassVar[bool] = False
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
+    takes_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.rows < 2:

@@ -85,6 +85,7 @@ class Consensus:
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
     offline: ClassVar[None] = None
+    tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
     sends_duals: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -135,6 +135,7 @@ class Proximity:
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
     offline: ClassVar[None] = None
+    tuned_by: ClassVar[tuple[str, ...]] = ("gamma",)
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.delta < np.inf:

@@ -95,6 +95,7 @@ class Stacking:
     pooled: ClassVar[bool] = False
     averaged: ClassVar[bool] = False
     offline: ClassVar[None] = None
+    tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
     sends_duals: ClassVar[bool] = True
     compares_losses: ClassVar[bool] = True
 

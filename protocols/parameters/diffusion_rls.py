@@ -55,6 +55,8 @@ class DiffusionRls(Vectors):
 
     step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
+    takes_steps: ClassVar[bool] = False
+    tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.ridge < float("inf"):

@@ -57,6 +57,7 @@ class Dkla(Tolerant):
 
     step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
+    takes_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

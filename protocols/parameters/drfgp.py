@@ -62,6 +62,8 @@ class Drfgp(Vectors):
 
     step: ClassVar[Step] = "implicit"
     quadratic: ClassVar[bool] = True
+    takes_steps: ClassVar[bool] = False
+    tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
 
     def __post_init__(self) -> None:
         if self.exchanges < 1:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from kernelswarm.protocols.contract import Step
 from kernelswarm.protocols.core.data_size import DataSize, significant
@@ -26,6 +26,8 @@ class Penalized(Vectors):
     """
 
     penalty: float | Literal["auto"] = "auto"
+
+    tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
 
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):

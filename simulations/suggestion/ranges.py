@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kernelswarm.agents.learners.second_order.certainty import CertainDescent
+from kernelswarm.protocols.core.tunable import takes_steps, tuned_by
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
@@ -94,9 +96,10 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
     """
     tables = experiment.to_dict()
     learner, protocol = tables["learner"], tables["protocol"]
+    steps = "step_size" in _learner_keys(experiment)
     found = [
         _bandwidth(experiment, learner, table, everything),
-        _step_size(learner, table, everything),
+        _step_size(learner, table, everything) if steps else None,
         _budget(learner, table, everything),
         _penalty(experiment, protocol, table, everything),
         _tolerance(protocol, table, everything),
@@ -107,48 +110,63 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
 def own_ranges(experiment: Experiment) -> list[Range]:
     """Return the keys that each row of a comparison has values of its own for, whatever the experiment says of them.
 
-    They are the ridge of a learner that has one, or else its step size, the penalty, the ridge of a protocol, and the
-    tolerances. What rows share, such as kernel, bandwidth and budget, is none of them. A step size that is a number, or
-    left to the data, is tried around what "auto" stands for; any other schedule keeps its form and its offset. What a
-    learner with a ridge has learned hardly depends on its step size.
+    They are those that learner and protocol declare, see :func:`~kernelswarm.protocols.core.tunable.tuned_by`: the
+    ridge of a learner that solves, or else its step size, the penalty or ridge of a protocol, and the tolerances. Under
+    a protocol that solves for the weights the learner has none. What rows share, such as kernel, bandwidth and budget,
+    is none of them. A step size that is a number, or left to the data, is tried around what "auto" stands for; any
+    other schedule keeps its form and its offset.
+
+    Raises
+    ------
+    InputError
+        A part declares a key that it does not have.
     """
-    tables = experiment.to_dict()
-    learner, protocol = tables["learner"], tables["protocol"]
-    found = [
-        _ridge(experiment, "learner") or _own_step_size(experiment, learner),
-        _penalty(experiment, protocol, {}, True),
-        _ridge(experiment, "protocol"),
-        _own_tolerance(protocol),
-    ]
+    keys = [("learner", key) for key in _learner_keys(experiment)]
+    keys += [("protocol", key) for key in tuned_by(experiment.protocol) or ()]
+    found = [_own(experiment, part, key) for part, key in keys]
     return [entry for entry in found if entry is not None]
 
 
-def _own_step_size(experiment: Experiment, learner: Mapping[str, Any]) -> Range | None:
-    key, now = "learner.step_size", learner.get("step_size")
-    if isinstance(now, Mapping):
+def _learner_keys(experiment: Experiment) -> tuple[str, ...]:
+    """Return the keys that a learner is tuned by under its protocol: its step size, where it declares nothing else."""
+    if not takes_steps(experiment.protocol):
+        return ()
+    declared = tuned_by(experiment.learner)
+    if declared is not None:
+        return declared
+    return ("step_size",) if "step_size" in experiment.to_dict()["learner"] else ()
+
+
+def _own(experiment: Experiment, part: str, key: str) -> Range | None:
+    """Return the range of a key that a part is tuned by; None of what holds no number, such as tolerances of 0."""
+    table, path = experiment.to_dict()[part], f"{part}.{key}"
+    if key not in table:
+        raise InputError(
+            f"{part}.name = {shown(table.get('name'))}: tuned_by names {shown(key)}, which is no key of it"
+            f"{nearest(key, table)}"
+        )
+    now = table[key]
+    scaled = any(field.name == key and "part" in field.metadata for field in fields(getattr(experiment, part)))
+    factors = SCALES if scaled else PENALTIES
+    if isinstance(now, Mapping):  # a schedule or a tolerance, which keeps its form
         name = next((name for name in ("initial", "scale", "value") if name in now), "")
-        return _around(f"{key}.{name}", now.get(name), SCALES)
-    if not isinstance(now, int | float):
-        return None
+        return _around(f"{path}.{name}", now.get(name), factors)
+    usual = _usual(experiment, path)
+    around = _around(path, usual, factors) or _around(path, now, factors)
+    given = isinstance(now, int | float)
+    return around and replace(around, now=float(now) if given else around.now)
+
+
+def _usual(experiment: Experiment, key: str) -> Any:
+    """Return what "auto" stands for in a key; None where it does not take the word, or data do not decide."""
     try:
-        usual = _stands_for(experiment, key, "auto")
-    except InputError:  # of a learner whose steps data do not decide
-        usual = now
-    around = _around(key, usual, SCALES) or _around(key, now, SCALES)
-    return around and replace(around, now=float(now))
-
-
-def _ridge(experiment: Experiment, part: str) -> Range | None:
-    key, resolved = f"{part}.ridge", open_network(experiment).experiment
-    number, learner = _said(resolved.to_dict(), key), resolved.learner
-    if number == "auto" and isinstance(learner, CertainDescent):  # of classes, where data decide nothing
-        number = learner.penalty / learner.loss.curvature
-    return _around(key, number, PENALTIES)
-
-
-def _own_tolerance(protocol: Mapping[str, Any]) -> Range | None:
-    gamma = protocol.get("gamma")
-    return _tolerance(protocol, {}, True) if isinstance(gamma, Mapping) else _around("protocol.gamma", gamma, SCALES)
+        resolved = open_network(experiment.with_changes({key: "auto"})).experiment
+    except InputError:
+        return None
+    found, learner = _said(resolved.to_dict(), key), resolved.learner
+    if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
+        return learner.penalty / learner.loss.curvature
+    return found
 
 
 def _said(table: Mapping[str, Any], key: str) -> Any:
@@ -188,8 +206,6 @@ _OPEN = (None, "median", "auto")
 
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "learner.step_size"
-    if key.split(".")[1] not in learner:
-        return None
     said, now = _said(table, key), learner["step_size"]
     if isinstance(now, dict) and "initial" in now:  # a schedule keeps its form
         return _around(f"{key}.initial", now["initial"], SCALES) if everything else None

@@ -60,13 +60,11 @@ def tuned(
     hear = watch or (lambda share: None)
     seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + pilot_seeds))
     first = replace(experiment, seed=seeds[0])
-    if first.protocol.offline is not None:
-        return Tuned()
-    network = open_network(first)
-    refuse_untried(first, network)
     found = own_ranges(first)
     if not found:
         return Tuned()
+    network = open_network(first)
+    refuse_untried(first, network)
 
     def build(changes: Mapping[str, Any]) -> Experiment | str:
         try:

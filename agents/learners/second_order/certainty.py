@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ class CertainDescent(Descent):
 
     ridge: float | Literal["auto"]
     forgetting: float | Literal["auto"]
+    tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
     batch_size: int
     kernel: Any
 
