@@ -193,32 +193,38 @@ def empty_air(slots: int, nodes: int, edges: int, sent: int, letter: Letter) -> 
     )
 
 
-def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
-    """Copy what agents keep."""
-    first = agents[0]
-    size, nodes, edges, memory = sent_points(agents), len(agents), len(links.other), first.inbox.memory + 1
-    samples = max(agent.learner.batch_size for agent in agents)
-    width, outputs, certain = first.width, first.outputs, certainty_of(first.rule) > 0.0
-    assert first.targets is not None
-    kept = Kept(
+def empty_kept(nodes: int, edges: int, memory: int, letter: Letter, samples: int, targets: int, columns: int) -> Kept:
+    """Return room for what so many nodes keep of ``memory`` rounds (M) and of what they have heard last.
+
+    Parameters
+    ----------
+    nodes, edges, memory : int
+        V, E and M.
+    letter : Letter
+        What a message holds.
+    samples, targets, columns : int
+        b, q and R.
+    """
+    size, width, outputs, certain = letter.size, letter.width, letter.outputs, letter.certain
+    return Kept(
         points=np.zeros((nodes, memory, size, width)),
-        targets=np.zeros((nodes, memory, samples, first.targets.shape[1])),
+        targets=np.zeros((nodes, memory, samples, targets)),
         samples=np.zeros((nodes, memory), dtype=np.int64),
         sent=np.zeros((nodes, memory), dtype=np.int64),
         drawn_at=np.full((nodes, memory), ABSENT),
         predicted=np.zeros((nodes, memory, size, outputs)),
-        learning=np.array([agent.sent_at[0] for agent in agents], dtype=np.int64),
+        learning=np.zeros(nodes, dtype=np.int64),
         own_points=np.zeros((nodes, size, width)),
-        own_targets=np.zeros((nodes, samples, first.targets.shape[1])),
+        own_targets=np.zeros((nodes, samples, targets)),
         own_samples=np.zeros(nodes, dtype=np.int64),
         own_sent=np.zeros(nodes, dtype=np.int64),
-        following=np.array([agent.sent_at[1] for agent in agents], dtype=np.int64),
+        following=np.zeros(nodes, dtype=np.int64),
         begun=np.full(nodes, ABSENT),
         values=np.zeros((nodes, size, outputs)),
         rows=np.zeros(((nodes + edges) * size, columns)),
         row_sums=np.zeros((nodes, size)),
         variances=np.zeros((nodes * certain, size)),
-        products=np.array([agent.own_products for agent in agents], dtype=np.float64),
+        products=np.zeros((nodes, 2)),
         received_at=np.full(edges, ABSENT),
         received_points=np.zeros((edges, size, width)),
         received_sent=np.zeros(edges, dtype=np.int64),
@@ -226,13 +232,26 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
         received_row_sums=np.zeros((edges, size)),
         received_variances=np.zeros((edges * certain, size)),
         used=np.full((edges, 2), ABSENT),
-        asks=np.array([entry for agent in agents for entry in agent.asks], dtype=np.bool_),
-        asked=np.array([entry for agent in agents for entry in agent.asked], dtype=np.bool_),
+        asks=np.zeros(edges, dtype=np.bool_),
+        asked=np.zeros(edges, dtype=np.bool_),
         quiet=np.zeros(edges, dtype=np.bool_),
         last_sent=np.full(edges, ABSENT),
         last_sent_points=np.zeros((edges, size, width)),
         last_sent_values=np.zeros((edges, size, outputs)),
     )
+
+
+def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
+    """Copy what agents keep."""
+    first = agents[0]
+    assert first.targets is not None
+    samples, memory = max(agent.learner.batch_size for agent in agents), first.inbox.memory + 1
+    letter = Letter(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
+    kept = empty_kept(len(agents), len(links.other), memory, letter, samples, first.targets.shape[1], columns)
+    kept.learning[:], kept.following[:] = np.array([agent.sent_at for agent in agents], dtype=np.int64).T
+    kept.products[:] = [agent.own_products for agent in agents]
+    kept.asks[:] = [entry for agent in agents for entry in agent.asks]
+    kept.asked[:] = [entry for agent in agents for entry in agent.asked]
     for i, agent in enumerate(agents):
         assert agent.own is not None and agent.targets is not None
         kept.own_sent[i], kept.own_samples[i] = len(agent.own.points), len(agent.targets)

@@ -94,11 +94,10 @@ class Inbox:
     ) -> None:
         self._conditions, self._outputs, self._symmetric = conditions, outputs, symmetric
         links = conditions.links
-        self.reach = links.max_age + 3
+        self.reach = links.reach
         """Rounds for which messages are kept."""
-        self.memory = 2 * links.max_age + 3 + conditions.transit
-        """Rounds for which the node keeps its own samples: an answer may have been on its way both ways, and may have
-        waited for a free edge."""
+        self.memory = links.memory(conditions.transit)
+        """Rounds for which the node keeps its own samples."""
         senders = np.array(neighbors, dtype=np.int64)
         hearers = np.full(len(senders), neighborhood.node, dtype=np.int64)
         distances = neighborhood.distances if len(senders) else np.zeros(0)

@@ -149,6 +149,18 @@ class Links:
         return self == Links(on_missing=self.on_missing, max_age=self.max_age, damping=self.damping, delta=self.delta)
 
     @property
+    def reach(self) -> int:
+        """The rounds for which messages are kept."""
+        return self.max_age + 3
+
+    def memory(self, transit: int) -> int:
+        """Return the rounds for which a node keeps its own samples, where an edge is busy so long with a message.
+
+        An answer may have been on its way both ways, and may have waited for a free edge.
+        """
+        return 2 * self.max_age + 3 + transit
+
+    @property
     def bits(self) -> int:
         """The bits of a number that is sent."""
         return self.quantization.bits

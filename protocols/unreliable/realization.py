@@ -124,8 +124,7 @@ class Realization:
         self._sending = np.searchsorted(nodes, edges.hearers)
         self._begins = (edges.senders + edges.hearers) % conditions.transit
         self._begin()
-        width = max(1, len(nodes) + len(edges.senders))
-        self._span = int(max(1, min(256, AHEAD // width)))
+        self._span = rounds_ahead(len(nodes), len(edges.senders))
         self.first = 0
         """The first of the rounds that :attr:`awake` and :attr:`deliveries` are of."""
         self.awake: Booleans = np.zeros((len(nodes), 0), dtype=np.bool_)
@@ -171,6 +170,17 @@ class Realization:
                 self.deliveries[self.deliveries != LOST] += self._transit - 1
             self._known += self._span
         return round - self.first
+
+
+def rounds_ahead(nodes: int, edges: int) -> int:
+    """Return for how many rounds is drawn at a time what becomes of so many nodes and directed edges.
+
+    Examples
+    --------
+    >>> rounds_ahead(20, 40), rounds_ahead(10**6, 10**7)
+    (256, 1)
+    """
+    return max(1, min(256, AHEAD // max(1, nodes + edges)))
 
 
 @cached_njit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import RepackedLearner
+from kernelswarm.agents.compiled.lossy_filling import Letter, empty_air, empty_kept
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.forms import learner_forms
+from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.unreliable.realization import rounds_ahead
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.machine import memory
+from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.generated.synthetic import HELD, SyntheticSource
@@ -29,6 +35,12 @@ NUMBER = 8
 
 AGENT = 8_000
 """Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
+
+LISTENER = 6_000
+"""Bytes that an agent takes more, about, which hears others over links or by clocks that are not ideal."""
+
+PACKET, ENTRY = 300, 400
+"""Bytes more of a message, and of a round of a node's samples, about, that are kept one by one and not in arrays."""
 
 EDGE = 700
 """Bytes of an edge of the network with both its agents' messages, about."""
@@ -45,6 +57,7 @@ REMEDIES = {
     "learner.name": "take another learner, or fewer nodes",
     "protocol.form": 'take "one_sided", or a network in which no node has so many neighbours',
     "evaluate_every": "raise it",
+    "links.max_age": "lower it: what is older is dropped",
 }
 
 TOO_LARGE = (
@@ -131,6 +144,73 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
             NUMBER * (gram * (rule.offline is None) + moving),
         ),
     ]
+
+
+def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[AgentPlan], targets: int) -> Need | None:
+    """Estimate what is kept of messages, sent, on their way and heard, where links or the clock are not ideal.
+
+    There it is as much from the first round on, whatever arrives: a slot for each of the rounds that ``max_age`` spans.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The simulation.
+    adjacency : Adjacency
+        Its network.
+    plans : sequence of AgentPlan
+        Agents of it.
+    targets : int
+        q, the numbers that a target has.
+
+    Returns
+    -------
+    Need or None
+        None where all is ideal: messages are handed over then, and counted with the edges.
+    """
+    plan = plans[0]
+    conditions, rule, learner = plan.conditions, experiment.protocol, experiment.learner
+    if conditions is None:
+        return None
+    nodes, edges = adjacency.number_of_nodes(), 2 * adjacency.number_of_edges()
+    links, slots = conditions.links, conditions.links.reach + 1
+    size = learner.batch_size + replay_of(rule).most
+    own = Letter(size, plan.inputs, plan.outputs)
+    letters: list[tuple[Letter, bool, bool]] = []  # what messages hold, whether samples are kept, and whether any talk
+    if fulfils(rule, ParameterRule):
+        vector = np.asarray(rule.send(plan.begin()))
+        letters.append((Letter(1, vector.size, 0), False, True))
+    else:
+        members = rule.members if fulfils(rule, StackedRule) else (rule,)
+        symmetric = [one.form == "symmetric" and one.communicates for one in members]
+        each = zip(members, symmetric, strict=True)
+        letters += [(own._replace(symmetric=both), True, one.communicates) for one, both in each]
+        if len(members) > 1:
+            letters.append((Letter(1, len(members), 0), False, True))
+    taken = LISTENER * nodes * len(letters)
+    memory = links.memory(conditions.transit) + 1
+    for letter, keeps, talks in letters:
+        heard = edges * talks
+        taken += _bytes(slots, nodes, heard, lambda few, n, e, of=letter: empty_air(few, n, e, e, of))
+        if keeps:
+            taken += _bytes(
+                memory, nodes, heard, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
+            )
+        # What becomes of messages and nodes is drawn ahead, for all together and, while they are primed, one by one.
+        ahead, alone = rounds_ahead(nodes, heard), rounds_ahead(1, heard // nodes)
+        taken += (ahead + alone) * (nodes + (NUMBER + 1) * heard)
+    if obstacle(rule, ideal=False):
+        taken += PACKET * slots * edges + ENTRY * nodes * memory
+    what = f"messages of the last {slots:,} rounds, with the samples that they are about,"
+    return Need("links.max_age", links.max_age, what, taken)
+
+
+def _bytes(rounds: int, nodes: int, edges: int, arrays: Callable[[int, int, int], tuple[Any, ...]]) -> int:
+    """Return the bytes of arrays for so many rounds, nodes and edges, which are made for one of each alone."""
+    taken = 0
+    for count, n, e in ((nodes, 1, 0), (edges, 0, 1)):
+        none, one = (sum(int(array.nbytes) for array in arrays(few, n, e)) for few in (0, 1))
+        taken += count * (none + rounds * (one - none))
+    return taken
 
 
 def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:

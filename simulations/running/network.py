@@ -41,7 +41,7 @@ from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
 from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
-from kernelswarm.simulations.running.footprint import Bounded, functions, needs, require, shared_with
+from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved
 from kernelswarm.simulations.streams.calendars import absences
@@ -204,6 +204,11 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         conditions = replace(conditions, transit=transit(experiment.links, plans))
         if conditions.transit > 1:
             plans = [replace(plan, conditions=plan.conditions and conditions) for plan in plans]
+    with Bounded("links", experiment.links):
+        kept = messages(experiment, adjacency, plans, source.targets)
+    if kept is not None:
+        needed.append(kept)
+        require(experiment, needed)
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
     return Network(adjacency, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
 
