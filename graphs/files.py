@@ -33,6 +33,7 @@ Format = Literal[
     "MATLAB",
     "Pajek",
     "graph6",
+    "DOT",
 ]
 
 
@@ -42,7 +43,7 @@ class File:
 
     The suffix gives the format, before a possible ``.gz``: ``.graphml`` or ``.xml``; ``.gml``; ``.gexf``; ``.json``,
     node-link data; ``.mtx``, Matrix Market; ``.npz``, ``.npy`` or ``.mat``, an adjacency
-    matrix; ``.net``, Pajek; ``.g6`` or ``.s6``; ``.adjlist``. Files ending in
+    matrix; ``.net``, Pajek; ``.g6`` or ``.s6``; ``.dot`` or ``.gv``, Graphviz; ``.adjlist``. Files ending in
     ``.edgelist``, ``.edges``, ``.txt``, ``.csv`` or ``.tsv`` are edge lists, adjacency lists or matrices by what their
     lines hold, and refused where that could be either. An edge list has one edge per line, two labels separated by
     blanks, a tab, a comma or a semicolon, in quotes where they hold blanks. Its further columns are ignored, as are
@@ -56,7 +57,7 @@ class File:
     format : str
         "auto" goes by the suffix and the lines. Otherwise "edge list", "adjacency list", "multiline adjacency list",
         "matrix", "GraphML", "GML", "GEXF", "node-link JSON", "Matrix Market", "npz", "npy", "MATLAB",
-        "Pajek" or "graph6".
+        "Pajek", "graph6" or "DOT".
     """
 
     path: Path

@@ -13,6 +13,8 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.given.dot import read_dot
+from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.graphs.given.matrices import from_matrix
 from kernelswarm.graphs.given.names import own_names
 from kernelswarm.graphs.given.places import gather
@@ -21,7 +23,7 @@ from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRI
 TEXT = "text"
 GRAPHML, GML, GEXF, JSON = "GraphML", "GML", "GEXF", "node-link JSON"
 MARKET, NPZ, NPY, MATLAB = "Matrix Market", "npz", "npy", "MATLAB"
-PAJEK, GRAPH6 = "Pajek", "graph6"
+PAJEK, GRAPH6, DOT = "Pajek", "graph6", "DOT"
 
 SUFFIXES = {  # before a possible .gz
     ".graphml": GRAPHML,
@@ -36,6 +38,8 @@ SUFFIXES = {  # before a possible .gz
     ".net": PAJEK,
     ".g6": GRAPH6,
     ".s6": GRAPH6,
+    ".dot": DOT,
+    ".gv": DOT,
     ".adjlist": ADJACENCY,
     ".edgelist": TEXT,
     ".edges": TEXT,
@@ -165,14 +169,7 @@ def _npy(content: bytes) -> nx.Graph[Any]:
 
 
 def _matlab(content: bytes) -> nx.Graph[Any]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        arrays = loadmat(cast("Any", io.BytesIO(content)))
-    except (MatReadError, NotImplementedError, OSError) as error:  # the second of version 7.3
-        raise ValueError(str(error)) from error
-    held = {name: value for name, value in arrays.items() if not name.startswith("__")}
+    held = matlab_arrays(content)
     square = [name for name, value in held.items() if len(set(value.shape)) == 1 and value.shape > (1, 1)]
     if len(square) != 1:
         raise ValueError(f"it holds {len(square)} square arrays of {', '.join(held)}")
@@ -196,6 +193,10 @@ def _graph6(content: bytes) -> nx.Graph[Any]:
     return graph
 
 
+def _dot(content: bytes) -> nx.Graph[Any]:
+    return _identified(gather(read_dot(content.decode("utf-8-sig"))))
+
+
 READERS: dict[str, tuple[Callable[[bytes], nx.Graph[Any]], str]] = {
     GRAPHML: (_graphml, "networkx.write_graphml"),
     GML: (_gml, "networkx.write_gml"),
@@ -207,6 +208,7 @@ READERS: dict[str, tuple[Callable[[bytes], nx.Graph[Any]], str]] = {
     MATLAB: (_matlab, "save -v7 and one adjacency matrix"),
     PAJEK: (_pajek, "networkx.write_pajek"),
     GRAPH6: (_graph6, "networkx.write_graph6"),
+    DOT: (_dot, "networkx.nx_pydot.write_dot, or as GraphML with networkx.write_graphml"),
 }
 
 

@@ -173,6 +173,7 @@ def _data() -> dict[str, st.SearchStrategy[Any]]:
     more = {"x": x, "y": x[:, 0], "x_test": x[:9], "y_test": x[:9, 0]}
     images = b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (24, 2, 2)) + bytes(range(96))
     edges = "source,target\n0,1\n1,2\n2,0\n"
+    dot = 'graph { edge [weight=2]; 0 -- {1 "2"} /* a */; 1 -- 2 [l=<<b>x</b>>]; 0 [pos="1,2!"] }'
     return {
         "csv": _files("data.csv", st.one_of(damage.texts(csv), damage.contents(csv.encode()))),
         "parquet": _files("data.parquet", damage.contents(_parquet(x, labels, nodes))),
@@ -181,6 +182,7 @@ def _data() -> dict[str, st.SearchStrategy[Any]]:
         "idx": _files("images", damage.contents(images)),
         "edges": _files("graph.csv", st.one_of(damage.texts(edges), damage.contents(edges.encode()))),
         "graphml": _files("graph.graphml", st.one_of(damage.texts(_graphml()), damage.contents(_graphml().encode()))),
+        "dot": _files("graph.dot", st.one_of(damage.texts(dot), damage.contents(dot.encode()))),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Reproduction, Request
 from kernelswarm.simulations.reproductions.data_sets import (
@@ -169,17 +170,15 @@ def reproduce(request: Request) -> Reproduction:
 
 def read(folder: Path | None) -> dict[str, tuple[Array, Array]]:
     """Read both data sets as they were published: points (n, p) and targets (n, 1)."""
-    from scipy.io.matlab import MatReadError, loadmat
-
     if folder is None:
         raise InputError(f"--data is missing: it must name {DATA}")
     for name in FILES:
         if not (folder / name).is_file():
             raise InputError(f"--data {folder} has no {name}: it must be {DATA}")
     try:
-        arrays = loadmat(folder / FILES[1])
+        arrays = matlab_arrays(folder / FILES[1])
         inputs, targets = (np.asarray(arrays[name], dtype=np.float64) for name in ("X", "Y"))
-    except (ValueError, KeyError, IndexError, OSError, MatReadError) as error:  # scipy before 1.16: an empty file
+    except (ValueError, KeyError) as error:
         raise InputError(f"--data {folder}: not the data that was published: {error}") from error
     return {"California housing": housing(folder / FILES[0]), "air quality": (inputs, targets)}
 

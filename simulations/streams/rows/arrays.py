@@ -6,10 +6,13 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
+from kernelswarm.graphs.given.matlab import REMEDY, matlab_arrays
+from kernelswarm.graphs.given.matrices import is_sparse
 from kernelswarm.simulations.core.coding import CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
@@ -49,20 +52,34 @@ def read_mat(
     ValueError
         If the file is not of MATLAB up to version 7, lacks an array, or the arrays do not fit together.
     """
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
     name = call(key, path)
     try:
-        held = loadmat(str(path), appendmat=False)
-    except NotImplementedError as error:
-        raise ValueError(f"{name} is written by MATLAB 7.3 in another form: save it with -v7") from error
-    except (MatReadError, ValueError, TypeError, OSError, zlib.error) as error:
-        raise ValueError(f"{name} cannot be read as a MATLAB file ({shorten(error)}): save it with -v7") from error
-    found = {array: value for array, value in held.items() if isinstance(value, np.ndarray)}
+        held = matlab_arrays(path)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be read as a MATLAB file ({shorten(error)}): {REMEDY}") from error
+    found = {array: _full(f"{name}: {array}", value) for array, value in held.items()}
     usual = {array: array.lower() for array in ("X", "Y", "X_test", "Y_test") if array.lower() not in found}
     arrays = {usual.get(array, array): _plain(value, array.lower().startswith("x")) for array, value in found.items()}
     return rows_of_arrays(name, arrays, node_array, split_columns, na_values)
+
+
+def _full(name: str, array: Any) -> Numbers:
+    """Return an array, of a sparse matrix with its zeros."""
+    if not is_sparse(array):
+        return np.asarray(array)
+    refuse_large(name, "columns", array.shape)
+    full: Numbers = array.toarray()
+    return full
+
+
+def refuse_large(name: str, columns: str, shape: tuple[int, int]) -> None:
+    """Refuse a sparse matrix (rows, columns) that takes too much memory as a full array, with a ValueError."""
+    size = 8 * shape[0] * shape[1]
+    if size > MOST_BYTES:
+        raise ValueError(
+            f"{name}: {shape[0]} rows of {shape[1]} {columns} take {size / 2**30:.0f} GiB as a full array, more than "
+            f"{MOST_BYTES / 2**30:.0f}: choose fewer {columns} or rows"
+        )
 
 
 def _plain(array: Numbers, is_matrix: bool) -> Numbers:
@@ -223,17 +240,12 @@ def read_svmlight(
         ) from error
     rows = []
     for name, sparse, labels in zip(names, loaded[::2], loaded[1::2], strict=True):
-        size = 8 * sparse.shape[0] * sparse.shape[1]
         if sparse.shape[1] > MOST_FEATURES:
             raise ValueError(
                 f"{name} has features up to {sparse.shape[1]}, and at most {MOST_FEATURES:,} are read: correct the "
                 "largest numbers of features"
             )
-        if size > MOST_BYTES:
-            raise ValueError(
-                f"{name}: {sparse.shape[0]} rows of {sparse.shape[1]} features take {size / 2**30:.0f} GiB as a full "
-                f"array, more than {MOST_BYTES / 2**30:.0f}: choose fewer features or rows"
-            )
+        refuse_large(name, "features", sparse.shape)
         points = sparse.toarray()
         # the format has no types: labels that are all whole numbers count as such
         whole = bool(np.all((labels == np.round(labels)) & (np.abs(labels) <= EXACT)))

@@ -27,7 +27,7 @@ NAMES = [
     "data: idx",
     "data: edges",
 ]
-NAMES += ["data: graphml", "run folders", "checkpoints", "model files", "estimators"]
+NAMES += ["data: graphml", "data: dot", "run folders", "checkpoints", "model files", "estimators"]
 MANY = {"experiments", "options", "checkpoints", "estimators"}
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.io import savemat
+from scipy.sparse import csc_array
 
+from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.streams.rows.file import File
 
 random = np.random.default_rng(0)
@@ -59,7 +61,7 @@ def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="y has type object; it must hold real numbers, or labels as text"):
         File(path).read()
     path.write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(600))
-    with pytest.raises(ValueError, match=r"MATLAB 7\.3 in another form: save it with -v7"):
+    with pytest.raises(ValueError, match=r"MATLAB 7\.3 in another form\): save it with -v7"):
         File(path).read()
     for content in (b"x,y\n1,2\n", b"\x00" * 200, b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"\x0e" * 99):
         path.write_bytes(content)
@@ -74,3 +76,28 @@ def test_what_cannot_be_read_is_refused_with_the_reason(tmp_path: Path) -> None:
     for keys, message in (({"target": "y"}, "mat files have none"), ({"order": "time"}, "mat files have none")):
         with pytest.raises(ValueError, match=message):
             File(path, **keys).read()  # type: ignore[arg-type]
+
+
+def test_a_sparse_matrix_is_the_full_one(tmp_path: Path) -> None:
+    path = tmp_path / "data.mat"
+    savemat(path, {"X": csc_array(X), "y": Y})
+    np.testing.assert_array_equal(File(path).read()[0].points, X)
+    savemat(path, {"X": csc_array((10**6, 10**6)), "y": Y})
+    with pytest.raises(ValueError, match=r"X: 1000000 rows of 1000000 columns take 7451 GiB as a full array"):
+        File(path).read()
+
+
+def test_the_same_is_said_of_a_file_of_data_and_of_a_graph(tmp_path: Path) -> None:
+    path = tmp_path / "either.mat"
+    for content, words in (
+        (
+            b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(600),
+            "MATLAB 7.3 in another form",
+        ),
+        (b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM" + b"\x0f\x00\x00\x00\x09\x00\x00\x00" + b"\x01" * 9, "rror"),
+    ):
+        path.write_bytes(content)
+        for read in (lambda: File(path).read(), lambda: read_graph(path)):
+            with pytest.raises(ValueError, match=words) as caught:
+                read()
+            assert "MATLAB" in str(caught.value) and "save" in str(caught.value) and ".gz" not in str(caught.value)
