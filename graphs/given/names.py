@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -74,26 +75,34 @@ def as_numbers(names: Collection[Any]) -> list[int] | None:
 def key(name: object) -> str:
     """Return what two names have in common that name the same node: their text, and that of a number its value.
 
+    Letters with marks are one character each, which some programs write as two.
+
     Examples
     --------
-    >>> key(1), key("1"), key(1.0), key("a")
-    ('1', '1', '1', 'a')
+    >>> key(1), key("1"), key(1.0), key("a"), len(key("u\u0308"))
+    ('1', '1', '1', 'a', 1)
     """
     plain = name.item() if isinstance(name, np.generic) else name
-    return str(int(plain)) if isinstance(plain, float) and plain.is_integer() else text(plain)
+    found = str(int(plain)) if isinstance(plain, float) and plain.is_integer() else text(plain)
+    return normalize("NFC", found)
 
 
-def alike(ours: Collection[Any], theirs: Collection[Any]) -> tuple[list[str], list[str]]:
-    """Return names of two sides as they are compared: by the numbers that all are on both, and otherwise by `key`.
+def compared(ours: Sequence[object], theirs: Sequence[object]) -> tuple[list[str], list[str]]:
+    """Return for the names of two sides the texts by which those that name the same node are equal.
+
+    They are those of :func:`key`. Where one side lacks some of the other's so, names of digits have their value
+    instead, since programs leave zeros out: 007 is 7 then, if that still tells the names of each side apart.
 
     Examples
     --------
-    >>> alike(["07", "12"], [7, 12]), alike(["07", "roof"], [7, 12])
-    ((['7', '12'], ['7', '12']), (['07', 'roof'], ['7', '12']))
+    >>> compared(["A", 7], ["007", "A"]), compared(["7", "07"], ["07"]), compared(["7", "07"], ["007"])
+    ((['A', '7'], ['7', 'A']), (['7', '07'], ['07']), (['7', '07'], ['007']))
     """
-    numbers = as_numbers(ours), as_numbers(theirs)
-    first, second = (ours, theirs) if None in numbers else numbers
-    return [key(name) for name in first or ()], [key(name) for name in second or ()]
+    exact = [key(name) for name in ours], [key(name) for name in theirs]
+    if set(exact[0]) >= set(exact[1]):
+        return exact
+    loose = tuple([str(int(name)) if DIGITS.fullmatch(name) else name for name in names] for names in exact)
+    return (loose[0], loose[1]) if all(len(set(names)) == len(names) for names in loose) else exact
 
 
 def ordered(labels: Collection[Hashable]) -> list[Any]:

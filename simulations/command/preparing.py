@@ -113,7 +113,9 @@ def init(
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
-    print(write_for(data, path, target, nodes, reading.words(features), reading.words(drop), changes or (), network))
+    chosen = reading.words(features), reading.words(drop)
+    with warnings_in_one_line():  # of the network
+        print(write_for(data, path, target, nodes, *chosen, changes or (), network))
     print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 

@@ -245,13 +245,20 @@ def nearest(name: str, known: Iterable[str]) -> str:
     '; did you mean "squared"?'
     >>> nearest("squarred", ["squared", "absolute"])
     '; did you mean "squared"?'
+    >>> nearest("temp", ["Humidity (%)", "Temp (degrees)"])
+    '; did you mean "Temp (degrees)"?'
     """
     known = list(known)
     now = called_now(name, known)
     if now is not None:
         return f"; it is called {shown(now)} now"
     lower = name.lower()
-    found = [other for other in meant(name) if other in known] or get_close_matches(lower, known, n=1)
+    found = [other for other in meant(name) if other in known]
+    if not found and lower:
+        written = {other.lower(): other for other in reversed(known)}
+        begun = [other for other in written if other.startswith(lower)]  # whose unit was left out, say
+        close = get_close_matches(lower, written, n=1) or sorted(begun, key=len)[:1]
+        found = [written[other] for other in close]
     return f"; did you mean {listed([shown(other) for other in found])}?" if found else ""
 
 

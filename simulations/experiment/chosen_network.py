@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.files import read_graph
-from kernelswarm.graphs.given.names import Name, alike
+from kernelswarm.graphs.given.names import Name, compared, key
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
@@ -109,7 +109,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     if rows.ids is None:
         return Chosen(table, words, nodes=len(names))
     named = in_order(rows.ids).tolist()
-    known, wanted = alike(names, named)
+    known, wanted = compared(names, named)
     lacking = [str(name) for name, own in zip(named, wanted, strict=True) if own not in known]
     if lacking and not (network.names is None and len(names) == len(named)):  # then they are paired by place
         raise ValueError(
@@ -121,6 +121,11 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
         called = some([str(name) for name in without])
         words += f", of which {called} {'has' if len(without) == 1 else 'have'} no rows: "
         words += "what they learn, they learn from their neighbours"
+    if not lacking:
+        found = dict(zip(known, names, strict=True))
+        pairs = ((name, found[own]) for name, own in zip(named, wanted, strict=True))
+        zeros = [f"{name} is called {other}" for name, other in pairs if key(name) != key(other)]
+        words += f"; {some(zeros)} there" if zeros else ""
     return Chosen(table, words, without, len(names))
 
 

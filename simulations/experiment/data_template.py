@@ -156,7 +156,9 @@ def write_for(
         ) from error
     except ValueError as error:
         key = error.key if isinstance(error, RefusedKey) else ""
-        hint = f" with --{key}" if key in ("target", "features", "drop") else ""
+        options = {"target": "--target", "node_column": "--nodes", "features": "--features", "drop": "--drop"}
+        options |= {"sheet": "--set stream.sheet=NAME"}
+        hint = f"; the option is {options[key]}" if key in options else ""
         hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
         raise InputError(f"{error}{hint}") from error
     what = _described(data.name, found, target)
@@ -281,7 +283,12 @@ def _described(name: str, found: _Found, target: str) -> str:
     labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
     what += f", numbered {labels}" if decimals else ""
     what += "" if file.target == target else f", with the target {shown(file.target)}, chosen by its name"
-    left_out = ("hold", "too many words", found.guess.words), ("count", "the rows", found.guess.counters)
+    guessed = found.guess
+    left_out = (
+        ("hold", "too many words", guessed.words),
+        ("hold", "no value", guessed.empty),
+        ("count", "the rows", guessed.counters),
+    )
     what += "".join(
         f", without {some(names)}, which {verb}{'s' * (len(names) == 1)} {object}"
         for verb, object, names in left_out

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
 from kernelswarm.graphs.directed import renumbered
-from kernelswarm.graphs.given.names import Name, alike, are_numbers, as_numbers, key
+from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, compared
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
@@ -90,7 +90,7 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
         found = _places(called, names)
         if found is not None:
             return found
-    shared = own is not None and not {key(name) for name in own}.isdisjoint(map(key, names))
+    shared = own is not None and not set.isdisjoint(*map(set, compared(own, names)))
     if own is not None and (numbered or shared):
         raise InputError(_different(own, names))
     if places not in (labels, as_numbers(names)):
@@ -100,7 +100,7 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
 
 def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
     """Return the place in the former of each of the latter; None where they are not the same names."""
-    known, wanted = alike(called, names)
+    known, wanted = compared(called, names)
     places = {name: place for place, name in enumerate(known)}
     if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
         return [places[name] for name in wanted]
@@ -109,11 +109,11 @@ def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
     """Say which nodes are those of the network alone, and which those of the data alone."""
-    compared = alike(ours, theirs)
-    both = set(compared[0]) & set(compared[1])
+    called = compared(ours, theirs)
+    both = set(called[0]) & set(called[1])
     alone, apart = (
-        [str(name) for name, own in zip(names, side, strict=True) if own not in both]
-        for names, side in ((ours, compared[0]), (theirs, compared[1]))
+        [str(name) for name, known in zip(names, texts, strict=True) if known not in both]
+        for names, texts in zip((ours, theirs), called, strict=True)
     )
     remedy = (
         "give both the same names; or number the network's nodes from 0, with "

@@ -242,10 +242,10 @@ def _stream(experiment: Experiment, network: Network) -> Section:
         shortest, longest = min(length for length in source.lengths if length), max(source.lengths)
         lines.append(("samples a node", f"{shortest:,}" + ("" if shortest == longest else f" to {longest:,}")))
     for name, value in source.facts.items():
-        if name in ("row_numbers", "gap_codes"):
-            lines.append(("warning", str(value)))
-            continue
-        lines.append((name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)))
+        what, _, column = name.partition("_of_")
+        called = f"{what} of {column}" if what in ("mean", "deviation") else name.replace("_", " ")
+        called = "warning" if name in ("row_numbers", "gap_codes") else called
+        lines.append((called, f"{value:.4g}" if isinstance(value, float) else str(value)))
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 
 

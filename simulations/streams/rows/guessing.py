@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.columns import ManyWords, NoTarget
 from kernelswarm.simulations.streams.rows.encoding.codes import as_key
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.odd_words import OddWords
 from kernelswarm.simulations.streams.rows.rows import Rows, numbering, suspected_gaps
 from kernelswarm.simulations.streams.written.character_encoding import AUTO, WINDOWS, NotUTF8
@@ -27,7 +30,19 @@ class Guess(NamedTuple):
     rows: Rows
     test: Rows | None
     words: tuple[str, ...] = ()  # columns that hold too many words
+    empty: tuple[str, ...] = ()  # columns without a value
     counters: tuple[str, ...] = ()  # columns that count the rows
+
+    def without(self, names: Sequence[str]) -> Guess:
+        """Leave inputs out."""
+        if not names:
+            return self
+        rows, file = self.rows, self.file
+        kept = [place for place, column in enumerate(rows.columns) if column not in names]
+        held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
+        columns = tuple(rows.columns[place] for place in kept)
+        rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
+        return self._replace(rows=rows, file=replace(file, drop=(*file.drop, *names)))
 
 
 def guess(file: File) -> Guess:
@@ -70,11 +85,21 @@ def guess(file: File) -> Guess:
     if codes != file.na_values and (odd or not file.na_values):  # others are as the user says
         file = replace(file, na_values=codes)
         rows, test = file.read()
-    counters = () if file.features else tuple(numbering(rows).by_name)
-    if not counters or len(counters) == len(rows.columns):
-        return Guess(file, rows, test, words)
-    kept = [place for place, column in enumerate(rows.columns) if column not in counters]
-    held = tuple(rows.held[place] for place in kept) if rows.kinds else ()
-    columns = tuple(rows.columns[place] for place in kept)
-    rows = replace(rows, points=rows.points[:, kept], columns=columns, kinds=held)
-    return Guess(replace(file, drop=(*file.drop, *counters)), rows, test, words, counters)
+    found = Guess(file, rows, test, words)
+    empty = _unasked(found, _empty(rows))
+    found = found.without(empty)
+    counters = _unasked(found, numbering(found.rows).by_name)
+    return found.without(counters)._replace(empty=empty, counters=counters)
+
+
+def _unasked(found: Guess, names: Sequence[str]) -> tuple[str, ...]:
+    """Return inputs that may be left out: those that nobody has asked for, and none where there are no others."""
+    return () if found.file.features or len(names) == len(found.rows.columns) else tuple(names)
+
+
+def _empty(rows: Rows) -> list[str]:
+    """Return the inputs with names that have no value in any row."""
+    if not are_names(rows.columns):
+        return []
+    gaps = are_gaps(rows.points)
+    return [column for k, column in enumerate(rows.columns) if gaps[:, k].all()]

@@ -47,7 +47,7 @@ def learn(
         known = values[~np.isnan(values)]
         if not len(known):
             raise ValueError(
-                f"{name}: column {shown(column.name)} has no value in any row that is learned from: leave it out by "
+                f"{name}: column {shown(column.name)} has no value in any row that is learned from: leave it out "
                 "with stream.drop"
             )
         found.append(_learned(column, values, known, missing, times))
