@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import RepackedLearner
+from kernelswarm.agents.compiled.arrays import Air
 from kernelswarm.agents.compiled.lossy_filling import Letter, empty_air, empty_kept
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.forms import learner_forms
@@ -181,16 +183,14 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
         letters.append((Letter(1, vector.size, 0), False, True))
     else:
         members = rule.members if fulfils(rule, StackedRule) else (rule,)
-        symmetric = [one.form == "symmetric" and one.communicates for one in members]
-        each = zip(members, symmetric, strict=True)
-        letters += [(own._replace(symmetric=both), True, one.communicates) for one, both in each]
+        letters += [(own._replace(symmetric=one.form == "symmetric"), True, one.communicates) for one in members]
         if len(members) > 1:
             letters.append((Letter(1, len(members), 0), False, True))
     taken = LISTENER * nodes * len(letters)
     memory = links.memory(conditions.transit) + 1
     for letter, keeps, talks in letters:
         heard = edges * talks
-        taken += _bytes(slots, nodes, heard, lambda few, n, e, of=letter: empty_air(few, n, e, e, of))
+        taken += _bytes(slots, nodes, heard, partial(_air, letter))
         if keeps:
             taken += _bytes(
                 memory, nodes, heard, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
@@ -202,6 +202,10 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
         taken += PACKET * slots * edges + ENTRY * nodes * memory
     what = f"messages of the last {slots:,} rounds, with the samples that they are about,"
     return Need("links.max_age", links.max_age, what, taken)
+
+
+def _air(letter: Letter, rounds: int, nodes: int, edges: int) -> Air:
+    return empty_air(rounds, nodes, edges, edges, letter)
 
 
 def _bytes(rounds: int, nodes: int, edges: int, arrays: Callable[[int, int, int], tuple[Any, ...]]) -> int:
