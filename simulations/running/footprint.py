@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from kernelswarm.agents.compiled.arrays import Air
 from kernelswarm.agents.compiled.lossy_filling import Letter, empty_air, empty_kept
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.forms import learner_forms
-from kernelswarm.agents.populations.populating import obstacle
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.contract import StackedRule
+from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.parameters.summed_duals import Counted, SummedDuals
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import rounds_ahead
 from kernelswarm.simulations.core.errors import InputError
@@ -40,9 +41,6 @@ AGENT = 8_000
 
 LISTENER = 6_000
 """Bytes that an agent takes more, about, which hears others over links or by clocks that are not ideal."""
-
-PACKET, ENTRY = 300, 400
-"""Bytes more of a message, and of a round of a node's samples, about, that are kept one by one and not in arrays."""
 
 EDGE = 700
 """Bytes of an edge of the network with both its agents' messages, about."""
@@ -170,17 +168,16 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
         None where all is ideal: messages are handed over then, and counted with the edges.
     """
     plan = plans[0]
-    conditions, rule, learner = plan.conditions, experiment.protocol, experiment.learner
+    conditions, rule, learner = plan.conditions, plan.rule, experiment.learner
     if conditions is None:
         return None
     nodes, edges = adjacency.number_of_nodes(), 2 * adjacency.number_of_edges()
     links, slots = conditions.links, conditions.links.reach + 1
     size = learner.batch_size + replay_of(rule).most
-    own = Letter(size, plan.inputs, plan.outputs)
+    own = Letter(size, plan.inputs, plan.outputs, certain=certainty_of(rule) > 0.0)
     letters: list[tuple[Letter, bool, bool]] = []  # what messages hold, whether samples are kept, and whether any talk
     if fulfils(rule, ParameterRule):
-        vector = np.asarray(rule.send(plan.begin()))
-        letters.append((Letter(1, vector.size, 0), False, True))
+        letters.append((Letter(1, plan.vector_length(), 0), False, True))
     else:
         members = rule.members if fulfils(rule, StackedRule) else (rule,)
         letters += [(own._replace(symmetric=one.form == "symmetric"), True, one.communicates) for one in members]
@@ -198,8 +195,9 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
         # What becomes of messages and nodes is drawn ahead, for all together and, while they are primed, one by one.
         ahead, alone = rounds_ahead(nodes, heard), rounds_ahead(1, heard // nodes)
         taken += (ahead + alone) * (nodes + (NUMBER + 1) * heard)
-    if obstacle(rule, ideal=False):
-        taken += PACKET * slots * edges + ENTRY * nodes * memory
+    if isinstance(rule, SummedDuals):
+        sums = cast(Counted, plan.begin()).sums
+        taken += nodes * sums.own.nbytes + edges * NUMBER * (sums.vectors.shape[1] + sums.apart.shape[1] + 1)
     what = f"messages of the last {slots:,} rounds, with the samples that they are about,"
     return Need("links.max_age", links.max_age, what, taken)
 

@@ -80,10 +80,17 @@ def at_sizes(protocol: Any, links: Any, **changes: Any) -> list[Experiment]:
     return [experiment(nodes, protocol, links, name, **changes) for nodes, name in sizes]
 
 
-@pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize(
-    "protocol",
-    ["isolated", {"name": "consensus", "replay": 2}, "proximity", "diffusion", "diffusion_rls"],
+    ("protocol", "links"),
+    [
+        ("isolated", LINKS[0]),
+        ({"name": "consensus", "replay": 2}, LINKS[2]),
+        ({"name": "consensus", "replay": 2}, LINKS[3]),
+        ("proximity", LINKS[1]),
+        ("diffusion", LINKS[4]),
+        ("diffusion_rls", LINKS[3]),
+        ("dkla", LINKS[0]),
+    ],
     ids=str,
 )
 def test_messages_on_their_way_take_what_is_estimated(protocol: Any, links: Any) -> None:
@@ -103,8 +110,8 @@ def test_copies_of_a_learner_are_counted_with_their_mixture() -> None:
     assert 0.7 < node / (lossy[0] - ideal[0]) < 1.4 and 0.7 < edge / (lossy[1] - ideal[1]) < 1.4
 
 
-def test_messages_that_are_kept_one_by_one_are_counted_with_what_holds_them() -> None:
-    """Certainty lives agent by agent there. Dictionaries, whose growth no estimate knows, are kept at five points."""
+def test_variances_are_counted_with_the_values_that_they_are_of() -> None:
+    """Dictionaries, whose growth no estimate knows, are kept at five points."""
     learner = {"name": "newton", "kernel": FEATURES["kernel"], "budget": {"target_order": 5}}
     changes = {"learner": learner, "rounds": 60, "evaluate_every": 60}
     certain = {"name": "consensus", "certainty": 4.0}
