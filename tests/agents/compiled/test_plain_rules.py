@@ -14,13 +14,12 @@ import pytest
 
 from kernelswarm import Experiment, SimulationError, simulate
 from kernelswarm.agents.learners.features.linear import Linear
-from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import Marked, PlainPowers
 from tests.helpers.plain_rules import (
@@ -33,10 +32,10 @@ from tests.helpers.plain_rules import (
 )
 from tests.simulations.round import test_counts_of_vectors as counted
 from tests.simulations.round.test_counts_of_points import (
+    ROUNDS,
     assert_it_goes_on,
     assert_same_tables,
-    lived,
-    rounds_one_by_one,
+    assert_the_same_bits,
 )
 from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH
 from tests.simulations.round.test_rounds_without_samples import described as of_rows
@@ -52,7 +51,6 @@ RULES = {
     "dkla": PlainDkla(penalty=0.01),
     "domkl": PlainDomkl(),
 }
-EVERY_RULE = pytest.mark.parametrize("rule", RULES)
 OWN = pytest.mark.parametrize("rule", ["own", "own, early", "gradient tracking"])
 
 
@@ -61,17 +59,10 @@ def network(rule: str, case: str = "both", links: str = "ideal", **tables: Any) 
     return replace(counted.network({"name": with_features}, case, links, **tables), protocol=RULES[rule])
 
 
-@counted.ON_ALL_LINKS
-@counted.EVERY_CASE
-@EVERY_RULE
-def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment, rounds = network(rule, case, links), (1, 2, 5, 13, 45)
-    wanted = lived(experiment, rounds, compiled=False)
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS, EACH) if rule == "own" else (None, BLOCKS):
-        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
-            assert same(one, other)
-    assert set(found) == {0, 1}
+@pytest.mark.parametrize(("rule", "case", "links"), counted.in_turn(RULES))
+def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str) -> None:
+    cuts = (None, BLOCKS, EACH) if rule == "own" else (None, BLOCKS)
+    assert_the_same_bits(network(rule, case, links), ROUNDS, cuts, PRIMING)
 
 
 @counted.ON_ALL_LINKS
@@ -79,7 +70,7 @@ def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str, monkeyp
 def test_a_network_goes_on_from_a_checkpoint(rule: str, links: str) -> None:
     if rule == "own, early":
         rule = "own, explicit"  # what moves before it speaks is evaluated anew where a network goes on
-    assert_it_goes_on(network(rule, "both", links), (3, 19), 25, BLOCKS)
+    assert_it_goes_on(network(rule, "both", links), (3, 10), 14, BLOCKS)
 
 
 @counted.ON_ALL_LINKS
@@ -93,26 +84,18 @@ def test_the_same_tables_where_nodes_have_names(rule: str, links: str) -> None:
 
 @pytest.mark.parametrize(("bands", "links"), counted.BANDS)
 @OWN
-def test_bands_keep_their_bits(rule: str, bands: str, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_keep_their_bits(rule: str, bands: str, links: str) -> None:
     evaluation = {"level": 0.9, "bands": bands, "local_samples": 20, "global_samples": 20}
     experiment = network(rule, "both", links, evaluation=evaluation)
-    wanted = lived(experiment, (1, 12, 40), compiled=False)
-    assert sum("band" in name for _, name in wanted[-1]) == len(GRAPH)
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, (1, 12, 40), blocks), wanted, strict=True):
-            assert same(one, other)
-    assert set(found) == {0, 1}
+    wanted = assert_the_same_bits(experiment, (1, 12, 20), (None, BLOCKS), PRIMING)
+    assert sum("band" in name for _, name in wanted) == len(GRAPH)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @OWN
-def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int) -> None:
     experiment = of_rows(table(), RULES[rule], {"name": "linear", "batch_size": batch, "step_size": 0.1})
-    wanted = lived(experiment, (7, 60), compiled=False)
-    found = rounds_one_by_one(monkeypatch)
-    assert same(lived(experiment, (7, 60)), wanted)
-    assert set(found) == {0, 1}
+    assert_the_same_bits(experiment, (7, 60), (None,), PRIMING)
 
 
 @counted.ON_ALL_LINKS
@@ -120,10 +103,7 @@ def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int, monke
 def test_a_learner_in_plain_python_as_well(rule: str, links: str) -> None:
     powers = PlainPowers(step_size=Constant(0.05), regularization=0.01, batch_size=2)
     experiment = replace(network(rule, "ends", links), learner=powers)
-    wanted = lived(experiment, (1, 2, 5, 30), compiled=False)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, (1, 2, 5, 30), blocks), wanted, strict=True):
-            assert same(one, other)
+    assert_the_same_bits(experiment, (1, 2, 5, 12), (None, BLOCKS), PRIMING)
 
 
 def failing(method: str, way: str, links: str) -> Experiment:

@@ -15,16 +15,18 @@ from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.simulation import simulate
-from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
-from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, engine_of, known
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, engine_of, known, turns
 
 LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
-ROWS = (61, 40, 33, 20, 48, 8)
-"""The second node has as many batches of three as the third has samples by two, and the last ends first."""
+ROWS = (31, 20, 17, 12, 26, 8)
+"""As ``LARGER`` has them, in batches of three, of two and one by one, most end in rounds 7 to 12, and two of them
+together; three have a last batch that is not whole, and the first node goes on alone."""
+ROUNDS = (1, 1, 2, 5, 8, 18)
+"""After each of them states are compared; in the last all data have ended."""
 RATE = {"replay": 0.4, "replay_buffer": 7}
 RULES: dict[str, dict[str, Any]] = {
     "one-sided": {"name": "consensus", "penalty": 2.0, "form": "one_sided"},
@@ -46,6 +48,8 @@ CASES: dict[str, dict[str, Any]] = {
     "all": {"node": LARGER, "rule": RATE},
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
+ENDS_AND_ALL = pytest.mark.parametrize("case", ["ends", "all"])
+"""What is alike at all nodes and ends, and all at once; every rule is tried with each case by itself as well."""
 
 
 def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Experiment:
@@ -63,6 +67,22 @@ def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, c
         engine.run(count)
         found.append(known(engine))
     return found
+
+
+def assert_the_same_bits(
+    experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any], single: int
+) -> dict[tuple[int, str], Any]:
+    """Assert that arrays have the bits of agent by agent however they are cut, and that only the first rounds, so many
+    as are ``single``, are lived agent by agent; returns all that rounds have changed in the end."""
+    wanted = lived(experiment, rounds, compiled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        one_by_one = rounds_one_by_one(patch)
+        for blocks in cuts:
+            for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+                assert same(one, other)
+    assert set(one_by_one) == set(range(single))
+    last: dict[tuple[int, str], Any] = wanted[-1]
+    return last
 
 
 def assert_it_goes_on(experiment: Experiment, checkpoints: Sequence[int], rounds: int, blocks: Any) -> None:
@@ -103,15 +123,11 @@ def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @EVERY_CASE
 @EVERY_RULE
 def test_the_same_bits_as_agent_by_agent(rule: str, case: str) -> None:
-    experiment, rounds = network(rule, case), (1, 1, 2, 5, 8, 13, 40)
-    wanted = lived(experiment, rounds, compiled=False)
-    for blocks in (None, BLOCKS, EACH):
-        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
-            assert same(one, other)
+    """And only the first points are sent agent by agent; ensembles are primed as on unreliable links."""
+    assert_the_same_bits(network(rule, case), ROUNDS, (None, BLOCKS, EACH), 2 if rule == "stacking" else 1)
 
 
-@pytest.mark.parametrize("alone", [-1, 9])
-@pytest.mark.parametrize("replay", [0.4, 1, 3])
+@pytest.mark.parametrize(("replay", "alone"), [(0.4, -1), (0.4, 9), (1, -1), (3, 9)])
 @pytest.mark.parametrize("rule", ["one-sided", "symmetric", "stacking"])
 def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float, alone: int) -> None:
     """First or last of the nodes: it has no buffer, and the others have theirs."""
@@ -119,63 +135,48 @@ def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float, alon
     graph.add_node(alone)
     protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
     experiment = described("symmetric", 2, protocol=protocol, topology=graph, stream="sine_regression")
-    found = lived(experiment, (3, 30))
+    found = lived(experiment, (3, 14))
     for blocks, compiled in ((None, False), ([[0, 1, 2], [3, 4, 5, 6]], True)):
-        assert same(lived(experiment, (3, 30), blocks, compiled), found)
+        assert same(lived(experiment, (3, 14), blocks, compiled), found)
 
 
-@EVERY_CASE
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "stacking"])
-def test_only_the_first_points_are_sent_one_by_one(rule: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        engine = engine_of(network(rule, case), blocks)
-        engine.run(70)
-        assert all(block._population is not None for block in engine.blocks)
-    assert set(found) == {0}
+def turns_but_transitions(first: int) -> list[tuple[str, dict[str, Any], str]]:
+    """Return every learner and form in turn, but for what learns from pairs of transitions."""
+    return [turn for turn in turns(first) if turn[0] != "policy_evaluation"]
 
 
-@pytest.mark.parametrize("rule", ["symmetric", "one-sided"])
-@pytest.mark.parametrize(
-    ("learner", "keys"),
-    [
-        *((name, {}) for name in SIZES if name != "policy_evaluation"),
-        ("colk", {"pairs": "sliding"}),
-        ("colk", {"tracking": "average"}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(0), ids=str)
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
+    """In the other form on unreliable links (test_counts_on_unreliable_links.py)."""
     sizes = [{"nodes": [1, 4], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (35,)), lived(experiment, (35,), compiled=False))
+    assert same(lived(experiment, (22,)), lived(experiment, (22,), compiled=False))
 
 
 def test_pairs_of_transitions_keep_their_bits_where_data_end() -> None:
     for rule in ("symmetric", "one-sided"):
         experiment = described(rule, 4, "policy_evaluation", rows=ROWS)
-        assert same(lived(experiment, (35,)), lived(experiment, (35,), compiled=False))
+        assert same(lived(experiment, (12,)), lived(experiment, (12,), compiled=False))
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("learner", ["krls", "newton", "rls"])
 def test_certainty_keeps_its_bits(learner: str, case: str) -> None:
-    for blocks in (None, BLOCKS):
-        experiment = network("symmetric", case, learner)
-        certain = replace(experiment, protocol=replace(experiment.protocol, certainty=2.0))
-        assert same(lived(certain, (1, 30), blocks), lived(certain, (1, 30), compiled=False))
+    experiment = network("symmetric", case, learner)
+    certain = replace(experiment, protocol=replace(experiment.protocol, certainty=2.0))
+    assert_the_same_bits(certain, (1, 20), (None, BLOCKS), 1)
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 def test_plain_python_keeps_its_bits(case: str) -> None:
     own = {"kernel": PlainGaussian(0.3), "loss": PlainSquared()}
     for rule in (RULES["one-sided"], RULES["symmetric"], PlainConsensus(0.3)):
         experiment = network("symmetric", case, keys=own)
         if isinstance(rule, PlainConsensus):
-            if case in ("rate", "all"):
+            if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 20)), lived(experiment, (3, 20), compiled=False))
+        assert same(lived(experiment, (3, 11)), lived(experiment, (3, 11), compiled=False))
 
 
 @pytest.mark.parametrize("case", ["ends", "all"])
@@ -198,27 +199,25 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
         assert max(len(node.evaluated) for node in asked) < 50
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case)
-    assert_it_goes_on(experiment, (3, 22), 20, BLOCKS)
+    assert_it_goes_on(experiment, (3, 9), 10, BLOCKS)
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
 def test_the_same_digests_and_tables(rule: str, case: str) -> None:
-    experiment = replace(network(rule, case), rounds=45)
+    experiment = replace(network(rule, case), rounds=33)
     assert_same_tables(experiment, 6)
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("bands", ["conformal", "pooled"])
 def test_bands_keep_their_bits(bands: str, case: str) -> None:
     experiment = network("symmetric", case, evaluation={"bands": bands, "local_samples": 20, "global_samples": 20})
-    wanted = lived(experiment, (1, 30), compiled=False)
-    for blocks in (None, BLOCKS):
-        assert same(lived(experiment, (1, 30), blocks), wanted)
+    assert_the_same_bits(experiment, (1, 20), (None, BLOCKS), 1)
 
 
 def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:

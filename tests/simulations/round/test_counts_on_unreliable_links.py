@@ -12,18 +12,19 @@ import pytest
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
-from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
 from tests.simulations.round.test_counts_of_points import (
+    ENDS_AND_ALL,
     RATE,
     RULES,
     assert_it_goes_on,
     assert_same_tables,
+    assert_the_same_bits,
     lived,
-    rounds_one_by_one,
+    turns_but_transitions,
 )
 from tests.simulations.round.test_data_that_end import described, engine_of, known
 from tests.simulations.round.test_rounds_without_samples import described as described_with_gaps
@@ -31,17 +32,16 @@ from tests.simulations.round.test_rounds_without_samples import table
 
 BLOCKS = [[0, 3], [1], [2, 4]]
 LARGER = [{"nodes": [1, 7], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
-ROWS = (47, 40, 33, 20, 8)
+ROWS = (28, 22, 17, 12, 8)
 """Of the nodes with batches of three the first has a last batch of one sample, and the other's end first, with two."""
+ROUNDS = (1, 1, 2, 5, 8, 13)
+"""After each of them states are compared; in the last all data have ended."""
 CASES: dict[str, dict[str, Any]] = {
     "sizes": {"node": LARGER, "rows": (400,) * 5},
     "ends": {"batch": 3},
     "rate": {"rule": RATE, "batch": 2, "rows": (400,) * 5},
     "all": {"node": LARGER, "rule": RATE},
 }
-EVERY_CASE = pytest.mark.parametrize("case", CASES)
-EACH_SORT = pytest.mark.parametrize("case", ["ends", "all"])
-STAGES = (1, 1, 2, 5, 8, 13, 20)
 
 
 def network(rule: str, case: str, mix: str, learner: str = "polk", **tables: Any) -> Experiment:
@@ -53,136 +53,106 @@ def network(rule: str, case: str, mix: str, learner: str = "polk", **tables: Any
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def assert_same_everywhere(experiment: Experiment, stages: tuple[int, ...] = STAGES) -> None:
-    wanted = lived(experiment, stages, compiled=False)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, stages, blocks), wanted, strict=True):
-            assert same(one, other)
+def assert_same_everywhere(experiment: Experiment, rounds: tuple[int, ...] = ROUNDS) -> dict[tuple[int, str], Any]:
+    """In one block and in three, and only priming is agent by agent; returns the last state."""
+    return assert_the_same_bits(experiment, rounds, (None, BLOCKS), PRIMING)
 
 
-@EACH_SORT
 @pytest.mark.parametrize("mix", MIXES)
-def test_the_same_bits_as_agent_by_agent_whatever_links_do(mix: str, case: str) -> None:
-    assert_same_everywhere(network("symmetric", case, mix))
+def test_the_same_bits_as_agent_by_agent_whatever_links_do(mix: str) -> None:
+    """With sizes that differ and a rate of replay as well: test_pooled_bands_keep_their_bits."""
+    assert_same_everywhere(network("symmetric", "ends", mix))
 
 
-@EVERY_CASE
-@pytest.mark.parametrize("mix", ["churn without memory", "everything"])
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("symmetric", "stacking")])
-def test_the_same_bits_as_agent_by_agent_under_every_protocol(rule: str, mix: str, case: str) -> None:
-    assert_same_everywhere(network(rule, case, mix))
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("rule", RULES)
+def test_the_same_bits_as_agent_by_agent_under_every_protocol(rule: str, case: str) -> None:
+    """Each protocol and each case on links of both kinds, in turn; ensembles where messages may be late."""
+    place = list(RULES).index(rule) + list(CASES).index(case)
+    mixes = ("bursts kept", "faulty") if rule == "stacking" else ("churn without memory", "everything")
+    assert_same_everywhere(network(rule, case, mixes[place % 2]))
 
 
-@EACH_SORT
 @pytest.mark.parametrize("mix", ["bursts kept", "long delay", "rounded", "churn", "failures", "faulty"])
-def test_ensembles_have_the_same_bits(mix: str, case: str) -> None:
-    assert_same_everywhere(network("stacking", case, mix), (1, 1, 3, 9, 20))
+def test_ensembles_have_the_same_bits(mix: str) -> None:
+    """With sizes that differ and a rate of replay as well: test_pooled_bands_keep_their_bits."""
+    assert_same_everywhere(network("stacking", "ends", mix))
 
 
 def test_ensembles_that_begin_anew_have_the_same_bits() -> None:
     clock = {"name": "churn", "leaves": 0.2, "returns": 0.3, "memory": False}
     links = {"delay": {"name": "between", "longest": 3}, "on_missing": "repeat"}
-    for case in CASES:
-        assert_same_everywhere(network("stacking", case, "loss", clock=clock, links=links), (1, 1, 3, 30))
-
-
-@EVERY_CASE
-@pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity, explicit", "stacking"])
-def test_only_priming_is_agent_by_agent(rule: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        engine = engine_of(network(rule, case, "asleep"), blocks)
-        engine.run(60)
-        assert all(block._population is not None for block in engine.blocks)
-    assert set(found) == set(range(PRIMING))
+    for case in ("ends", "all"):
+        assert_same_everywhere(network("stacking", case, "loss", clock=clock, links=links))
 
 
 @pytest.mark.parametrize("rule", ["one-sided", "symmetric", "proximity"])
 def test_data_may_end_before_the_network_is_primed(rule: str) -> None:
     for rows in ((30, 1, 16, 3, 1), (1, 30, 1, 2, 9)):
         for case in ("ends", "all"):
-            assert_same_everywhere(network(rule, case, "delay", rows=rows), (1, 2, 9, 12))
+            assert_same_everywhere(network(rule, case, "delay", rows=rows), (1, 2, 6, 6))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("rule", ["isolated", "one-sided", "symmetric", "proximity", "stacking"])
-def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int) -> None:
     protocol = {"name": "isolated"} if rule == "isolated" else {**RULES[rule], **RATE}
     learner = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "batch_size": batch}
     links = {"loss": 0.2, "delay": {"name": "between", "longest": 2}}
     experiment = described_with_gaps(table(), protocol, learner, links=links)
-    wanted = lived(experiment, (5, 20, 20), compiled=False)
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, [[0, 2], [1, 3]]):
-        for one, other in zip(lived(experiment, (5, 20, 20), blocks), wanted, strict=True):
-            assert same(one, other)
-    assert set(found) == set(range(PRIMING))
+    assert_the_same_bits(experiment, (5, 20, 20), (None, [[0, 2], [1, 3]]), PRIMING)
 
 
-@pytest.mark.parametrize("rule", ["symmetric", "one-sided"])
-@pytest.mark.parametrize(
-    ("learner", "keys"),
-    [
-        *((name, {}) for name in SIZES if name != "policy_evaluation"),
-        ("colk", {"pairs": "sliding"}),
-        ("colk", {"tracking": "average"}),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(1), ids=str)
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
     sizes = [{"nodes": [1, 7], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", "delay", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (30,)), lived(experiment, (30,), compiled=False))
+    assert same(lived(experiment, (22,)), lived(experiment, (22,), compiled=False))
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 def test_plain_python_keeps_its_bits(case: str) -> None:
     own = {"kernel": PlainGaussian(0.3), "loss": PlainSquared()}
     for rule in (RULES["one-sided"], RULES["symmetric"], PlainConsensus(0.3)):
         experiment = network("symmetric", case, "churn without memory", keys=own)
         if isinstance(rule, PlainConsensus):
-            if case in ("rate", "all"):
+            if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 20)), lived(experiment, (3, 20), compiled=False))
+        assert same(lived(experiment, (3, 12)), lived(experiment, (3, 12), compiled=False))
 
 
-@pytest.mark.parametrize("case", ["ends", "all"])
+@ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric"])
 def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
     experiment = network(rule, case, "churn without memory", "multi_kernel")
     arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
-    arrays.run(45)
-    single.run(45)
+    arrays.run(25)
+    single.run(25)
     assert same(known(arrays), known(single))
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case, "rounded" if rule == "stacking" else "everything")
-    assert_it_goes_on(experiment, (3, 14), 20, BLOCKS)
+    assert_it_goes_on(experiment, (3, 10), 10, BLOCKS)
 
 
-@EACH_SORT
+@ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "stacking"])
 def test_the_same_digests_and_tables(rule: str, case: str) -> None:
-    experiment = replace(network(rule, case, "long delay"), rounds=40)
+    experiment = replace(network(rule, case, "long delay"), rounds=29)
     assert_same_tables(experiment, 5)
 
 
-@EVERY_CASE
+@ENDS_AND_ALL
 @pytest.mark.parametrize("mix", ["delay", "asleep", "churn without memory", "everything"])
-def test_conformal_bands_keep_their_bits(mix: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conformal_bands_keep_their_bits(mix: str, case: str) -> None:
     evaluation = {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20}
     experiment = network("symmetric", case, mix, evaluation=evaluation)
-    wanted = lived(experiment, STAGES, compiled=False)
-    assert any(name == "band" and array.any() for (_, name), array in wanted[-1].items())
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, STAGES, blocks), wanted, strict=True):
-            assert same(one, other)
-    assert set(found) == set(range(PRIMING))
+    wanted = assert_same_everywhere(experiment)
+    assert any(name == "band" and array.any() for (_, name), array in wanted.items())
 
 
 POOLED = {"level": 0.9, "bands": "pooled", "local_samples": 20, "global_samples": 20}
@@ -196,22 +166,17 @@ OF_ENSEMBLES = [mix for mix, tables in MIXES.items() if not OF_VALUES_ALONE & se
 @pytest.mark.parametrize(
     ("rule", "mix"), [("symmetric", mix) for mix in MIXES] + [("stacking", mix) for mix in OF_ENSEMBLES]
 )
-def test_pooled_bands_keep_their_bits(rule: str, mix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pooled_bands_keep_their_bits(rule: str, mix: str) -> None:
     experiment = network(rule, "all", mix, evaluation=POOLED)
-    wanted = lived(experiment, (1, 1, 3, 9, 20), compiled=False)
-    heard = [array for (_, name), array in wanted[-1].items() if name == "pooled.used"]
+    wanted = assert_same_everywhere(experiment)
+    heard = [array for (_, name), array in wanted.items() if name == "pooled.used"]
     assert len(heard) == 5 and any((array >= 0).any() for array in heard)
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, (1, 1, 3, 9, 20), blocks), wanted, strict=True):
-            assert same(one, other)
-    assert set(found) == set(range(PRIMING))
 
 
 @pytest.mark.parametrize("rule", ["symmetric", "stacking"])
 def test_pooled_bands_go_on_from_a_checkpoint(rule: str) -> None:
     experiment = network(rule, "all", "rounded" if rule == "stacking" else "everything", evaluation=POOLED)
-    assert_it_goes_on(experiment, (3, 14), 20, BLOCKS)
+    assert_it_goes_on(experiment, (3, 10), 10, BLOCKS)
 
 
 @pytest.mark.parametrize("replay", [0.4, 2])
@@ -222,9 +187,7 @@ def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float) -> N
     protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
     experiment = network(rule, "sizes", "delay", topology=graph, rows=(60,) * 6)
     experiment = replace(experiment, protocol=build("protocol", protocol))
-    wanted = lived(experiment, (3, 30), compiled=False)
-    assert same(lived(experiment, (3, 30)), wanted)
-    assert same(lived(experiment, (3, 30), [[0, 1, 2], [3, 4, 5]]), wanted)
+    assert_the_same_bits(experiment, (3, 14), (None, [[0, 1, 2], [3, 4, 5]]), PRIMING)
 
 
 def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None:
