@@ -25,6 +25,7 @@ from kernelswarm.protocols.tolerances import Constant as Bound
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Override
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing import networks
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import (
@@ -54,6 +55,12 @@ PROTOCOLS = {
     "proximity, adaptive": {"name": "proximity"},
 }
 EACH = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
+
+
+@pytest.fixture(autouse=True)
+def fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as every part of the table of names lives through in test_every_part.py."""
+    monkeypatch.setattr(networks, "ROUNDS", 7)
 
 
 def assert_same_bits(learner: Any, protocol: Any, stream: Any = "sine_regression") -> None:
