@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
@@ -18,8 +19,15 @@ FOLDS = 5
 """One sample in so many is set aside; so many choices of which there are."""
 
 
+NoiseFree = Callable[[Array, npt.NDArray[np.int64]], Array]
+"""A node's targets without noise at points (n, p), each drawn after so many samples: (n, q)."""
+
+
 class _AsideSource(FiniteSource):
     """A node's samples that are left, measured on those set aside.
+
+    A target that moves is measured where it is: those of the window move along, as those of other held-out samples do.
+    Else a window longer than the target stands still would be least well met by whoever follows it.
 
     Parameters
     ----------
@@ -30,19 +38,38 @@ class _AsideSource(FiniteSource):
     window
         Where the sequence is endless and may drift, how many of those set aside are measured on: the latest. None where
         it is finite: all.
+    ages
+        After how many samples of the sequence each of those set aside was drawn, (n,).
+    noise_free
+        Moves their targets where it is known, and where the sequence is endless.
     """
 
-    def __init__(self, points: Array, targets: Array, aside: HeldOut, epochs: int, window: int | None) -> None:
+    def __init__(
+        self,
+        points: Array,
+        targets: Array,
+        aside: HeldOut,
+        epochs: int,
+        window: int | None,
+        ages: npt.NDArray[np.int64],
+        noise_free: NoiseFree | None,
+    ) -> None:
         super().__init__(points, targets, aside, epochs)
         self._aside = aside
         self._window = window
+        self._ages = ages
+        self._noise_free = noise_free
 
     def held_out(self, samples: int) -> HeldOut:
         if self._window is None:
             return self._aside
         stop = min(max(-(-samples // (FOLDS - 1)), self._window), len(self._aside.points))
         latest = slice(max(0, stop - self._window), stop)
-        return HeldOut(self._aside.points[latest], self._aside.targets[latest])
+        points, targets, ages = self._aside.points[latest], self._aside.targets[latest], self._ages[latest]
+        if self._noise_free is not None:
+            now = np.full(len(ages), samples + samples // (FOLDS - 1))
+            targets = freeze(targets + (self._noise_free(points, now) - self._noise_free(points, ages)))
+        return HeldOut(points, targets)
 
 
 @dataclass(frozen=True)
@@ -71,12 +98,12 @@ class SetAside:
         rest = (self.samples, nodes, seed, held_out, places)
         known = _has_hash(self.stream)
         source, drawn = _opened_before(cast(Hashable, self.stream), *rest) if known else _opened(self.stream, *rest)
-        sources: list[NodeSource] = [self._without(*own, source, held_out) for own in drawn]
+        sources: list[NodeSource] = [self._without(node, *own, source, held_out) for node, own in enumerate(drawn)]
         lengths = [min(len(points) - len(points[self.fold :: FOLDS]), self.samples) for points, _ in drawn]
         lengths = [length * source.epochs for length in lengths]
         return replace(source, nodes=sources, lengths=lengths, truth=None, noise_free=None, calendars=None)
 
-    def _without(self, points: Array, targets: Array, source: Source, held_out: int) -> _AsideSource:
+    def _without(self, node: int, points: Array, targets: Array, source: Source, held_out: int) -> _AsideSource:
         places = np.arange(len(points))
         aside = places[self.fold :: FOLDS]
         left = places[places % FOLDS != self.fold][: self.samples]
@@ -84,7 +111,8 @@ class SetAside:
         if window is None:
             aside = aside[members(len(aside), held_out)]
         measured = HeldOut(freeze(points[aside]), freeze(targets[aside]))
-        return _AsideSource(points[left], targets[left], measured, source.epochs, window)
+        moves = None if window is None or source.noise_free is None else partial(source.noise_free, node)
+        return _AsideSource(points[left], targets[left], measured, source.epochs, window, aside, moves)
 
 
 Drawn = tuple[Source, list[tuple[Array, Array]]]

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.drifting import Drifting
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.suggestion.pilots import Pilot, run
 from kernelswarm.simulations.suggestion.set_aside import FOLDS, SetAside
 from kernelswarm.simulations.suggestion.suggest import suggest
 
@@ -64,10 +66,37 @@ def test_an_endless_stream_that_drifts_is_measured_where_it_is() -> None:
     points, targets = plain.nodes[0].draw(5000)
     for samples, first in ((0, 0), (200, 0), (4000, 950)):
         measured = opened.nodes[0].held_out(samples)
-        np.testing.assert_array_equal(measured.points, points[::FOLDS][first : first + 50])
-        np.testing.assert_array_equal(measured.targets, targets[::FOLDS][first : first + 50])
+        window = slice(FOLDS * first, FOLDS * (first + 50), FOLDS)
+        np.testing.assert_array_equal(measured.points, points[window])
+        # A sample drawn after n others has the target sin(2 pi (x - n / period)) and noise, which stays as it is.
+        drawn, now = np.arange(5000)[window], samples * FOLDS // (FOLDS - 1)
+        noise = targets[window, 0] - np.sin(2.0 * np.pi * (points[window, 0] - drawn / stream.period))
+        truth = np.sin(2.0 * np.pi * (points[window, 0] - now / stream.period))
+        np.testing.assert_allclose(measured.targets[:, 0], truth + noise, rtol=0.0, atol=1e-12)
     learned = opened.nodes[0].draw(4000)[0]
     np.testing.assert_array_equal(learned, np.delete(points, np.s_[::FOLDS], axis=0))
+
+
+def test_an_endless_stream_that_stays_is_measured_on_its_samples_as_they_are() -> None:
+    opened = SetAside(SineRegression(), 4000).open(2, 0, 50, None)
+    points, targets = SineRegression().open(2, 0, 50, None).nodes[1].draw(5000)
+    measured = opened.nodes[1].held_out(4000)
+    np.testing.assert_array_equal(measured.points, points[::FOLDS][-50:])
+    np.testing.assert_array_equal(measured.targets, targets[::FOLDS][-50:])
+
+
+def test_who_follows_a_target_that_moves_is_found_better_than_who_stands_still() -> None:
+    table = {
+        "seed": 3,
+        "rounds": 500,
+        "topology": {"name": "ring", "nodes": 8},
+        "stream": {"name": "drifting", "period": 500.0, "noise": 0.2},
+        "learner": {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.1}},
+        "protocol": "consensus",
+    }
+    still = {**table, "learner": {**table["learner"], "step_size": 0.003}}
+    risks = [run(Pilot(Experiment.from_dict(one), 8, 500, 500, measured=8000)).pooled_risk for one in (table, still)]
+    assert risks[0] < 0.5 * risks[1]
 
 
 def test_too_few_rows_are_refused_in_words(tmp_path: Path) -> None:
