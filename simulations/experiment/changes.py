@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from kernelswarm.simulations.experiment.parts import default_of, described, kind
 from kernelswarm.simulations.experiment.registry import PARTS, find, may_import, names
 
 _OPENING, _CLOSING, _QUOTES = "[{", "]}", "\"'"
+
+_SHORT = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")
+"""Numbers as .3 and 3., which TOML has not."""
 
 
 def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
@@ -33,17 +37,18 @@ def parse_assignment(text: str, option: str = "--set") -> tuple[str, str]:
 
 
 def parse_value(text: str) -> Any:
-    """Read a value as TOML; what is no TOML is a string, so that names need no quotes.
+    """Read a value as TOML; what is no TOML is a string, so that names need no quotes, or a number without a digit
+    before or behind its point.
 
     Examples
     --------
-    >>> parse_value("1e-3"), parse_value("ring"), parse_value("{ epsilon = 0.1 }")
-    (0.001, 'ring', {'epsilon': 0.1})
+    >>> parse_value("1e-3"), parse_value(".3"), parse_value("ring"), parse_value("{ epsilon = 0.1 }")
+    (0.001, 0.3, 'ring', {'epsilon': 0.1})
     """
     try:
         table = parse(f"value = {text}")
     except NotTOML:
-        return text
+        return float(text) if _SHORT.fullmatch(text) else text
     return table["value"] if len(table) == 1 else text
 
 
