@@ -64,16 +64,61 @@ def _planar_squares(typing_context: Any, points: Any, centers: Any, squares: Any
     return signature, generate
 
 
+def _narrow_squares(typing_context: Any, points: Any, centers: Any, squares: Any) -> Any:
+    signature = types.void(points, centers, squares)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        simd = Simd(context, builder, signature.args, arguments)
+        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(3)]
+        points, centers, squares = (array.data for array in arrays)
+        rows, count = (builder.extract_value(array.shape, 0) for array in arrays[:2])
+        inputs, pitch = (builder.extract_value(arrays[k].shape, 1) for k in (0, 2))
+        zero, one = (ir.Constant(pitch.type, number) for number in (0, 1))
+        last = builder.sub(count, one)
+        others = _codegen.alloca_once(builder, simd.vector, size=NARROW)  # input by input, those of eight centers
+        total = _codegen.alloca_once(builder, simd.vector)
+
+        def columns(place: Any) -> None:
+            starts = []
+            for lane in range(SIMD_WIDTH):
+                at = builder.add(place, ir.Constant(pitch.type, lane))
+                at = builder.select(builder.icmp_signed("<", at, last), at, last)  # what is behind it nobody reads
+                starts.append(builder.mul(at, inputs))
+            with _codegen.for_range_slice(builder, zero, inputs, one, intp=pitch.type) as (k, _):
+                entries = [builder.load(builder.gep(centers, [builder.add(start, k)])) for start in starts]
+                builder.store(simd.of(entries), builder.gep(others, [k]))
+            with _codegen.for_range_slice(builder, zero, rows, one, intp=pitch.type) as (i, _):
+                builder.store(simd.equal(0.0), total)
+                start = builder.mul(i, inputs)
+                with _codegen.for_range_slice(builder, zero, inputs, one, intp=pitch.type) as (k, _):
+                    own = simd.spread(builder.load(builder.gep(points, [builder.add(start, k)])))
+                    difference = builder.fsub(own, builder.load(builder.gep(others, [k])))
+                    square = builder.fmul(difference, difference)
+                    builder.store(builder.fadd(builder.load(total), square), total)
+                simd.store_part(builder.load(total), builder.gep(squares, [builder.mul(i, pitch)]), place, count)
+
+        simd.each(count, columns)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 if not COMPILES:
 
     def planar_squares(points: Array, centers: Array, squares: Array) -> None:
-        """Fill the first columns of ``squares`` with the squared distances of points (n, 2) and centers (m, 2)."""
-        first, second = (points[:, np.newaxis, k] - centers[:, k] for k in range(2))
-        squares[:, : len(centers)] = first * first + second * second
+        """Do what `narrow_squares` does where p = 2, for few points a fifth faster."""
+        narrow_squares(points, centers, squares)
+
+    def narrow_squares(points: Array, centers: Array, squares: Array) -> None:
+        """Fill the first columns of ``squares`` with the squared distances of points (n, p) and centers (m, p)."""
+        found = squares[:, : len(centers)]
+        found[:] = 0.0
+        for k in range(points.shape[1]):
+            found += (points[:, np.newaxis, k] - centers[:, k]) ** 2
 
 else:
     _intrinsic: Any = intrinsic
-    planar_squares = _intrinsic(_planar_squares)
+    narrow_squares, planar_squares = _intrinsic(_narrow_squares), _intrinsic(_planar_squares)
 
 
 @inline_always
@@ -142,9 +187,7 @@ def _distances(points: Array, centers: Array, factors: Array, squares: Array) ->
     elif points.shape[1] == 2:
         planar_squares(points, centers, squares)
     else:
-        for i in range(points.shape[0]):
-            for j in range(centers.shape[0]):
-                squares[i, j] = _squared_distance(points, i, centers, j)
+        narrow_squares(points, centers, squares)
 
 
 @inline_always

@@ -88,6 +88,13 @@ class Simd:
         pattern = ir.Constant(ir.VectorType(_I32, SIMD_WIDTH), [0] * SIMD_WIDTH)
         return self._builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), pattern)
 
+    def of(self, entries: list[Any]) -> Any:
+        """Return the vector of eight numbers."""
+        found = ir.Constant(self.vector, ir.Undefined)
+        for lane, entry in enumerate(entries):
+            found = self._builder.insert_element(found, entry, ir.Constant(_I32, lane))
+        return found
+
     def equal(self, number: float) -> Any:
         """Return a vector of equal numbers that are known beforehand."""
         return ir.Constant(self.vector, [number] * SIMD_WIDTH)

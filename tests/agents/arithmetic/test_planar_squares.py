@@ -1,11 +1,11 @@
-"""Squared distances in the plane and rows of systems are what the formulas say, to the bit; nothing else is written."""
+"""Squared distances and rows of systems are what the formulas say, to the bit; nothing else is written."""
 
 import numpy as np
 import pytest
 from numba import njit
 
 from kernelswarm.agents.arithmetic.implicit_systems import fill_row
-from kernelswarm.agents.arithmetic.kernel_formulas import planar_squares
+from kernelswarm.agents.arithmetic.kernel_formulas import narrow_squares, planar_squares
 from kernelswarm.agents.arithmetic.simd import whole
 from kernelswarm.agents.arithmetic.views import nearby
 from kernelswarm.protocols.limits import pair_row_sums_in
@@ -15,6 +15,11 @@ ROOM = 8
 
 @njit
 def squares_of(points, centers, squares):
+    narrow_squares(points, centers, squares)
+
+
+@njit
+def squares_in_the_plane(points, centers, squares):
     planar_squares(points, centers, squares)
 
 
@@ -41,14 +46,18 @@ def place_nearby():
 
 @pytest.mark.parametrize("rows", [1, 2, 9])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 20])
-def test_squares_are_those_of_the_differences(rows, count):
-    generator = np.random.default_rng([rows, count])
-    points, centers = generator.normal(size=(rows, 2)), generator.normal(size=(count, 2))
-    squares = np.full((rows, count + 3), 7.0)
-    squares_of(points, centers, squares)
-    x, y = (points[:, np.newaxis, k] - centers[:, k] for k in range(2))
-    np.testing.assert_array_equal(squares[:, :count], x * x + y * y)
-    assert (squares[:, count:] == 7.0).all()
+@pytest.mark.parametrize("inputs", [1, 2, 3, 32])
+def test_squares_are_those_of_the_differences(rows, count, inputs):
+    generator = np.random.default_rng([rows, count, inputs])
+    points, centers = generator.normal(size=(rows, inputs)), generator.normal(size=(count, inputs))
+    wanted = np.zeros((rows, count))
+    for k in range(inputs):
+        wanted += (points[:, np.newaxis, k] - centers[:, k]) ** 2
+    for function in (squares_of, squares_in_the_plane) if inputs == 2 else (squares_of,):
+        squares = np.full((rows, count + 3), 7.0)
+        function(points, centers, squares)
+        np.testing.assert_array_equal(squares[:, :count], wanted)
+        assert (squares[:, count:] == 7.0).all()
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 15])
