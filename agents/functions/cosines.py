@@ -16,6 +16,10 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
+FEW = 4
+"""Up to so many inputs it is faster to add one of them to all angles than all of them to one: features take .55 of the
+time where there is one, .85 with four."""
+
 
 class CosineFunction:
     """The function ``f(x) = sum_l W[l] sqrt(2 / L) cos(w_l . x + b_l)``.
@@ -111,7 +115,7 @@ def cosines(numbers: ReadOnly, points: ReadOnly, rows: Array) -> None:
 def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array) -> None:
     count, inputs = frequencies.shape
     scale = math.sqrt(2.0 / count)
-    wide = inputs > NARROW
+    wide, few = inputs > NARROW, inputs <= FEW
     if wide:
         copy_matrix(np.dot(points, frequencies.T), rows)
     for i in range(points.shape[0]):
@@ -120,10 +124,14 @@ def _fill(points: ReadOnly, frequencies: ReadOnly, phases: ReadOnly, rows: Array
             angle = phases[j]
             if wide:
                 angle += row[j]
-            else:
+            elif not few:
                 for k in range(inputs):
                     angle += points[i, k] * frequencies[j, k]
             row[j] = angle
+        if few:
+            for k in range(inputs):
+                for j in range(count):
+                    row[j] += points[i, k] * frequencies[j, k]
         # cos(2 pi t) = sin(2 pi (1/4 - |t - [t]|)). Without a call in it the loop uses vector registers, which makes it
         # four times faster than `math.cos`, and its bits are those of the formula on every machine.
         for j in range(count):
