@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.contract import BatchLimits, Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -74,4 +74,4 @@ class Batch:
 
     def record(self, links: None, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
-        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+        return nothing_of(degree)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -320,13 +320,10 @@ class Node(ABC):
     def restart_tally(self) -> Tally:
         """Return the sums since the last call and start new ones; the violation and the scalars keep running."""
         tally = self.tally
-        self.tally = replace(
-            Tally.of(len(self.neighbors)),
-            violation=tally.violation.copy(),
-            scalars_sent=tally.scalars_sent,
-            bytes_sent=tally.bytes_sent,
-            traffic=tally.traffic,
-        )
+        self.tally = Tally.of(len(self.neighbors))
+        self.tally.violation[:] = tally.violation
+        self.tally.scalars_sent, self.tally.bytes_sent = tally.scalars_sent, tally.bytes_sent
+        self.tally.traffic = tally.traffic
         return tally
 
     @property

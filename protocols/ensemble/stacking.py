@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.consensus import Consensus
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step, nothing_of
 from kernelswarm.protocols.core.data_size import DataSize
 from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, SEND, CompiledStackedRule
 from kernelswarm.protocols.ensemble.mixture_weights import learn, mixed, receive, send
@@ -174,7 +174,7 @@ class Stacking:
 
     def record(self, links: StackingState, degree: int) -> LinkRecord:
         """Return NaN for every edge: tolerances and dual variables are the copies' own."""
-        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+        return nothing_of(degree)
 
     @property
     def compiled(self) -> CompiledStackedRule:

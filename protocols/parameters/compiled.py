@@ -101,13 +101,12 @@ def packed(state: Any) -> Array:
 
 def unpacked(state: Any, vector: Array) -> Any:
     """Return a state whose fields have the shapes of another's and the numbers of a vector, copied."""
-    fields: list[Any] = []
-    begin = 0
+    own, fields, begin = vector.copy(), list[Any](), 0
     for field in state:
-        shape = field.shape if isinstance(field, np.ndarray) else np.shape(field)
-        size = math.prod(shape)
-        fields.append(vector[begin : begin + size].copy().reshape(shape) if shape else float(vector[begin]))
-        begin += size
+        shape = field.shape if isinstance(field, np.ndarray) else ()
+        end = begin + math.prod(shape)
+        fields.append(own[begin:end].reshape(shape) if shape else float(own[begin]))
+        begin = end
     return type(state)(*fields)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule
+from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule, nothing_of
 
 Array = npt.NDArray[np.float64]
 
@@ -150,7 +150,7 @@ class Vectors:
 
     def record(self, state: Any, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
-        return LinkRecord(np.full(degree, np.nan), np.full(degree, np.nan))
+        return nothing_of(degree)
 
 
 AnyRule = Rule | ParameterRule | StackedRule

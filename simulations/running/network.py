@@ -304,7 +304,8 @@ def _neighborhood(
     neighbors = tuple(map(labels.__getitem__, others))
     distances = differences = None
     if source.locations is not None:
-        distances = np.sqrt(np.sum((source.locations[others] - source.locations[place]) ** 2, axis=1))
+        apart = source.locations[others] - source.locations[place]
+        distances = np.sqrt((apart * apart).sum(axis=1))
     if source.differences is not None:
         differences = source.differences(place, others)
     return Neighborhood(
