@@ -133,7 +133,7 @@ class Host:
             self.advance(*incoming)
         return self._done if self._failure is None else -1, self._work.seconds
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Measure the block's nodes."""
         with self._work:
             return self.block.report(pooled)

@@ -18,7 +18,7 @@ from kernelswarm.simulations.backends.host import Whereabouts
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, LostError, Pace, Paces, Snapshots
-from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.round.measure import Report, joined
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -192,14 +192,13 @@ class RemoteEngine:
         with self._watched():
             self._run(rounds)
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Measure every node, in sorted order of the labels."""
         with self._watched():
             if self._shared is None or not _same(self._shared[0], pooled):
                 self._shared = pooled, self._processes.share(pooled)
             held_out = self._shared[1]
-            found = self._ask("report", [(held_out,)] * len(self._hosts))
-        return sorted((entry for entries in found for entry in entries), key=lambda entry: entry.node)
+            return joined(self._ask("report", [(held_out,)] * len(self._hosts)))
 
     def functions(self) -> LearnedFunctions:
         """Return the arrays of every learner's function, and its dual variables."""

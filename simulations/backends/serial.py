@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Protocol
 
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.populations.populating import in_python
+from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
@@ -15,7 +16,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan, Block
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe, node_at_work
-from kernelswarm.simulations.round.measure import Report
+from kernelswarm.simulations.round.measure import Report, joined
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import block_neighbors
 from kernelswarm.simulations.streams.contract import HeldOut
@@ -42,25 +43,25 @@ class SerialEngine:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
         self._earlier = 0  # rounds before those that the agents have run here
-        with Named(self, working=False):
-            self.blocks += [Block(plans, compiled) for plans in blocks]
-            self._rounds = SideBySide(self.blocks, block_neighbors(blocks))
-        self.run(PRIMING)
+        with uncollected():  # all that is made here stays
+            with Named(self, working=False):
+                self.blocks += [Block(plans, compiled) for plans in blocks]
+                self._rounds = SideBySide(self.blocks, block_neighbors(blocks))
+            self.run(PRIMING)
 
     def run(self, rounds: int) -> None:
         """Take every agent through ``rounds`` rounds; raises DivergenceError or EngineError when one fails."""
         with Named(self, working=True):
             self._rounds.run(rounds)
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Measure every node, in sorted order of the labels."""
         with Named(self, working=False):
-            reports = [entry for block in self.blocks for entry in block.report(pooled)]
-        return sorted(reports, key=lambda entry: entry.node)
+            return joined([block.report(pooled) for block in self.blocks])
 
     def functions(self) -> LearnedFunctions:
         """Return every learner's dictionary, weights and dual variables."""
-        with Named(self, working=False):
+        with Named(self, working=False), uncollected():
             return {node: function for block in self.blocks for node, function in block.functions().items()}
 
     def snapshot(self) -> Snapshots:

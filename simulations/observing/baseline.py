@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Baseline:
 
 
 def baseline(
-    reports: Sequence[Report],
+    report: Report,
     sources: Mapping[int, tuple[int, NodeSource]],
     rows: TrainingRows,
     learners: Mapping[int, Learner],
@@ -59,7 +59,7 @@ def baseline(
 
     Parameters
     ----------
-    reports : sequence of Report
+    report : Report
         Of the last evaluation.
     sources, learners : mappings
         The place and the data, and the learner, of each node.
@@ -69,18 +69,18 @@ def baseline(
         C.
     """
     found: list[_Node] = []
-    for report in reports:
-        (place, source), learner = sources[report.node], learners[report.node]
-        held_out = source.held_out(int(report.figures["samples"]))
+    for label, samples in zip(report.nodes.tolist(), report.figures["samples"].astype(np.int64).tolist(), strict=True):
+        (place, source), learner = sources[label], learners[label]
+        held_out = source.held_out(samples)
         if not len(held_out.targets):
             continue
-        own = rows.of(place, int(report.figures["samples"]))
+        own = rows.of(place, samples)
         own = own if len(own.targets) else held_out
         loss = learner.loss
         constant = best_constant(loss, outputs, own if loss.task == "regression" else _with_every_class(own, outputs))
         if fulfils(learner, ValueLearner):
             constant = constant / (1.0 - learner.discount)  # the value of a chain with the same reward everywhere
-        found.append(_Node(report.node, loss, constant, held_out, own))
+        found.append(_Node(label, loss, constant, held_out, own))
     if not found:
         return Baseline()
     kinds: tuple[list[float], ...] = [], [], [], []

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kernelswarm.graphs.diagnostics import in_parts
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.protocols.replay import replay_of
@@ -49,7 +51,7 @@ class Failure:
     reason: str
 
 
-def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
+def failure(report: Report, base: Baseline) -> Failure | None:
     """Tell whether some node's risk is not finite, or absurd beside that of the best constant and of the function 0.
 
     Every function starts from 0, so a risk of that size is no sign of growth, however far the targets are from 0. Nor
@@ -61,7 +63,7 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
         ABSURD * max(abs(base.constant), abs(base.constant_learned)),
         UNLEARNED * max(abs(base.zero), abs(base.zero_learned)),
     )
-    risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
+    risks = _measured_risks(report, base)
     worst = max(risks, key=lambda node: risks[node] if math.isfinite(risks[node]) else math.inf)
     if risks[worst] <= min(limit, ENDLESS):
         return None
@@ -72,7 +74,7 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
             f"{base.constant:.3g}: sums and squares of such numbers leave the range of numbers: give the data in "
             "another unit",
         )
-    remedy = next(report.standing.remedy for report in reports if report.node == worst)
+    remedy = report.remedies[report.nodes.tolist().index(worst)]
     return Failure(
         worst,
         f"node {worst} ended with risk {risks[worst]:.3g} where the best constant prediction has "
@@ -81,7 +83,7 @@ def failure(reports: Sequence[Report], base: Baseline) -> Failure | None:
 
 
 def findings(
-    reports: Sequence[Report],
+    report: Report,
     base: Baseline,
     rule: AnyRule,
     learner: Mapping[str, Any],
@@ -92,7 +94,7 @@ def findings(
 
     Parameters
     ----------
-    reports : sequence of Report
+    report : Report
         Of the last evaluation.
     base : Baseline
         The constants' risks.
@@ -111,9 +113,9 @@ def findings(
         Sentences by ``WORSE_THAN_CONSTANT``, ``NOTHING_LEARNED`` and ``EVERYTHING_KEPT``.
     """
     found = {
-        NOTHING_LEARNED: _nothing_learned(reports, learner, forgetful),
-        EVERYTHING_KEPT: _everything_kept(reports, rule, learner),
-        WORSE_THAN_CONSTANT: _worse_than_constant(reports, base, advise),
+        NOTHING_LEARNED: _nothing_learned(report, learner, forgetful),
+        EVERYTHING_KEPT: _everything_kept(report, rule, learner),
+        WORSE_THAN_CONSTANT: _worse_than_constant(report, base, advise),
     }
     return {kind: text for kind, text in found.items() if text}
 
@@ -133,19 +135,19 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
     return {IN_PARTS: f"the network falls into {in_parts(parts)}: {EACH_BY_ITSELF}"}
 
 
-def unreached(reports: Sequence[Report], without: Collection[int | str], rule: AnyRule) -> dict[str, str]:
+def unreached(report: Report, without: Collection[int | str], rule: AnyRule) -> dict[str, str]:
     """Say in a sentence that nodes without data have learned nothing, by ``NOTHING_REACHED``; nothing where they have.
 
     Parameters
     ----------
-    reports : sequence of Report
+    report : Report
         Of the last evaluation.
     without : collection of int or str
         The labels of the nodes that have no data.
     rule : AnyRule
         The protocol.
     """
-    empty = [report for report in reports if report.node in without and report.standing.unchanged]
+    empty = sum(node in without for node in report.nodes[report.unchanged].tolist())
     if not empty:
         return {}
     if not rule.communicates:
@@ -160,11 +162,11 @@ def unreached(reports: Sequence[Report], without: Collection[int | str], rule: A
         remedy = (
             "set protocol.replay = 1, since nodes learn at their neighbours' samples only, and raise protocol.penalty"
         )
-    return {NOTHING_REACHED: f"nothing reached {len(empty)} of {len(without)} nodes without data: {remedy}"}
+    return {NOTHING_REACHED: f"nothing reached {empty} of {len(without)} nodes without data: {remedy}"}
 
 
-def _worse_than_constant(reports: Sequence[Report], base: Baseline, advise: Callable[[], str]) -> str:
-    risks = {report.node: report.figures["risk"] for report in reports if report.node in base.each}
+def _worse_than_constant(report: Report, base: Baseline, advise: Callable[[], str]) -> str:
+    risks = _measured_risks(report, base)
     if not risks:
         return ""
     risk = math.fsum(risks.values()) / len(risks)
@@ -177,14 +179,14 @@ def _worse_than_constant(reports: Sequence[Report], base: Baseline, advise: Call
     )
 
 
-def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any], forgetful: bool) -> str:
-    learning = [report for report in reports if report.figures["samples"]]  # the others have not joined yet
-    empty = [report for report in learning if report.standing.unchanged]
-    if not empty or (forgetful and len(empty) < len(learning)):
+def _nothing_learned(report: Report, learner: Mapping[str, Any], forgetful: bool) -> str:
+    learning = report.figures["samples"] > 0.0  # the others have not joined yet
+    empty = learning & report.unchanged
+    count = int(empty.sum())
+    if not count or (forgetful and count < learning.sum()):
         return ""
-    text = f"nothing learned at {_of(len(empty), len(reports))}: no step has changed the function"
-    budgets = [report.standing.compression_budget or 0.0 for report in empty]
-    steps = [report.figures["compression_error"] for report in empty]
+    text = f"nothing learned at {_of(count, len(report.nodes))}: no step has changed the function"
+    budgets, steps = report.compression_budgets[empty].tolist(), report.figures["compression_error"][empty].tolist()
     if not (min(budgets) > 0.0 and max(steps) > 0.0):
         return f"{text}: raise learner.step_size" if "step_size" in learner else text
     return (
@@ -193,24 +195,27 @@ def _nothing_learned(reports: Sequence[Report], learner: Mapping[str, Any], forg
     )
 
 
-def _everything_kept(reports: Sequence[Report], rule: AnyRule, learner: Mapping[str, Any]) -> str:
-    drawn = {report.node: report.figures["samples"] for report in reports}
-    kept = []
-    for report in reports:
-        samples = sum(drawn.values()) if rule.pooled else drawn[report.node]
-        order, lost = report.figures["model_order"], report.figures["compression_error"]
-        eps = report.standing.compression_budget or 0.0
-        if eps > 0.0 and samples >= SHORTEST and order >= KEPT * samples and lost <= REMOVED * eps:
-            kept.append((order, samples))
-    if 2 * len(kept) <= len(reports):
+def _everything_kept(report: Report, rule: AnyRule, learner: Mapping[str, Any]) -> str:
+    drawn = report.figures["samples"]
+    samples = np.full(len(drawn), sum(drawn.tolist())) if rule.pooled else drawn
+    orders, lost, eps = report.figures["model_order"], report.figures["compression_error"], report.compression_budgets
+    kept = (eps > 0.0) & (samples >= SHORTEST) & (orders >= KEPT * samples) & (lost <= REMOVED * eps)
+    count = int(kept.sum())
+    if 2 * count <= len(kept):
         return ""
-    order, samples = (sum(numbers) / len(kept) for numbers in zip(*kept, strict=True))
+    order, seen = (sum(numbers[kept].tolist()) / count for numbers in (orders, samples))
     kernel = " or widen learner.kernel" if "kernel" in learner else ""
     return (
-        f"everything kept at {_of(len(kept), len(reports))}: the dictionary holds {order:,.0f} points after "
-        f"{samples:,.0f} samples, compression removes nothing: raise learner.budget{_value(learner, 'budget')}{kernel}"
+        f"everything kept at {_of(count, len(kept))}: the dictionary holds {order:,.0f} points after "
+        f"{seen:,.0f} samples, compression removes nothing: raise learner.budget{_value(learner, 'budget')}{kernel}"
         f"{_value(learner, 'kernel')}, or scale the inputs"
     )
+
+
+def _measured_risks(report: Report, base: Baseline) -> dict[int, float]:
+    """Return the risks of the nodes that have held-out data."""
+    each = zip(report.nodes.tolist(), report.figures["risk"].tolist(), strict=True)
+    return {node: risk for node, risk in each if node in base.each}
 
 
 def _exceeds(risk: float, constant: float) -> bool:

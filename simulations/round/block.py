@@ -27,7 +27,7 @@ from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.mixing import combination
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
-from kernelswarm.simulations.round.measure import BYTES, Report, reports
+from kernelswarm.simulations.round.measure import BYTES, Report, measure
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
 from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble, with_bands, without_bands
@@ -278,13 +278,13 @@ class Block:
                     agent.tally.bytes_sent += BYTES * numbers
         return self._agents
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Measure each node's function on its own held-out data and on ``pooled``.
 
         Asked once more before the next round it says the same; its sums end when that begins, or with a snapshot.
         """
         self._reported = True
-        return reports(self.agents, self._evaluated, pooled)
+        return measure(self.agents, self._evaluated, pooled)
 
     def _begin_sums(self) -> None:
         """Begin new sums after a report, which has brought the agents up to date."""

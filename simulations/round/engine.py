@@ -63,7 +63,7 @@ class Engine(Protocol):
         """
         ...
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels.
 
         Means over rounds, such as the progressive risk, are of those since the last report, or snapshot, that rounds

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,6 @@ Integers = npt.NDArray[np.int64]
 BYTES = 8
 """Bytes of a scalar that is sent as it is: float64."""
 
-NONE, NOWHERE = np.empty(0), np.empty((0, 0))
-
 AT_ONCE = 64
 """Nodes that are measured together: what they are measured on stays near the processor."""
 
@@ -32,126 +30,120 @@ Evaluated = tuple[tuple[int, NodeSource], ...]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What is to be known of a node's learner to judge its figures.
-
-    Attributes
-    ----------
-    unchanged : bool
-        Whether the function is the one that it started from: a combination of nothing, or with weights that are all 0.
-    compression_budget : float or None
-        The Hilbert norm that compression of the step to come may lose; None for learners that do not compress.
-    remedy : str
-        The keys to lower where the function grows without bound.
-    """
-
-    unchanged: bool
-    compression_budget: float | None
-    remedy: str
-
-
-@dataclass(frozen=True)
 class Report:
-    """One node at one evaluation.
+    """Some nodes at one evaluation, V of them, with E directed edges.
 
     Attributes
     ----------
-    node : int
-        The node's label.
-    neighbors : tuple of int
-        The targets of its directed edges; empty where the protocol sends nothing.
-    figures : dict of str to float
-        The columns of ``nodes.parquet`` beside the round and the node.
-    constraint_values, violation, tolerances, duals : Array
-        One entry for each directed edge: the mean constraint value since the last report, the running sum of
-        ``h - gamma``, the tolerance gamma and the dual variable mu.
-    weights : Array or None
-        How much each neighbour counts, (deg,), with a defence that may leave some out.
-    common : Array
-        The function's values at the pooled points, (n, C).
-    standing : Standing
-        What is to be known of the learner.
+    nodes : Integers
+        The nodes' labels, (V,).
+    figures : dict of str to Array
+        The columns of ``nodes.parquet`` beside the round and the node, each (V,).
+    degrees : Integers
+        How many directed edges each node has, (V,); none where the protocol sends nothing.
+    edges : dict of str to Array
+        The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
+        ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, with a defence that
+        may leave neighbours out, ``trust``, how much each counts.
+    common : list of Array
+        Each function's values at the pooled points, (n, C).
+    unchanged : Array
+        Whether each function is the one that it started from: a combination of nothing, or with weights that are all 0.
+    compression_budgets : Array
+        The Hilbert norms that compression of the steps to come may lose, (V,); 0 for learners that do not compress.
+    remedies : list of str
+        The keys to lower where a function grows without bound.
     traffic : Integers or None
         Where links are not ideal, what became of messages in the whole run: those that were sent to each neighbour,
-        and those from it that were delivered, lost, and dropped as too old, (deg, 4).
+        and those from it that were delivered, lost, and dropped as too old, (E, 4).
     """
 
-    node: int
-    neighbors: tuple[int, ...]
-    figures: dict[str, float]
-    constraint_values: Array
-    violation: Array
-    tolerances: Array
-    duals: Array
-    common: Array
-    standing: Standing
+    nodes: Integers
+    figures: dict[str, Array]
+    degrees: Integers
+    edges: dict[str, npt.NDArray[Any]]
+    common: list[Array]
+    unchanged: npt.NDArray[np.bool_]
+    compression_budgets: Array
+    remedies: list[str]
     traffic: Integers | None = None
-    weights: Array | None = None
-
-    def told(self) -> "Report":
-        """Return it without what a report need not hold once it is in the tables."""
-        return Report(
-            self.node, self.neighbors, self.figures, NONE, NONE, NONE, NONE, NOWHERE, self.standing, self.traffic
-        )
 
 
-def reports(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> list[Report]:
+def joined(parts: Sequence[Report]) -> Report:
+    """Make one report of several, in sorted order of the labels."""
+
+    def together(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    nodes, degrees, first = together("nodes"), together("degrees"), parts[0]
+    order, by_source = np.argsort(nodes), np.argsort(np.repeat(nodes, degrees), kind="stable")
+    common, remedies = ([each for part in parts for each in getattr(part, name)] for name in ("common", "remedies"))
+    return Report(
+        nodes[order],
+        {name: np.concatenate([part.figures[name] for part in parts])[order] for name in first.figures},
+        degrees[order],
+        {name: np.concatenate([part.edges[name] for part in parts])[by_source] for name in first.edges},
+        [common[place] for place in order.tolist()],
+        together("unchanged")[order],
+        together("compression_budgets")[order],
+        [remedies[place] for place in order.tolist()],
+        None if first.traffic is None else together("traffic")[by_source],
+    )
+
+
+def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut) -> Report:
     """Measure each agent's function on the held-out data of each node it stands for, and on pooled data.
 
     The agents have one protocol. Their sums stay as they are.
     """
-    pooled = writeable(pooled)
+    (pooled,) = writeable([pooled])
     common = _at_common_points(agents, pooled.points)
-    found: list[Report] = []
-    for start in range(0, len(agents), AT_ONCE):
-        some = slice(start, start + AT_ONCE)
-        found += _reports(agents[some], evaluated[some], pooled, common[some])
-    return found
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(agents), AT_ONCE)]
+    return joined([_measured(agents[some], evaluated[some], pooled, common[some]) for some in pieces])
 
 
-def _reports(
+def _measured(
     agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Sequence[Array]
-) -> list[Report]:
+) -> Report:
     """Measure some agents, whose values at the pooled points are there."""
-    areas = [_integral(agent) for agent in agents]
-    on_pooled = scores(agents, common, [pooled] * len(agents))
-    edges = _edges(agents)
-    standings = _standings(agents)
-    each = [agent for agent, nodes in zip(agents, evaluated, strict=True) for _ in nodes]
-    held_out = [
-        writeable(source.held_out(agent.samples // len(nodes)))
-        for agent, nodes in zip(agents, evaluated, strict=True)
-        for _, source in nodes
-    ]
-    values = _values(each, held_out)
-    own = iter(zip(scores(each, values, held_out), values, held_out, strict=True))
-    found: list[Report] = []
-    for agent, nodes, area, (risk, error), edge, standing, at_pooled in zip(
-        agents, evaluated, areas, on_pooled, edges, standings, common, strict=True
-    ):
-        shared = {"global_risk": risk + area, "global_error": error, **_sums(agent)}
-        samples, posterior = float(agent.samples // len(nodes)), posterior_of(agent)
-        shared |= band_figures(agent, posterior, at_pooled, pooled, "global_") | progressive(agent)
-        for node, _ in nodes:
-            (risk, error), at_own, data = next(own)
-            figures = {"samples": samples, "risk": risk + area, "error": error, **shared}
-            figures |= band_figures(agent, posterior, at_own, data)
-            found.append(
-                Report(
-                    node,
-                    agent.neighbors,
-                    figures,
-                    edge.constraint_values,
-                    edge.violation,
-                    edge.tolerances,
-                    edge.duals,
-                    at_pooled,
-                    standing,
-                    agent.tally.traffic,
-                    edge.weights,
-                )
-            )
-    return found
+    times = [len(nodes) for nodes in evaluated]  # the nodes that each stands for
+    of_node = np.repeat(np.arange(len(agents)), times)
+    each = [agents[place] for place in of_node.tolist()]
+    samples = np.array([agent.samples // count for agent, count in zip(agents, times, strict=True)])[of_node]
+    sources = [source for nodes in evaluated for _, source in nodes]
+    held_out = writeable([source.held_out(n) for source, n in zip(sources, samples.tolist(), strict=True)])
+    values = [agent.function.values(data.points) for agent, data in zip(each, held_out, strict=True)]
+    areas = np.array([_integral(agent) for agent in agents])
+    on_pooled, own = scores(agents, common, [pooled] * len(agents)), scores(each, values, held_out)
+    shared = {"global_risk": on_pooled.risks + areas, "global_error": on_pooled.errors, **_sums(agents)}
+    posteriors = [posterior_of(agent) for agent in agents]
+    with_bands = zip(agents, posteriors, common, strict=True)
+    shared |= _columns([band_figures(*of, pooled, "global_") | progressive(of[0]) for of in with_bands])
+    on_own = zip(each, [posteriors[place] for place in of_node.tolist()], values, held_out, strict=True)
+    traffic = [agent.tally.traffic for agent in agents if agent.tally.traffic is not None]
+    remedies = _remedies(agents)
+    return Report(
+        np.array([node for nodes in evaluated for node, _ in nodes]),
+        {
+            "samples": samples.astype(np.float64),
+            "risk": own.risks + areas[of_node],
+            "error": own.errors,
+            **{name: column[of_node] for name, column in shared.items()},
+            **_columns([band_figures(*of) for of in on_own]),
+        },
+        np.array([len(agent.neighbors) for agent in each]),
+        _edges(agents),
+        [common[place] for place in of_node.tolist()],
+        np.array([not agent.function.weights.any() for agent in agents])[of_node],
+        np.array([_compression_budget(agent) for agent in agents])[of_node],
+        [remedies[place] for place in of_node.tolist()],
+        np.concatenate(traffic) if traffic else None,
+    )
+
+
+def _columns(rows: Sequence[dict[str, float]]) -> dict[str, Array]:
+    """Return what is measured of each node, by the same names, as columns."""
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
@@ -169,70 +161,65 @@ def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
     return found
 
 
-def _values(agents: Sequence[Node], held_out: Sequence[HeldOut]) -> list[Array]:
-    """Evaluate each agent's function on held-out data."""
-    found: list[Array] = []
-    for agent, data in zip(agents, held_out, strict=True):
-        found.append(agent.function.values(data.points))
-    return found
-
-
 def _integral(agent: Node) -> float:
     """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
     grid = grid_of(agent.learner.loss)
     return 0.0 if grid is None else grid.volume * float(np.sum(agent.function.values(grid.points)))
 
 
-class _Edges(NamedTuple):
-    """What a report says of a node's directed edges."""
-
-    constraint_values: Array
-    violation: Array
-    tolerances: Array
-    duals: Array
-    weights: Array | None
-
-
-def _edges(agents: Sequence[Node]) -> list[_Edges]:
+def _edges(agents: Sequence[Node]) -> dict[str, npt.NDArray[Any]]:
+    """Return what a report says of the agents' directed edges."""
     tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
     tolerances = np.concatenate([record.tolerances for record in records])
     rounds = np.concatenate([tally.constraint_rounds for tally in tallies])
-    violation = np.where(np.isnan(tolerances), np.nan, np.concatenate([tally.violation for tally in tallies]))
-    constraint_values = np.concatenate([tally.constraint_values for tally in tallies])
-    constraint_values = np.where(rounds > 0, constraint_values / np.where(rounds > 0, rounds, 1), np.nan)
-    ends = np.cumsum([0, *(len(agent.neighbors) for agent in agents)]).tolist()
-    return [
-        _Edges(constraint_values[first:last], violation[first:last], record.tolerances, record.duals, record.weights)
-        for record, first, last in zip(records, ends, ends[1:], strict=False)
-    ]
-
-
-def _sums(agent: Node) -> dict[str, float]:
-    tally = agent.tally
+    violation = np.concatenate([tally.violation for tally in tallies])
+    constraint = np.concatenate([tally.constraint_values for tally in tallies])
+    weights = [record.weights for record in records if record.weights is not None]
     return {
-        "progressive_risk": tally.loss / tally.samples if tally.samples else float("nan"),
-        "model_order": float(agent.function.order),
-        "compression_error": tally.compression_error / tally.rounds if tally.rounds else 0.0,
-        "scalars_sent": float(tally.scalars_sent),
-        "bytes_sent": float(BYTES * tally.scalars_sent) if tally.traffic is None else tally.bytes_sent,
-        "rebuilds": float(getattr(agent.state, "rebuilds", 0)),
+        "target": np.array([other for agent in agents for other in agent.neighbors], dtype=np.int64),
+        "constraint": np.where(rounds > 0, constraint / np.where(rounds > 0, rounds, 1), np.nan),
+        "tolerance": tolerances,
+        "dual": np.concatenate([record.duals for record in records]),
+        "violation": np.where(np.isnan(tolerances), np.nan, violation),
+        **({"trust": np.concatenate(weights)} if weights else {}),
     }
 
 
-def writeable(held_out: HeldOut) -> HeldOut:
-    """Copy what is read-only: to the compiler it is another type than the samples of the rounds, and the kernel and the
-    loss would be compiled a second time for it."""
-    return HeldOut(np.array(held_out.points), np.array(held_out.targets), held_out.truth)
+def _sums(agents: Sequence[Node]) -> dict[str, Array]:
+    """Return the columns that come from the agents' sums, which are 0 at the start, and from their states."""
+    tallies = [agent.tally for agent in agents]
+    samples, rounds, losses, lost, scalars, counted = np.array(
+        [(t.samples, t.rounds, t.loss, t.compression_error, t.scalars_sent, t.bytes_sent) for t in tallies]
+    ).T
+    ideal = np.array([tally.traffic is None for tally in tallies])
+    return {
+        "progressive_risk": np.where(samples > 0, losses / np.maximum(samples, 1.0), np.nan),
+        "model_order": np.array([float(agent.function.order) for agent in agents]),
+        "compression_error": np.where(rounds > 0, lost / np.maximum(rounds, 1.0), 0.0),
+        "scalars_sent": scalars,
+        "bytes_sent": np.where(ideal, BYTES * scalars, counted),
+        "rebuilds": np.array([float(getattr(agent.state, "rebuilds", 0)) for agent in agents]),
+    }
 
 
-def _standings(agents: Sequence[Node]) -> list[Standing]:
-    remedies: dict[tuple[object, ...], str] = {}  # most nodes have the same one
-    found: list[Standing] = []
-    for agent in agents:
-        learner, state = agent.learner, agent.state
-        key = type(agent), id(learner), learner.eta(state), bool(agent.neighbors)
-        if key not in remedies:
-            remedies[key] = agent.remedy()
-        budget = float(learner.compression_budget(state)) if fulfils(learner, CompressingLearner) else None
-        found.append(Standing(not agent.function.weights.any(), budget, remedies[key]))
-    return found
+def writeable(held_out: Sequence[HeldOut]) -> list[HeldOut]:
+    """Copy points that are read-only: to the compiler they are another type than the samples of the rounds, and the
+    kernel would be compiled a second time for them."""
+    points = np.concatenate([data.points for data in held_out])
+    ends = np.cumsum([0, *(len(data.points) for data in held_out)]).tolist()
+    pairs = zip(held_out, ends, ends[1:], strict=False)
+    return [HeldOut(points[first:last], data.targets, data.truth) for data, first, last in pairs]
+
+
+def _compression_budget(agent: Node) -> float:
+    learner = agent.learner
+    return float(learner.compression_budget(agent.state)) if fulfils(learner, CompressingLearner) else 0.0
+
+
+def _remedies(agents: Sequence[Node]) -> list[str]:
+    found: dict[tuple[object, ...], str] = {}  # most nodes have the same one
+    keys = [(type(node), id(node.learner), node.learner.eta(node.state), bool(node.neighbors)) for node in agents]
+    for agent, key in zip(agents, keys, strict=True):
+        if key not in found:
+            found[key] = agent.remedy()
+    return [found[key] for key in keys]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,16 @@ from kernelswarm.simulations.streams.contract import HeldOut
 
 Array = npt.NDArray[np.float64]
 
-Score = tuple[float, float]
-"""Mean loss and error."""
+
+class Scores(NamedTuple):
+    """Mean losses and errors, (V,) each; NaN where there is no data."""
+
+    risks: Array
+    errors: Array
 
 
-def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]) -> list[Score]:
-    """Compute the mean loss of each agent's values (n, C) on held-out data, and the error; NaN where there is none.
+def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]) -> Scores:
+    """Compute the mean loss of each agent's values (n, C) on held-out data, and the error.
 
     The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN
     where the targets are events and their density is not known.
@@ -26,15 +31,17 @@ def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[H
     Losses that are compiled compute each sample by itself, so that those of all agents can be computed together. What
     other losses do with a sample may depend on the others in some last bit: they see each agent's alone.
     """
-    found: list[Score] = []
+    found: list[Scores] = []
     for loss, together in _alike(agents, values, held_out):
         if loss is None:
             for place in together:
                 agent = agents[place]
-                found += scores_of(agent.learner.loss, [values[place]], [held_out[place]])
+                found.append(scores_of(agent.learner.loss, [values[place]], [held_out[place]]))
         else:
-            found += scores_of(loss, [values[place] for place in together], [held_out[place] for place in together])
-    return found
+            some = [held_out[place] for place in together]
+            found.append(scores_of(loss, [values[place] for place in together], some))
+    risks, errors = zip(*found, strict=True)
+    return Scores(np.concatenate(risks), np.concatenate(errors))
 
 
 def _alike(
@@ -63,28 +70,28 @@ def by_sample(loss: Loss) -> bool:
     return True
 
 
-def scores_of(loss: Loss, values: Sequence[Array], held_out: Sequence[HeldOut]) -> list[Score]:
+def scores_of(loss: Loss, values: Sequence[Array], held_out: Sequence[HeldOut]) -> Scores:
     """Compute the scores of values (n, C) on sets of the same size."""
     count, size = len(values), len(values[0])
     if not size:
-        return [(float("nan"), float("nan"))] * count
+        return Scores(np.full(count, np.nan), np.full(count, np.nan))
     predictions = np.concatenate(values)
     targets = np.concatenate([data.targets for data in held_out])
-    risks = loss.values(predictions, targets).reshape(count, size).mean(axis=1).tolist()
-    return list(zip(risks, _errors(loss, predictions, targets, held_out), strict=True))
+    risks = loss.values(predictions, targets).reshape(count, size).mean(axis=1)
+    return Scores(risks, _errors(loss, predictions, targets, held_out))
 
 
-def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[HeldOut]) -> list[float]:
+def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[HeldOut]) -> Array:
     count = len(held_out)
     size = len(predictions) // count
     if grid_of(loss) is not None and held_out[0].truth is None:
-        return [float("nan")] * count
+        return np.full(count, np.nan)
     decided = loss.decide(predictions)
     if loss.task == "regression":
         known = [data.truth for data in held_out if data.truth is not None]
         squares = (decided - (np.concatenate(known) if known else targets)) ** 2
-        distances: list[float] = (squares.reshape(count, -1).sum(axis=1) / size).tolist()
+        distances: Array = squares.reshape(count, -1).sum(axis=1) / size
         return distances
     wrong = (decided[:, 0] != targets[:, 0]).reshape(count, size)
-    rates: list[float] = (wrong.sum(axis=1) / size).tolist()
+    rates: Array = wrong.sum(axis=1) / size
     return rates

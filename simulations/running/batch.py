@@ -17,7 +17,7 @@ from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, Snapshots
 from kernelswarm.simulations.round.failures import describe
-from kernelswarm.simulations.round.measure import Report, reports
+from kernelswarm.simulations.round.measure import Report, measure
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.running.batch_solver import fit
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source
@@ -85,12 +85,12 @@ class BatchEngine:
         """Count the rounds."""
         self._agent.round += rounds
 
-    def report(self, pooled: HeldOut) -> list[Report]:
+    def report(self, pooled: HeldOut) -> Report:
         """Fit the function, and measure it on every node's held-out data, in sorted order of the labels."""
         with Named(self, working=True):
             self._fit()
-            found = reports([self._agent], [self._plan.evaluated], pooled)
-            return [replace(each, standing=replace(each.standing, remedy=REMEDY)) for each in found]
+            found = measure([self._agent], [self._plan.evaluated], pooled)
+            return replace(found, remedies=[REMEDY] * len(found.nodes))
 
     def functions(self) -> LearnedFunctions:
         """Return the fitted function."""

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.backends.cache_warmup import compile_at_once
 from kernelswarm.simulations.core.errors import Interrupted
@@ -99,7 +100,7 @@ class Driver:
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
-        self._known: tuple[list[Report], Baseline] | None = None
+        self._known: tuple[Report | None, Baseline] | None = None
         self._training = TrainingRows(self.network.source)
         self.recorder = Recorder(self.network, experiment.protocol)
         self.done = 0
@@ -286,11 +287,11 @@ class Driver:
         experiment, network, recorder = self._experiment, self.network, self.recorder
         clock = self._now()
         limit = experiment.evaluation.global_samples
-        reports = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
-        rows = recorder.rows(self.done, reports, self._now() - self._started)
+        report = engine.report(pooled_samples(network.source, self.done * experiment.learner.batch_size, limit))
+        rows = recorder.rows(self.done, report, self._now() - self._started)
         paused = self._now()
-        regret = {name: np.array([value]) for name, value in self._regret.add(reports).items()}
-        del reports  # those of a large network take a fifth of its memory
+        regret = {name: np.array([value]) for name, value in self._regret.add(report).items()}
+        del report  # the values in that of a large network take a fifth of its memory
         rows = joined_columns(rows, {"network": regret})
         self._idle += self._now() - paused  # rounds take no longer by it
         for column in (column for columns in rows.values() for column in columns.values()):
@@ -363,19 +364,22 @@ class Driver:
             self._recoveries,
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
-        with self.at_work():
+        with self.at_work(), uncollected():
             # What broke may be a source, which would be asked for its rows once more.
             base = Baseline() if failure == "broken" else self._baseline()
             return result_of(self.network, self.recorder, functions, ending, base, self._training)
 
     def failure(self) -> verdict.Failure | None:
         """Return why a run that came to its end has no result, if that is so."""
-        with self.at_work():
-            return verdict.failure(self.recorder.reports, self._baseline())
+        report = self.recorder.report
+        if report is None:
+            return None
+        with self.at_work(), uncollected():
+            return verdict.failure(report, self._baseline())
 
     def _baseline(self) -> Baseline:
         """Return what nodes would reach without learning; of many nodes the data for it takes long to make again."""
-        reports = self.recorder.reports
-        if self._known is None or self._known[0] is not reports:
-            self._known = reports, baseline_of(self.network, self.recorder, self._training)
+        report = self.recorder.report
+        if self._known is None or self._known[0] is not report:
+            self._known = report, baseline_of(self.network, self.recorder, self._training)
         return self._known[1]

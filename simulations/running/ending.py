@@ -60,11 +60,13 @@ class Ending:
 
 def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Baseline:
     """Return what the nodes would reach without learning, on the data of the last evaluation."""
+    if recorder.report is None:
+        return Baseline()
     labels = network.adjacency.labels.tolist()
     learners = dict.fromkeys(labels, network.plans[0].learner)  # the one learner of a pooled network
     learners |= {plan.neighborhood.node: plan.learner for plan in network.plans}
     sources = dict(zip(labels, enumerate(network.source.nodes), strict=True))
-    return baseline(recorder.reports, sources, rows, learners, network.outputs)
+    return baseline(recorder.report, sources, rows, learners, network.outputs)
 
 
 def result_of(
@@ -87,22 +89,22 @@ def result_of(
     config = network.described().to_dict()
     parts = network.adjacency.parts
     offline = experiment.protocol.offline is not None
-    findings = {}
-    if ending.reason is None:
+    findings, report = {}, recorder.report
+    if ending.reason is None and report is not None:  # some rounds are done
         # A batch solver takes the loss and the kernel, and no steps.
         keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
         findings = verdict.findings(
-            recorder.reports,
+            report,
             base,
             experiment.protocol,
             keys,
             lambda: advice(network.source, rows, config["stream"], keys, offline),
             forgets(experiment.clock),
         )
-        if ending.rounds:
-            findings |= kernel_reach.finding(network.plans)
+        findings |= kernel_reach.finding(network.plans)
+        findings |= verdict.unreached(report, without_data(experiment), experiment.protocol)
+    if ending.reason is None:
         findings |= verdict.apart(parts, experiment.protocol)
-        findings |= verdict.unreached(recorder.reports, without_data(experiment), experiment.protocol)
     spent = final.get("seconds", 0.0)
     summary: dict[str, Any] = {
         "status": ending.status,

@@ -1,6 +1,7 @@
 """The reports of an evaluation as rows of the three tables of a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Recorder:
         Rows of the network's table.
     last : dict of str to float or None
         The last of them.
-    reports : list of Report
+    report : Report or None
         What the last was made of, without values at pooled points and what the tables have of edges.
     """
 
@@ -65,56 +66,55 @@ class Recorder:
         self._network = network
         self._rule = rule
         self._edges = network.adjacency.labelled_edges
-        labels = network.adjacency.labels.tolist()
-        self._sound = dict(zip(labels, sound(network.experiment, labels).tolist(), strict=True))
-        self._compared = self._edges
+        labels = network.adjacency.labels
+        self._sound = sound(network.experiment, labels.tolist())
+        self._compared = np.searchsorted(labels, self._edges)
         if network.experiment.faults:
-            ends = [self._sound[i] and self._sound[j] for i, j in self._edges.tolist()]
-            self._compared = self._edges[np.array(ends, dtype=np.bool_)]
+            self._compared = self._compared[self._sound[self._compared].all(axis=1)]
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
-        self._seen = dict.fromkeys(labels, 0.0)  # samples of each node at the evaluation before
+        self._seen = np.zeros(len(labels))  # samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
-        self.reports: list[Report] = []
+        self.report: Report | None = None
 
-    def add(self, round: int, reports: Sequence[Report], seconds: float) -> None:
+    def add(self, round: int, report: Report, seconds: float) -> None:
         """Record one evaluation after ``round`` rounds, ``seconds`` after the first began."""
-        self.keep(self.rows(round, reports, seconds))
+        self.keep(self.rows(round, report, seconds))
 
-    def rows(self, round: int, reports: Sequence[Report], seconds: float) -> dict[str, Columns]:
+    def rows(self, round: int, report: Report, seconds: float) -> dict[str, Columns]:
         """Return the rows of one evaluation after ``round`` rounds, ``seconds`` after the first began."""
-        edges = self._edge_columns(round, reports) if self._rule.communicates else {}
+        edges = _edge_columns(round, report) if self._rule.communicates else {}
         constrained = edges.get("violation", np.empty(0))
-        figures = {name: np.array([report.figures[name] for report in reports]) for name in reports[0].figures}
-        means = {name: self._mean(figures[name], reports) for name in MEANS if name in figures}
-        traffic = self._traffic(round, reports)
-        learning = sum(report.figures["samples"] > self._seen[report.node] for report in reports)
-        self._seen = {report.node: report.figures["samples"] for report in reports}
+        figures = report.figures
+        means = {name: self._mean(figures[name]) for name in MEANS if name in figures}
+        traffic = self._traffic(round, report)
+        learning = int(np.sum(figures["samples"] > self._seen))
+        self._seen = figures["samples"]
         self.last = {
             "round": round,
             "learning": learning,
             **means,
-            "disagreement": self._disagreement(reports),
+            "disagreement": self._disagreement(report.common),
             # SURVEY eq. 21 clips the sum over time of each edge, not its terms.
             "violation": float(np.sum(np.maximum(constrained, 0.0))) if len(constrained) else float("nan"),
             **traffic,
             "seconds": seconds,
         }
         nodes: dict[str, Sequence[float] | Array | Labels] = {
-            "round": [round] * len(reports),
-            "node": [report.node for report in reports],
+            "round": np.full(len(report.nodes), round),
+            "node": report.nodes,
             **({} if self._names is None else {"name": self._names}),
             **figures,
         }
-        self.reports = [report.told() for report in reports]
+        self.report = replace(report, edges={}, common=[])
         network = {name: [value] for name, value in self.last.items()}
         return {"nodes": _typed("nodes", nodes), "edges": edges, "network": _typed("network", network)}
 
-    def _mean(self, figures: Array, reports: Sequence[Report]) -> float:
+    def _mean(self, figures: Array) -> float:
         """Return the mean of the sound nodes' figures; NaN where none has one."""
         if self._network.experiment.faults:
-            figures = figures[[self._sound[report.node] for report in reports]]
+            figures = figures[self._sound]
         return float(np.nanmean(figures)) if np.isfinite(figures).any() else float("nan")
 
     def keep(self, rows: Mapping[str, Columns]) -> None:
@@ -134,43 +134,21 @@ class Recorder:
         self.last = {name: values[-1].item() for name, values in rows.items()} or None
         if self.last is not None:
             latest = nodes["round"] == self.last["round"]
-            self._seen = dict(zip(nodes["node"][latest].tolist(), nodes["samples"][latest].tolist(), strict=True))
-
-    @staticmethod
-    def _edge_columns(round: int, reports: Sequence[Report]) -> Columns:
-        degrees = [len(report.neighbors) for report in reports]
-        if not sum(degrees):
-            return {}
-        columns: dict[str, npt.NDArray[Any]] = {
-            "round": np.full(sum(degrees), round),
-            "source": np.repeat([report.node for report in reports], degrees),
-            "target": np.array([other for report in reports for other in report.neighbors]),
-            "constraint": np.concatenate([report.constraint_values for report in reports]),
-            "tolerance": np.concatenate([report.tolerances for report in reports]),
-            "dual": np.concatenate([report.duals for report in reports]),
-            "violation": np.concatenate([report.violation for report in reports]),
-        }
-        weights = [report.weights for report in reports if report.weights is not None]
-        if weights:
-            columns["trust"] = np.concatenate(weights)
-        if reports[0].traffic is not None:
-            columns |= dict(zip(("sent", "delivered", "lost", "late"), _by_edge(reports), strict=True))
-        return _typed("edges", columns)
+            self._seen = np.asarray(nodes["samples"][latest], dtype=np.float64)
 
     def tables(self) -> dict[str, MeasuredTable]:
         """Return the tables as columns."""
         return self.measurements.tables()
 
-    def _disagreement(self, reports: Sequence[Report]) -> float:
+    def _disagreement(self, values: Sequence[Array]) -> float:
         """Average ``||f_i(x) - f_j(x)||^2`` over the edges, of all parts, and the pooled held-out points.
 
         A node alone is of one mind; of several without an edge there is nothing to compare.
         """
         if not len(self._compared):
-            return 0.0 if len(reports) == 1 else float("nan")
-        values = {report.node: report.common for report in reports}
-        count = max(len(reports[0].common), 1)
-        together = max(1, AT_ONCE // max(reports[0].common.size, 1))  # edges
+            return 0.0 if len(values) == 1 else float("nan")
+        count = max(len(values[0]), 1)
+        together = max(1, AT_ONCE // max(values[0].size, 1))  # edges
         gaps = []
         for start in range(0, len(self._compared), together):
             ends = self._compared[start : start + together].tolist()
@@ -178,7 +156,7 @@ class Recorder:
             gaps.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
         return float(np.mean(np.concatenate(gaps)))
 
-    def _traffic(self, round: int, reports: Sequence[Report]) -> dict[str, float]:
+    def _traffic(self, round: int, report: Report) -> dict[str, float]:
         travelling = self._network.plans[0].source
         if isinstance(travelling, TravellingSamples):
             found = travelling.traffic(round)
@@ -194,29 +172,28 @@ class Recorder:
         if self._rule.pooled:
             # Every sample travels to the one learner.
             width = self._network.source.inputs + self._network.source.targets
-            scalars = sum(report.figures["samples"] for report in reports) * width
-            return {"messages": round * float(len(reports)), "scalars_sent": scalars, "bytes_sent": BYTES * scalars}
-        sent = {name: sum(report.figures[name] for report in reports) for name in ("scalars_sent", "bytes_sent")}
-        counts = [report.traffic for report in reports if report.traffic is not None]
-        if not counts:
+            scalars = sum(report.figures["samples"].tolist()) * width
+            messages = round * float(len(report.nodes))
+            return {"messages": messages, "scalars_sent": scalars, "bytes_sent": BYTES * scalars}
+        sent = {name: sum(report.figures[name].tolist()) for name in ("scalars_sent", "bytes_sent")}
+        if report.traffic is None:
             return {"messages": round * 2.0 * len(self._edges) if self._rule.communicates else 0.0, **sent}
-        messages, delivered, lost, late = np.sum([count.sum(axis=0) for count in counts], axis=0).tolist()
+        messages, delivered, lost, late = report.traffic.sum(axis=0).tolist()
         arrived = {"delivered": delivered, "lost": lost, "late": late, "waiting": messages - delivered - lost - late}
         return {"messages": messages, **sent, **arrived}
 
 
-def _by_edge(reports: Sequence[Report]) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield what became of the messages from the source of each directed edge to its target: all that were sent, those
-    delivered, lost, and dropped as too old."""
-    counts = {
-        (report.node, other): report.traffic[place]
-        for report in reports
-        if report.traffic is not None
-        for place, other in enumerate(report.neighbors)
-    }
-    for column in range(4):
-        ends = [(i, j) if column == 0 else (j, i) for i, j in counts]
-        yield np.array([counts[edge][column] for edge in ends], dtype=np.int64)
+def _edge_columns(round: int, report: Report) -> Columns:
+    sources, targets = np.repeat(report.nodes, report.degrees), report.edges["target"]
+    if not len(sources):
+        return {}
+    columns: dict[str, npt.NDArray[Any]] = {"round": np.full(len(sources), round), "source": sources, **report.edges}
+    if report.traffic is not None:
+        # What arrived, or did not, at the target of a directed edge is counted there, at the edge that goes back.
+        back = np.lexsort((sources, targets))
+        columns |= {"sent": report.traffic[:, 0]}
+        columns |= {name: report.traffic[back, k] for k, name in enumerate(("delivered", "lost", "late"), 1)}
+    return _typed("edges", columns)
 
 
 def _typed(table: str, columns: Mapping[str, Sequence[float] | npt.NDArray[Any]]) -> Columns:

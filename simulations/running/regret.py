@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -72,17 +72,18 @@ class Regret:
         for label, samples in zip(nodes["node"][latest].tolist(), nodes["samples"][latest].tolist(), strict=True):
             self._skip(label, samples)
 
-    def add(self, reports: Sequence[Report]) -> dict[str, float]:
+    def add(self, report: Report) -> dict[str, float]:
         """Add what the samples since the last evaluation have cost; returns the columns."""
         if not self._comparators:
             return {}
         excess = dict.fromkeys(self.sums, 0.0)
-        for report in reports:
-            fresh = int(report.figures["samples"]) - self._seen[report.node]
-            own = report.figures["progressive_risk"] * fresh if fresh else 0.0
-            for name, cost in self._costs(report.node, fresh).items():
+        columns = report.nodes, report.figures["samples"], report.figures["progressive_risk"]
+        for node, samples, risk in zip(*(column.tolist() for column in columns), strict=True):
+            fresh = int(samples) - self._seen[node]
+            own = risk * fresh if fresh else 0.0
+            for name, cost in self._costs(node, fresh).items():
                 excess[name] += own - cost
-        self.sums = {name: total + excess[name] / len(reports) for name, total in self.sums.items()}
+        self.sums = {name: total + excess[name] / len(report.nodes) for name, total in self.sums.items()}
         return self.sums
 
     def _costs(self, label: int, count: int) -> dict[str, float]:

@@ -81,13 +81,13 @@ def _ran(
         engine.restore(left, ROUNDS)
     engine.run(ROUNDS)
     held_out = pool([node.held_out(0) for node in source.nodes], 40)
-    reports = engine.report(held_out)
+    report = engine.report(held_out)
     measured = ("risk", "global_risk", "error", "global_error", "model_order", "disagreement")
     return {
         "functions": {node: function.arrays | function.posterior for node, function in engine.functions().items()},
         "duals": {node: function.duals for node, function in engine.functions().items()},
-        "figures": [{key: entry.figures[key] for key in measured if key in entry.figures} for entry in reports],
-        "tolerances": [entry.tolerances for entry in reports],
+        "figures": {key: report.figures[key] for key in measured if key in report.figures},
+        "tolerances": report.edges["tolerance"],
     }
 
 

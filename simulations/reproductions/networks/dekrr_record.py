@@ -61,12 +61,14 @@ def record(experiment: Experiment, ridge: float, coupling: float) -> dict[str, A
             own = [at(data.points) for at, data in zip(found.features, held_out, strict=True)]
             common = [at(pooled.points) for at in found.features]
         values, shared = _values(found.weights, own), _values(found.weights, common)
-        at_own = [scores_of(learner.loss, [value], [data])[0] for value, data in zip(values, held_out, strict=True)]
+        at_own = [
+            scores_of(learner.loss, [value], [data]).errors[0] for value, data in zip(values, held_out, strict=True)
+        ]
         gaps = [np.mean((shared[i] - shared[j]) ** 2) for i, j in network.adjacency.edges]
         rows.append(
             (
-                np.mean([error for _, error in at_own]),
-                np.mean([error for _, error in scores_of(learner.loss, shared, [pooled] * len(nodes))]),
+                np.mean(at_own),
+                np.mean(scores_of(learner.loss, shared, [pooled] * len(nodes)).errors),
                 np.mean(gaps),
                 BYTES * found.scalars,
             )

@@ -72,17 +72,14 @@ def completed(description, blocks, compiled, rounds, rests=False):
             engine = SerialEngine([[plans[k] for k in block] for block in blocks], compiled)
             engine.restore(left, 0)
         engine.run(count)
-        reports = [
-            (entry.figures, entry.constraint_values, entry.violation, entry.tolerances, entry.duals, entry.common)
-            for entry in engine.report(held_out)
-        ]
+        report = vars(engine.report(held_out))
         functions = {label: (dict(known.arrays), known.duals) for label, known in engine.functions().items()}
         tallies = {agent.node: deepcopy(agent.tally) for block in engine.blocks for agent in block.agents}
         counts = {
             label: (tally.scalars_sent, tally.bytes_sent, tally.traffic, tally.rounds, tally.compression_error)
             for label, tally in tallies.items()
         }
-        found.append((reports, functions, counts))
+        found.append((report, functions, counts))
     return found, [block._population is not None for block in engine.blocks]
 
 

@@ -185,15 +185,14 @@ def test_a_comparison_that_check_refuses_is_not_run(table: str, call: Command) -
     assert not Path("here").exists()
 
 
-def reports(risk: float) -> list[Any]:
-    standing = SimpleNamespace(remedy="lower the step")
-    return [SimpleNamespace(node=0, figures={"risk": risk}, standing=standing)]
+def report(risk: float) -> Any:
+    return SimpleNamespace(nodes=np.array([0]), figures={"risk": np.array([risk])}, remedies=["lower the step"])
 
 
 @pytest.mark.parametrize("constant", [1.0, 1e293, 1e299])
 def test_a_risk_near_the_end_of_the_numbers_is_a_failure(constant: float) -> None:
-    assert failure(reports(1e299), Baseline(constant, constant, {0: constant})) is not None
-    assert failure(reports(1.0), Baseline(1.0, 1.0, {0: 1.0})) is None
+    assert failure(report(1e299), Baseline(constant, constant, {0: constant})) is not None
+    assert failure(report(1.0), Baseline(1.0, 1.0, {0: 1.0})) is None
 
 
 def test_a_run_whose_risk_leaves_nothing_to_tell_apart_fails(call: Command) -> None:

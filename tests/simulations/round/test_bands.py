@@ -11,7 +11,7 @@ from kernelswarm import InputError, read_run, resume, run, simulate
 from kernelswarm.agents.bands import conformal
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
-from kernelswarm.simulations.round.measure import reports
+from kernelswarm.simulations.round.measure import measure
 from kernelswarm.simulations.running.network import open_network
 
 EVALUATION = {"local_samples": 40, "global_samples": 40, "level": 0.9}
@@ -125,8 +125,7 @@ def test_functions_do_not_notice_bands_and_blocks_have_the_same(case: str) -> No
     found = alone.report(network.source.nodes[0].held_out(0))
     block = Block(open_network(Experiment.from_dict(keys)).plans)
     block.run(31 if case == "combined" else 32)
-    for one, other in zip(block.report(network.source.nodes[0].held_out(0)), found, strict=True):
-        np.testing.assert_equal(one.figures, other.figures)
+    np.testing.assert_equal(block.report(network.source.nodes[0].held_out(0)).figures, found.figures)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +204,7 @@ def test_gaussian_bands_measure_the_predictive_distribution() -> None:
     block = Block(network.plans)
     block.run(40)
     agent, data = block.agents[1], network.source.nodes[1].held_out(0)
-    found = reports([agent], [((1, network.source.nodes[1]),)], data)[0].figures
+    found = measure([agent], [((1, network.source.nodes[1]),)], data).figures
     posterior = agent.posterior()
     assert posterior is not None
     variance = (1.0 + posterior.variance(data.points)) * posterior.noise[0]

@@ -123,7 +123,7 @@ def test_arrays_have_the_same_bits_as_the_agent(averaged: bool, split: str, tmp_
         block = Block(network.plans, compiled)
         for rounds in (1, 1, 9, 14, 15):
             block.run(rounds)
-        report = block.report(network.source.nodes[0].held_out(0))[0]
+        report = block.report(network.source.nodes[0].held_out(0))
         found.append((block.functions()[0].arrays, report.figures))
     (arrays, figures), (others, other_figures) = found
     assert arrays["weights"].any()

@@ -13,7 +13,7 @@ from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.machine import memory
-from kernelswarm.simulations.round.measure import reports
+from kernelswarm.simulations.round.measure import measure
 from kernelswarm.simulations.running.footprint import AGENT, Bounded, largest, needs, require
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -142,8 +142,8 @@ def test_values_at_pooled_samples_take_what_is_estimated(experiment, limit):
     estimate, network = need_of(experiment, "evaluation.global_samples")
     pooled = pool([network.source.nodes[k].held_out(0) for k in members(3, limit)], limit)
     agents = [plan.build() for plan in network.plans]
-    found = reports(agents, [plan.evaluated for plan in network.plans], pooled)
-    measured = sum(entry.common.nbytes for entry in found) + pooled.points.nbytes + pooled.targets.nbytes
+    found = measure(agents, [plan.evaluated for plan in network.plans], pooled)
+    measured = sum(values.nbytes for values in found.common) + pooled.points.nbytes + pooled.targets.nbytes
     assert measured <= estimate < 1.3 * measured
 
 
