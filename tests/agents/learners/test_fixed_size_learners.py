@@ -236,7 +236,7 @@ def test_inner_products_of_random_features_tend_to_the_kernel(kernel):
     assert errors[1] == pytest.approx(errors[0] / 20, rel=0.3)
 
 
-@pytest.mark.parametrize("inputs", [3, 50])
+@pytest.mark.parametrize("inputs", [1, 3, 8, 50])
 def test_random_features_are_scikit_learns(inputs):
     function = RandomFeatures(kernel=Gaussian(1.3), features=64, seed=5).init(inputs, 1).function
     sampler = RBFSampler(gamma=0.5 / 1.3**2, n_components=64).fit(np.zeros((1, inputs)))
