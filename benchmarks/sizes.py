@@ -68,7 +68,7 @@ def measure(nodes: int) -> dict[str, float]:
     began = time.process_time()
     engine.run(WARM)
     warm = time.process_time()
-    rounds = max(1, min(2000, WORK // nodes))
+    rounds = max(WARM, min(2000, WORK // nodes))  # samples for as many as were lived are drawn in the first of them
     engine.run(rounds)
     lived = time.process_time()
     limit = described.evaluation.global_samples
