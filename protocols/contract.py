@@ -79,6 +79,11 @@ class Neighborhood:
         """The attribute "weight" of the edge to each neighbour, (deg,); 1 where an edge has none."""
         return np.array([edge.get("weight", 1.0) for edge in self.edges], dtype=np.float64)
 
+    @property
+    def mutual(self) -> bool:
+        """Whether both ends of every edge ask."""
+        return all(self.asks) and all(self.asked)
+
 
 class Pull(NamedTuple):
     """How neighbours' values pull at a node's, by pairs of an edge and a point.

@@ -68,6 +68,7 @@ class Dkla(Tolerant):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
         """Return the weights, no dual and no samples."""
+        self.refuse_one_way(neighborhood)
         return Split(weights, np.zeros_like(weights), empty(*weights.shape), self.strength)
 
     def adapt(self, state: Split, samples: Samples) -> Split:

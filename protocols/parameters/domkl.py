@@ -81,6 +81,7 @@ class Domkl(Tolerant):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
         """Return members that count alike, no dual, and nothing lost."""
+        self.refuse_one_way(neighborhood)
         count = len(weights)
         nothing = np.zeros(count)
         sums = np.concatenate([count * weights.reshape(-1), nothing])

@@ -12,6 +12,7 @@ from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, Com
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import average, average_in, combination
 from kernelswarm.protocols.parameters.penalties import Stepping
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -31,10 +32,11 @@ class Totalled(NamedTuple):
     """What a node knows that sends the sum of its steps."""
 
     weights: Array  # (L, C)
-    inflow: Array  # (L, C) what its neighbours' sums have brought beyond its own: sum_j a_ij (s_j - s_i)
+    inflow: Array  # (L, C) what its neighbours' sums have brought beyond what they take: sum_j a_ij (s_j - s_i)
     following: Array  # (2, L, C) what it sends: the weights after its step, and the sum s_i of its steps
-    received: Array  # (deg, L, C) the newest sums s_j that it has heard
+    received: Array  # (deg, L, C) the newest sums s_j that it has received
     combination: Array  # (deg,) a_ij
+    returned: Array  # (deg,) 1, and 0 where the neighbour does not receive this node's sum
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class GradientTracking(Stepping):
     for by the next sum that arrives: the p_i, and what is on its way, a_ij (s_i - the s_i that j has heard), always add
     up to all ``eta grad_i`` (running sums as of Hadjicostis, Vaidya and Dominguez-Garcia, IEEE TAC 2016, and of
     ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
+
+    In directed networks a node takes s_j of those that it asks, and gives s_i to those that ask it: weights are
+    averaged by rows, and steps are shared out by columns (Push-Pull: Pu, Shi, Xu and Nedic, IEEE TAC 2021).
 
     Parameters
     ----------
@@ -85,8 +90,11 @@ class GradientTracking(Stepping):
         nothing, combined = np.zeros_like(weights), combination("metropolis", neighborhood)
         following = np.stack([weights, nothing])
         if self.sends == "trackers":
+            if not neighborhood.mutual:
+                raise RefusedKey("sends", '= "trackers" needs both ends of each edge to ask: take "sums"')
             return Tracked(weights, nothing, nothing, following, combined)
-        return Totalled(weights, nothing, following, np.zeros((len(combined), *weights.shape)), combined)
+        received, asked = np.zeros((len(combined), *weights.shape)), neighborhood.asked or (True,) * len(combined)
+        return Totalled(weights, nothing, following, received, combined, np.array(asked, dtype=np.float64))
 
     def adapt(self, state: Tracked | Totalled, samples: Samples) -> Tracked | Totalled:
         """Take the gradient on the samples into the tracker, and step along it."""
@@ -112,7 +120,8 @@ class GradientTracking(Stepping):
                 state.received.reshape(-1),
             )
             sums = sums.copy()
-            take_in(own, received.vectors, state.combination, received.counts, sums, weights, inflow)
+            taken = state.combination, received.counts, state.returned
+            take_in(own, received.vectors, *taken, sums, weights, inflow)
             return state._replace(
                 weights=weights.reshape(shape),
                 inflow=inflow.reshape(shape),
@@ -139,7 +148,14 @@ class GradientTracking(Stepping):
 
 @cached_njit
 def take_in(
-    own: ReadOnly, vectors: ReadOnly, weights: Array, counts: ReadOnly, sums: Array, mean: Array, inflow: Array
+    own: ReadOnly,
+    vectors: ReadOnly,
+    weights: Array,
+    counts: ReadOnly,
+    returned: ReadOnly,
+    sums: Array,
+    mean: Array,
+    inflow: Array,
 ) -> None:
     """Average weights with those that have arrived, and keep the sums behind them.
 
@@ -151,10 +167,12 @@ def take_in(
         Its neighbours', (deg, 2 n).
     weights, counts : Array
         a_ij, and how much each counts in the average; 0 where nothing has arrived, (deg,).
+    returned : Array
+        1, and 0 where the neighbour does not receive the node's sum, (deg,).
     sums : Array
-        The newest sums that it has heard, (deg n,), brought up to date.
+        The newest sums that it has received, (deg n,), brought up to date.
     mean, inflow : Array
-        Filled with the new weights, and with ``sum_j a_ij (s_j - s_i)``, (n,).
+        Filled with the new weights, and with ``sum_j a_ij (s_j - s_i)``, (n,), each sum where it is received.
     """
     size = len(mean)
     for k in range(size):
@@ -166,11 +184,11 @@ def take_in(
             if counts[j] != 0.0:
                 mean[k] += weight * (vectors[j, k] - own[k])
                 sums[j * size + k] = vectors[j, size + k]
-            inflow[k] += weights[j] * (sums[j * size + k] - own[size + k])
+            inflow[k] += weights[j] * (sums[j * size + k] - returned[j] * own[size + k])
 
 
 # The vector of a node's state that sends sums: weights, inflow, and what it sends, 4 L C numbers; deg L C that it has
-# heard; then a_ij.
+# received; then a_ij, and which neighbours receive its sum.
 
 
 @cached_njit
@@ -190,8 +208,9 @@ def _receive(given: PhaseArguments) -> None:
     state = given.state
     size, degree = len(given.weights), len(given.vectors)
     own, sums = state[2 * size : 4 * size], state[4 * size : (4 + degree) * size]
-    combined = state[(4 + degree) * size : (4 + degree) * size + degree]
-    take_in(own, given.vectors, combined, given.counts, sums, state[:size], state[size : 2 * size])
+    end = (4 + degree) * size
+    combined, returned = state[end : end + degree], state[end + degree : end + 2 * degree]
+    take_in(own, given.vectors, combined, given.counts, returned, sums, state[:size], state[size : 2 * size])
 
 
 # Of one that sends trackers: weights, tracker, gradient, and what it sends, 5 L C numbers; then a_ij.

@@ -57,6 +57,7 @@ class Odkla(PenalizedStepping, Tolerant):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
         """Return the weights, and no dual."""
+        self.refuse_one_way(neighborhood)
         return Linearized(weights, np.zeros_like(weights), self.strength)
 
     def adapt(self, state: Linearized, samples: Samples) -> Linearized:

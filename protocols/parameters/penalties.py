@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
-from kernelswarm.protocols.contract import Step
+from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.parameters.contract import Vectors
 from kernelswarm.refused_key import RefusedKey
@@ -68,6 +68,15 @@ class Tolerant(Penalized):
     """
 
     tolerant: bool = True
+
+    def refuse_one_way(self, neighborhood: Neighborhood) -> None:
+        """Refuse edges on which only one end asks with a ValueError."""
+        if not neighborhood.mutual:
+            raise ValueError(
+                "the dual variables of ADMM cancel only where both ends of each edge ask, and in a directed network "
+                'they do not: take protocol.name = "diffusion", "gradient_tracking" or "diffusion_rls", or make the '
+                "network undirected"
+            )
 
     @property
     def requires(self) -> str | None:

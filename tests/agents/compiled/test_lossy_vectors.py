@@ -22,7 +22,8 @@ LEARNER = {
     "step_size": {"name": "diminishing", "initial": 0.2},
 }
 POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
-CELLS = [(PROTOCOLS[k % len(PROTOCOLS)], mix) for k, mix in enumerate(MIXES)]
+CELLS = [(PROTOCOLS[k % len(PROTOCOLS)], mix) for k, mix in enumerate(MIXES) if mix != "directed"]
+CELLS += [({"name": name}, "directed") for name in ("diffusion", "gradient_tracking")]  # ADMM needs both ends
 CELLS += [(protocol, "everything") for protocol in PROTOCOLS]
 CELLS += [({"name": "odkla"}, mix) for mix in ("rounded", "trigger")]  # neighbours know another vector than the node
 

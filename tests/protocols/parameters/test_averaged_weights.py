@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
-from kernelswarm.simulations.core.errors import SimulationError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -19,6 +20,7 @@ from tests.helpers.vector_network import (
     ETA,
     EXPLICIT,
     FEATURES,
+    MIXTURE,
     NODES,
     Data,
     described,
@@ -103,6 +105,38 @@ def test_gradient_tracking_tracks_the_mean_gradient(sends):
         before = gradients
         theta, tracker = mixing @ (theta - ETA * tracker), mixing @ tracker
     np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+def test_in_directed_networks_weights_are_averaged_by_rows_and_steps_shared_out_by_columns():
+    """Push-Pull: every step that a node takes is taken by all, however few ask it."""
+    asking = nx.DiGraph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7), (7, 8), (8, 7), (7, 2), (8, 0)])
+    tried = described({"name": "gradient_tracking", **EXPLICIT}, topology=asking, rounds=40)
+    data, both = Data(tried), nx.to_numpy_array(asking.to_undirected(), NODES)
+    degrees = both.sum(axis=0)
+    shares = nx.to_numpy_array(asking, NODES) / (1.0 + np.maximum(degrees[:, None], degrees[None, :]))
+    rows, columns = (shares + np.diag(1.0 - shares.sum(axis=axis)) for axis in (1, 0))
+    np.testing.assert_allclose(columns.sum(axis=0), 1.0)
+    theta = tracker = before = np.zeros((len(NODES), FEATURES))
+    for _ in range(tried.rounds):
+        data.draw()
+        gradients = data.gradients(theta)
+        tracker, before = tracker + gradients - before, gradients
+        np.testing.assert_allclose(tracker.mean(axis=0), gradients.mean(axis=0), atol=1e-9)
+        theta, tracker = rows @ (theta - ETA * tracker), columns @ tracker
+    np.testing.assert_allclose(learned(tried), theta, rtol=1e-8, atol=1e-10)
+
+
+def test_trackers_and_duals_need_both_ends_of_an_edge():
+    asking = nx.DiGraph([(0, 1), (1, 2), (2, 0)])
+    for protocol, learner in (
+        ({"name": "gradient_tracking", "sends": "trackers"}, {}),
+        ({"name": "dkla"}, {}),
+        ({"name": "odkla"}, {}),
+        ({"name": "domkl"}, MIXTURE),
+    ):
+        with pytest.raises(InputError, match="both ends of each edge"):
+            open_network(described(protocol, topology=asking, learner=learner))
+        open_network(described(protocol, topology=nx.DiGraph(nx.cycle_graph(3)), learner=learner))
 
 
 def test_a_far_larger_step_than_explicit_ones_bear_is_sound():
