@@ -198,7 +198,7 @@ PUBLIC = {
 }
 """Modules of numba's that its manual tells of."""
 
-MEANT_FOR_USE = {"_asdict", "_fields", "_getvalue", "_make", "_replace", "_exit"}
+MEANT_FOR_USE = {"_asdict", "_fields", "_getvalue", "_make", "_replace", "_exit", "_current_frames"}
 """Of named tuples, of the structures that numba's manual has extensions use, and of the system."""
 
 INSIDE = {"kernelswarm/inside_numba.py", "simulations/backends/starting/inside_ray.py"}
