@@ -44,7 +44,10 @@ class LossyVectorPopulation(VectorPopulation):
         self.agents: Sequence[LossyVectorNode] = agents
         first, labels = agents[0], [agent.node for agent in agents] + self._outside
         self._now = first.now
-        self._terms = terms_of(agents, self.links, labels)
+        conditions = first.conditions.links
+        self._terms = terms_of(agents, self.links, labels)._replace(
+            bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
+        )
         self._realization = realization_of(agents, self.links, labels)
         self._letter = Letter(1, self._width, 0)
         self._air = air_of(agents, self.links, self.places, self._letter, messages)

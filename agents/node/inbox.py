@@ -74,7 +74,7 @@ class Inbox:
     neighbors : sequence of int
         The neighbours that it hears, in sorted order.
     outputs : int
-        C.
+        C, and 0 where messages hold one vector.
     symmetric : bool
         Whether messages hold their senders' own values.
 
@@ -93,6 +93,7 @@ class Inbox:
         symmetric: bool = False,
     ) -> None:
         self._conditions, self._outputs, self._symmetric = conditions, outputs, symmetric
+        self._carried = "points" if outputs else "vectors"
         links = conditions.links
         self.reach = links.reach
         """Rounds for which messages are kept."""
@@ -254,14 +255,14 @@ class Inbox:
         if self._exact:
             return
         links = self._conditions.links
-        noise, bound = links.noise_on("points"), links.clip.points
+        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
         first, second = self._own_key
         called(distort, vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
     def released(self, points: Array, sent: int) -> Array:
         """Return points of the node's own samples with the noise that links will add to them, in a round."""
         links = self._conditions.links
-        noise, bound = links.noise_on("points"), links.clip.points
+        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
         if not noise and bound == np.inf:
             return points
         noisy, (first, second) = np.array(points), self._own_key
@@ -277,7 +278,7 @@ class Inbox:
             return points
         links, (first, second) = self._conditions.links, self._sender_keys[e]
         changed, bits = np.array(points), links.bits
-        noise, bound = links.noise_on("points"), links.clip.points
+        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
         if replayed:
             samples = changed[: len(points) - replayed]
             called(distort, samples, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)

@@ -39,7 +39,7 @@ class LossyVectorNode(VectorNode):
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         self.conditions = conditions
-        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs)
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors, 0)
         self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
         self.now = 0
         """The round of the network that comes next, those included that prime it."""

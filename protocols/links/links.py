@@ -53,8 +53,8 @@ class Clip:
                 raise RefusedKey(name, f"= {bound!r} must be positive: inf is no bound")
 
     def on(self, what: str) -> float:
-        """Return the bound of "points" or "values"."""
-        return self.points if what == "points" else self.values
+        """Return the bound of "points", of "values", or of "vectors": the smaller of both, for these are neither."""
+        return min(self.points, self.values) if what == "vectors" else self.points if what == "points" else self.values
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,8 @@ class Links:
         return 1.0 / (1.0 + self.damping * age)
 
     def noise_on(self, what: str) -> float:
-        """Return the scale of the noise on "points" or "values"."""
-        return self.noise.scale if self.noise.on in (what, "both") else 0.0
+        """Return the scale of the noise on "points", "values", or "vectors", which have it whatever it is on."""
+        return self.noise.scale if self.noise.on in (what, "both") or what == "vectors" else 0.0
 
 
 IDEAL = Links()

@@ -81,3 +81,16 @@ def test_qc_odkla_goes_on_with_the_rounded_weights_that_were_sent_last(bits: int
     assert share == 1.0 if not threshold else 0.1 < share < 0.9
     assert np.abs(wanted - exact).max() > 2.0**-bits * np.abs(wanted).max() / 10.0  # rounding is felt
     np.testing.assert_allclose(learned(tried), wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["diffusion", "gradient_tracking", "odkla"])
+def test_vectors_have_noise_and_bounds_whatever_these_are_on(name):
+    """They hold neither points nor values, and what a user sets for links is never left out in silence."""
+    plain = learned(described({"name": name}))
+    for some, other in (
+        ({"noise": {"scale": 0.3, "on": "values"}}, {"noise": {"scale": 0.3, "on": "both"}}),
+        ({"clip": {"values": 0.05}}, {"clip": {"points": 0.05}}),
+    ):
+        found = learned(described({"name": name}, links=some))
+        assert np.abs(found - plain).max() > 0.01
+        np.testing.assert_array_equal(found, learned(described({"name": name}, links=other)))
