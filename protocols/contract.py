@@ -158,6 +158,21 @@ def requirement_of(part: object) -> str | None:
 
 
 @runtime_checkable
+class Accumulating(Protocol):
+    """A rule whose messages come from what was received as it was rounded: what is lost adds up over the rounds."""
+
+    @property
+    def least_bits(self) -> int:
+        """The bits of a number with which that stays small."""
+        ...
+
+
+def least_bits_of(part: object) -> int:
+    """Return the fewest bits to which links may round what a part sends; 1 where it says nothing."""
+    return part.least_bits if fulfils(part, Accumulating) else 1
+
+
+@runtime_checkable
 class Joint(Protocol):
     """A rule that may judge a neighbour's answer by what others have answered, or by what it has learned of them."""
 

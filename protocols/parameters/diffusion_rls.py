@@ -57,6 +57,7 @@ class DiffusionRls(Vectors):
     quadratic: ClassVar[bool] = True
     takes_steps: ClassVar[bool] = False
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
+    least_bits: ClassVar[int] = 20
 
     def __post_init__(self) -> None:
         if not 0.0 < self.ridge < float("inf"):

@@ -83,7 +83,10 @@ class Tolerant(Penalized):
         """What to set where messages may be lost."""
         if self.tolerant:
             return None
-        return "with protocol.tolerant = false a lost message is never made up for: set protocol.tolerant = true"
+        return (
+            "duals that add up what arrives never make up for a lost message: set protocol.tolerant = true, and leave "
+            "out what changes or withholds messages: quantization, noise, clip and trigger of links, and faults"
+        )
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ that its sender has had, by which the next one that arrives makes up for all tha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import AnyForm, LinkRecord, Neighborhood, Step, strengths_of
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.links.links import Clip, Links
+from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples
 
 Array = npt.NDArray[np.float64]
@@ -159,7 +159,7 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
     """Return a protocol as it runs on some links: with sums for its duals where messages may be lost or late.
 
     What links round, blur, cut or withhold by a trigger would change sums more than weights: there both ends of an edge
-    go by what was sent last, as COKE does, and nothing may be lost.
+    go by what was sent last, as COKE does, and nothing may be lost: where it may be the protocol is no longer tolerant.
 
     Parameters
     ----------
@@ -173,7 +173,11 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
     if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and steady):
         return rule
     exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip() and not links.trigger.threshold
-    return SummedDuals(rule, links.max_age + 2) if exact and truthful else rule
+    if exact and truthful:
+        return SummedDuals(rule, links.max_age + 2)
+    kept = replace(links, quantization=Quantization(), noise=Links().noise, clip=Clip(), trigger=Trigger())
+    fragile: Any = rule if kept.ideal and steady else replace(cast(Any, rule), tolerant=False)
+    return cast(AnyRule, fragile)
 
 
 def summed(sums: Sums) -> Array:

@@ -277,7 +277,7 @@ def _links_and_clock(experiment: Experiment, network: Network) -> Section:
             texts.append(f"one in {busy:,} rounds on each edge")
         section.lines.append(("links", ", ".join(texts)))
     steady = links.ideal and clock.ideal and network.source.calendars is None
-    fragile = None if steady else requirement_of(rule)
+    fragile = None if steady else requirement_of(network.plans[0].rule)
     if fragile is not None:
         section.lines.append(("warning", f"functions grow without bound in the long run: {fragile}"))
     found_privacy = privacy_of(links, network.plans, network.source)

@@ -34,8 +34,8 @@ from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.nodes.without_data import by_name, opened_for_all, places_without_data
 from kernelswarm.simulations.round.banded import with_bands
+from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_uncertain
 from kernelswarm.simulations.round.block import AgentPlan
-from kernelswarm.simulations.round.certain import refuse_uncertain
 from kernelswarm.simulations.round.conditions import link_conditions
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
@@ -197,6 +197,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     plans = with_bands(experiment.evaluation, plans)
     _refuse_other_learners(plans)
     refuse_uncertain(plans)
+    refuse_coarse(plans)
     for plan in plans:
         _refuse_instability(plan)
     if rule.communicates and not experiment.links.ideal:

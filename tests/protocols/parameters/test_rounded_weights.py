@@ -10,9 +10,12 @@ import pytest
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.links.distortion import EXACT
+from kernelswarm.protocols.parameters.diffusion_rls import DiffusionRls
 from kernelswarm.protocols.unreliable.realization import NODE, keys_of
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.vector_network import ADJACENCY, DEGREES, ETA, EXPLICIT, FEATURES, NODES, Data, described, learned
 
 RHO = 0.4
@@ -94,3 +97,20 @@ def test_vectors_have_noise_and_bounds_whatever_these_are_on(name):
         found = learned(described({"name": name}, links=some))
         assert np.abs(found - plain).max() > 0.01
         np.testing.assert_array_equal(found, learned(described({"name": name}, links=other)))
+
+
+def test_sums_that_are_passed_on_are_not_rounded_to_few_bits():
+    """Errors add up where what came rounded is rounded again: by 12 bits nothing is left of what was learned."""
+
+    def error(bits, rounds=600):
+        links = {"quantization": {"bits": bits}}
+        tried = described({"name": "diffusion_rls"}, rounds, links=links, learner={"features": 60})
+        return simulate(tried).final["global_error"]
+
+    assert error(20) < 1.5 * error(32)
+    for bits in (1, 12, 19):
+        with pytest.raises(InputError, match=rf"^links\.quantization\.bits = {bits}: .* 20 bits at least, or .* drfgp"):
+            error(bits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DiffusionRls, "least_bits", 1)
+        assert error(12) > 10.0 * error(32)

@@ -155,14 +155,19 @@ def test_sums_stand_in_where_they_help(rule: Any) -> None:
     for links, awake in ((LOST, True), (Links(), False), (replace(LOST, on_missing="repeat"), True)):
         found = on_links(rule, links, awake, truthful=True)
         assert isinstance(found, SummedDuals) and found.rounds == links.max_age + 2
-    for links in (
-        replace(LOST, trigger=Trigger(0.1)),
-        replace(LOST, quantization=Quantization(8)),
-        replace(LOST, noise=Gaussian(0.1)),
-        replace(LOST, clip=Clip(values=1.0)),
+    for key, value in (
+        ("trigger", Trigger(0.1)),
+        ("quantization", Quantization(8)),
+        ("noise", Gaussian(0.1)),
+        ("clip", Clip(values=1.0)),
     ):
-        assert on_links(rule, links, True, truthful=True) is rule
-    assert on_links(rule, LOST, True, truthful=False) is rule
+        changing = replace(Links(), **{key: value})
+        assert on_links(rule, changing, True, truthful=True) is rule  # nothing is lost
+        for links, steady in ((changing, False), (replace(changing, loss=LOST.loss), True)):
+            fragile = on_links(rule, links, steady, truthful=True)
+            assert fragile == replace(rule, tolerant=False) and "leave out" in fragile.requires
+    assert on_links(rule, LOST, True, truthful=False) == replace(rule, tolerant=False)
+    assert on_links(rule, Links(), True, truthful=False) is rule
     assert on_links(rule, Links(), True, truthful=True) is rule
     published = replace(rule, tolerant=False)
     assert on_links(published, LOST, True, truthful=True) is published and "tolerant = true" in published.requires

@@ -1,8 +1,9 @@
-"""Whether nodes can tell one another how certain they are, where a protocol has them do so."""
+"""Whether links bear what a protocol sends: variances where nothing changes values, sums where few bits are lost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kernelswarm.agents.learners.contract import TeachableLearner
+from kernelswarm.protocols.contract import least_bits_of
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.distortion import EXACT
@@ -48,3 +49,22 @@ def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
                     f"protocol.certainty = {ratio:g} takes a value to be as certain as it was where it was sent, and "
                     f"{key} changes it: leave out {key}, or set protocol.certainty = 0"
                 )
+
+
+def refuse_coarse(plans: Sequence[AgentPlan]) -> None:
+    """Refuse fewer bits than a protocol needs that passes on what was rounded before.
+
+    Raises
+    ------
+    InputError
+        Names the key, the protocol and the least number.
+    """
+    plan = plans[0]
+    least = least_bits_of(plan.rule)
+    if plan.conditions is None or plan.conditions.links.bits >= least:
+        return
+    raise InputError(
+        f"links.quantization.bits = {plan.conditions.links.bits}: the protocol {part_name(plan.rule)} passes on sums "
+        f"that were rounded before, and what is lost adds up: take {least} bits at least, or the protocol drfgp, which "
+        "rounds the sums of each round by themselves"
+    )
