@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ MARKED = {
 }
 """The figure that a verdict is about."""
 
+NUMBERS = re.compile(r"\d+(\.\d+)?(e[-+]?\d+)?")
+"""In which reasons may differ that are one."""
+
 APART = ("seed", "backend", "compare")
 """Tables of an experiment in which a comparison's rows may differ: they change no figure, or are repeated."""
 
@@ -42,7 +46,7 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
     notes = [*_units(comparison), *tuning_notes.notes(comparison)]
     for row in rows:
         cell = _cell(comparison, row)
-        notes += [f"failed: {cell}: {reason}" for reason in row.reasons]
+        notes += [f"failed: {cell}: {reason}" for reason in _alike(row.reasons)]
     for row in rows:
         notes += [f"equal: {_cell(comparison, row)}: {_repeated(seeds)}" for seeds in row.equal]
     for kind, mark in MARKS.items():
@@ -53,6 +57,23 @@ def under(comparison: Comparison, rows: Sequence[Row]) -> list[str]:
                 texts.setdefault(_verdict(comparison, place, row, kind), []).append(f"{_cell(comparison, row)}{part}")
         notes += [f"{mark} {'; '.join(cells)}: {sentence}" for sentence, cells in texts.items()]
     return notes
+
+
+def _alike(reasons: Sequence[str]) -> list[str]:
+    """Return the first of the reasons that differ in their numbers alone, with how many there are.
+
+    Examples
+    --------
+    >>> _alike(["node 3 diverged", "killed", "node 5 diverged"])
+    ['node 3 diverged (and 1 more run alike)', 'killed']
+    """
+    groups: dict[str, list[str]] = {}
+    for reason in reasons:
+        groups.setdefault(NUMBERS.sub("0", reason), []).append(reason)
+    return [
+        first + (f" (and {len(others)} more run{'s' * (len(others) > 1)} alike)" if others else "")
+        for first, *others in groups.values()
+    ]
 
 
 def _verdict(comparison: Comparison, place: int, row: Row, kind: str) -> str:
