@@ -143,7 +143,8 @@ plt.show()
 # Park's model goes to a file without pickles. Another process loads it and takes readings as they come from the
 # sensors.
 
-file = Path(tempfile.mkdtemp()) / "park.npz"
+folder = tempfile.TemporaryDirectory()  # which goes with this process
+file = Path(folder.name) / "park.npz"
 model = runs["together, radio"].model("Park")
 save_model(model, file)
 program = """

@@ -115,7 +115,8 @@ print("to be visited:", ", ".join(f"{name} ({BROKEN.get(name, 'sound')})" for na
 # -----------------
 # The model of a sound station goes to a file without pickles, and another process predicts tomorrow's rush hour.
 
-file = Path(tempfile.mkdtemp()) / "fair.npz"
+folder = tempfile.TemporaryDirectory()  # which goes with this process
+file = Path(folder.name) / "fair.npz"
 save_model(trusting.model("Fair"), file)
 program = """
 import sys

@@ -110,7 +110,8 @@ plt.show()
 # A clinic's own model goes to a file and is asked in another process. The file holds weights and no row: random
 # features have no points.
 
-file = Path(tempfile.mkdtemp()) / "clinic.npz"
+folder = tempfile.TemporaryDirectory()  # which goes with this process
+file = Path(folder.name) / "clinic.npz"
 model = runs["own model, penalty 0.003"].model("clinic 3")
 save_model(model, file)
 assert not set(np.load(file).files) & {"points", "x", "y"}

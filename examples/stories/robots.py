@@ -138,7 +138,8 @@ plt.show()
 # ---------------
 # One robot's map goes to a file. Another process asks it where the highest place is, and knows nothing of robots.
 
-file = Path(tempfile.mkdtemp()) / "map.npz"
+folder = tempfile.TemporaryDirectory()  # which goes with this process
+file = Path(folder.name) / "map.npz"
 save_model(runs["values are replayed"].model("robot 0"), file)
 program = """
 import sys
