@@ -132,8 +132,8 @@ class InformedRule(Protocol):
         ...
 
 
-class Vectors:
-    """What such protocols declare alike: one vector a round to each neighbour, no points, nothing recorded of edges."""
+class SendsVectors:
+    """What such protocols declare alike: one vector a round to each neighbour, no points."""
 
     form: ClassVar[AnyForm] = "parameters"
     communicates: ClassVar[bool] = True
@@ -142,8 +142,6 @@ class Vectors:
     offline: ClassVar[None] = None
     sends_duals: ClassVar[bool] = False
     compares_losses: ClassVar[bool] = False
-    quadratic: ClassVar[bool] = False
-    mixes: ClassVar[bool] = False
 
     def duals(self, state: Any) -> None:
         """Return no dual variables: those of some of these protocols are the node's, and no edge's."""
@@ -151,6 +149,13 @@ class Vectors:
     def record(self, state: Any, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
         return nothing_of(degree)
+
+
+class Vectors(SendsVectors):
+    """Those that take any loss, and the features of one kernel, where they do not say otherwise."""
+
+    quadratic: ClassVar[bool] = False
+    mixes: ClassVar[bool] = False
 
 
 AnyRule = Rule | ParameterRule | StackedRule

@@ -8,15 +8,15 @@ that its sender has had, by which the next one that arrives makes up for all tha
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import AnyForm, LinkRecord, Neighborhood, Step, strengths_of
+from kernelswarm.protocols.contract import Neighborhood, Step, strengths_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
-from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples, SendsVectors
 
 Array = npt.NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SummedDuals:
+class SummedDuals(SendsVectors):
     """A protocol of ADMM whose dual variables come from sums of weights.
 
     With the weights theta and the sums ``S_i(t) = theta_i(1) + ... + theta_i(t)`` of the weights that node i has sent,
@@ -82,14 +82,6 @@ class SummedDuals:
     rule: DualRule
     rounds: int
 
-    form: ClassVar[AnyForm] = "parameters"
-    communicates: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-    offline: ClassVar[None] = None
-    sends_duals: ClassVar[bool] = False
-    compares_losses: ClassVar[bool] = False
-
     @property
     def step(self) -> Step:
         """As of the protocol."""
@@ -109,13 +101,6 @@ class SummedDuals:
     def strengths(self) -> Mapping[str, float]:
         """The keys of the protocol that make the coupling stronger."""
         return strengths_of(self.rule)
-
-    def duals(self, state: Counted) -> None:
-        """Return none of edges."""
-
-    def record(self, state: Counted, degree: int) -> LinkRecord:
-        """Return what the protocol records."""
-        return self.rule.record(state.known, degree)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
         """Return what the protocol begins with, and no sums."""

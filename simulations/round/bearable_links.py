@@ -65,6 +65,6 @@ def refuse_coarse(plans: Sequence[AgentPlan]) -> None:
         return
     raise InputError(
         f"links.quantization.bits = {plan.conditions.links.bits}: the protocol {part_name(plan.rule)} passes on sums "
-        f"that were rounded before, and what is lost adds up: take {least} bits at least, or the protocol drfgp, which "
-        "rounds the sums of each round by themselves"
+        f"that were rounded before, and what is lost adds up: take {least} bits at least, or a protocol that "
+        "rounds the sums of each round by themselves, such as drfgp"
     )
