@@ -187,3 +187,29 @@ def test_an_age_that_grows_seldom_changes_what_it_stands_for() -> None:
         sums = compared(advanced(sums, sums.clock + 1.0, np.ones(1)), np.ones(1), nothing)
         ages.append(sums.age)
     assert ages == [1.0, *[3.0] * 2, *[7.0] * 4, *[15.0] * 8, *[31.0] * 5]
+
+
+def before_the_first(rounds: int) -> Sums:
+    return Sums(np.zeros((rounds, 2)), 0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1))
+
+
+def test_who_begins_anew_takes_a_neighbours_sum_over() -> None:
+    """Its own leaves out all that was before: beside a long sum the first dual would throw it far away."""
+    fresh, theirs = advanced(before_the_first(5), 1.0, np.ones(2)), np.array([700.0, -300.0])
+    message = np.concatenate([np.full(2, 7.0), theirs, [100.0, 0.0]])
+    found = compared(fresh, np.ones(2), Received(np.zeros(6), message[None, :], np.ones(1)))
+    assert found.clock == 100.0
+    np.testing.assert_array_equal(summed(found), theirs)
+    np.testing.assert_array_equal(found.apart, [[0.0, 0.0]])
+
+
+def test_what_is_older_than_the_sums_that_are_kept_is_not_compared() -> None:
+    """The place of its round holds another one by then."""
+    sums = before_the_first(4)
+    for t in range(1, 21):
+        sums = advanced(sums, float(t), np.ones(2))
+    for clock, taken in ((16.0, False), (17.0, True)):
+        message = np.concatenate([np.ones(2), np.full(2, 0.5), [clock, 0.0]])
+        found = compared(sums, np.ones(2), Received(np.zeros(6), message[None, :], np.ones(1)))
+        assert found.received.tolist() == [clock if taken else 0.0]
+        np.testing.assert_array_equal(found.apart, np.full((1, 2), clock - 0.5 if taken else 0.0))
