@@ -135,8 +135,8 @@ class KeptCode:
         held = packed(cells) if cells else b""
         if held is None:
             return None
-        told = repr((types, _processor(), line)).encode() + held
-        return f"{self._name}-{hashlib.sha256(told).hexdigest()[:20]}{SUFFIX}"
+        identity = repr((types, _processor(), line)).encode() + held
+        return f"{self._name}-{hashlib.sha256(identity).hexdigest()[:20]}{SUFFIX}"
 
 
 def _held(function: Callable[..., Any]) -> list[Any]:

@@ -112,8 +112,10 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
     def _widened(self, kind: Any, only_read: bool) -> Any:
         if isinstance(kind, types.BaseNamedTuple):
             of: Any = kind
-            said = of.instance_class.__annotations__
-            members = [self._widened(member, said[name] in _READ) for name, member in zip(of.fields, of, strict=True)]
+            annotations = of.instance_class.__annotations__
+            members = [
+                self._widened(member, annotations[name] in _READ) for name, member in zip(of.fields, of, strict=True)
+            ]
             return PassedTuple(members, of.instance_class)
         if not isinstance(kind, types.Array):
             return _types.unliteral(kind)

@@ -212,16 +212,16 @@ def weigh_back_in(weight: float, gradients: Array, curvatures: Array) -> None:
 @cached_njit
 def learn_in(code: int, rows: Array, constraint_values: ReadOnly, excess_loss: ReadOnly, round: int) -> None:
     """Take in what a round says of the neighbours."""
-    beta, said = min(1.0, max(RATE, 2.0 / (round + 1))), excess_loss if code == TRUST else constraint_values
+    beta, evidence = min(1.0, max(RATE, 2.0 / (round + 1))), excess_loss if code == TRUST else constraint_values
     for j in range(rows.shape[1]):
-        if math.isnan(said[j]):
+        if math.isnan(evidence[j]):
             continue
         kept = 1.0 - beta if rows[COUNT, j] > 0.0 else 0.0
         now = 1.0 - kept
         rows[COUNT, j] = kept * kept * rows[COUNT, j] + now * now
-        rows[MEAN, j] = kept * rows[MEAN, j] + now * said[j]
+        rows[MEAN, j] = kept * rows[MEAN, j] + now * evidence[j]
         if code == TRUST:
-            rows[SQUARE, j] = kept * rows[SQUARE, j] + now * said[j] * said[j]
+            rows[SQUARE, j] = kept * rows[SQUARE, j] + now * evidence[j] * evidence[j]
             rows[WEIGHT, j] = 0.0 if _is_worse(rows[COUNT, j], rows[MEAN, j], rows[SQUARE, j]) else 1.0
     if code != TRUST:
         _learn_radius(rows)

@@ -21,7 +21,7 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-SCALE, LOGARITHM, INSIDE, SAID, SEEN = range(5)
+SCALE, LOGARITHM, INSIDE, BANDED, SEEN = range(5)
 """The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
 was predicted before they came, and all that came."""
 
@@ -62,7 +62,7 @@ def first_logarithm(level: float) -> float:
 
 def radii(band: Array) -> Array:
     """Return half the width of the band of each output, (C,), in the learner's units; NaN before the first round."""
-    known = band[:, SAID] + band[:, SCALE] > 0.0
+    known = band[:, BANDED] + band[:, SCALE] > 0.0
     band = band.copy()
     if band.shape[1] > SEEN + 1:  # the node's last step on its own is in what it sends next, and not in its band yet
         agreed = band[:, AGREED_SCALE] > 0.0
@@ -72,8 +72,8 @@ def radii(band: Array) -> Array:
 
 def coverage(band: Array) -> float:
     """Return the share of all samples so far that lay within the band predicted before they came; NaN without any."""
-    said = float(band[:, SAID].sum())
-    return float(band[:, INSIDE].sum()) / said if said else math.nan
+    banded = float(band[:, BANDED].sum())
+    return float(band[:, INSIDE].sum()) / banded if banded else math.nan
 
 
 @cached_njit
@@ -124,11 +124,11 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
                 score = abs(targets[n, c] - values[n, c])
                 total += score
                 outside += score > half
-            begun = row[SAID] > 0.0 or row[SCALE] > 0.0
+            begun = row[BANDED] > 0.0 or row[SCALE] > 0.0
             row[SEEN] += size
             if row[SEEN] > new:
                 continue
-            step = row[SAID] / size + 1.0  # the rounds with a band before their samples, and this one
+            step = row[BANDED] / size + 1.0  # the rounds with a band before their samples, and this one
             if begun:
                 change = min(max(GAIN / step, LEAST_GAIN), LARGEST_GAIN) * (outside / size - (1.0 - level))
                 ratio = own_ratio(row)
@@ -137,7 +137,7 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
                     row[OFFSET] += OWN_GAIN * change
                     _follow_ratio(row, total / size)
                 row[INSIDE] += size - outside
-                row[SAID] += size
+                row[BANDED] += size
                 row[SCALE] += max(3.0 / (step + 3.0), LEAST_SHARE) * (total / size / ratio - row[SCALE])
             else:
                 row[SCALE] = total / size

@@ -77,7 +77,7 @@ class PooledBands:
         """(V, C, 12), of which each node has its own."""
         self._sent = np.zeros(len(listeners), dtype=np.int64)
         self._places, self._level = places, level
-        self._said = np.zeros((len(places), outputs, NUMBERS))
+        self._messages = np.zeros((len(places), outputs, NUMBERS))
         others = [places[other] for listener in listeners for other in listener.neighbors]
         self._start = np.cumsum([0, *(len(listener.neighbors) for listener in listeners)])
         self._other = np.array(others, dtype=np.int64)
@@ -92,7 +92,7 @@ class PooledBands:
         """Take what nodes in other processes sent last, (C, 2) by their labels."""
         for node, message in messages.items():
             if node in self._places:
-                self._said[self._places[node]] = message
+                self._messages[self._places[node]] = message
 
     def counted(self) -> list[int]:
         """Return how many numbers each node has sent since this was last asked."""
@@ -102,7 +102,7 @@ class PooledBands:
 
     def average(self) -> None:
         """Begin a round: average what all have sent."""
-        average(self.bands, self._said, self._start, self._other, self._weights, self._sent)
+        average(self.bands, self._messages, self._start, self._other, self._weights, self._sent)
 
     def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
         """Return what is kept of a node's neighbours beside its band, for a snapshot: nothing on ideal links."""
@@ -117,13 +117,13 @@ class PooledBands:
         ``predicted`` and ``targets``, both (V, T, b, C), hold what was predicted before the steps, and what came, at as
         many samples as ``samples`` (T, V) says. In more than one round no node receives from another process.
         """
-        network = self.bands, self._said, self._start, self._other, self._weights, self._sent
+        network = self.bands, self._messages, self._start, self._other, self._weights, self._sent
         _follow(*network, predicted, targets, samples, self._level, self._new, first, rounds)
 
 
 @cached_njit
 def average(
-    bands: Array, said: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
+    bands: Array, messages: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
 ) -> None:
     """Have all nodes send their s and u, and average these.
 
@@ -131,7 +131,7 @@ def average(
     ----------
     bands : Array
         (V, C, 12), changed.
-    said : Array
+    messages : Array
         (V + outside, C, 2), of which the first V are filled here.
     start, other : Array
         (V + 1,) and (E,), the places of each node's neighbours in a row.
@@ -143,24 +143,24 @@ def average(
     nodes, outputs, _ = bands.shape
     for i in range(nodes):
         for c in range(outputs):
-            said[i, c, 0], said[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
-            if said[i, c, 0] > 0.0:
+            messages[i, c, 0], messages[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+            if messages[i, c, 0] > 0.0:
                 sent[i] += NUMBERS * (start[i + 1] - start[i])
-    mix(bands, said, start, other, weights)
+    mix(bands, messages, start, other, weights)
 
 
 @cached_njit
-def mix(bands: Array, said: ReadOnly, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly) -> None:
-    """Average s and u with the neighbours', all nodes at once; ``said`` (V + ..., C, 2) holds the nodes' own first."""
+def mix(bands: Array, messages: ReadOnly, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly) -> None:
+    """Average s and u with the neighbours', all nodes at once; ``messages``, (V + ..., C, 2), has the own first."""
     nodes, outputs, _ = bands.shape
     for i in range(nodes):
         for c in range(outputs):
-            silent, counted, scale, logarithm = said[i, c, 0] == 0.0, 0.0, 0.0, 0.0
+            silent, counted, scale, logarithm = messages[i, c, 0] == 0.0, 0.0, 0.0, 0.0
             for e in range(start[i], start[i + 1]):
-                if said[other[e], c, 0] > 0.0:
+                if messages[other[e], c, 0] > 0.0:
                     counted += weights[e]
-                    scale += weights[e] * (said[other[e], c, 0] - said[i, c, 0])
-                    logarithm += weights[e] * (said[other[e], c, 1] - said[i, c, 1])
+                    scale += weights[e] * (messages[other[e], c, 0] - messages[i, c, 0])
+                    logarithm += weights[e] * (messages[other[e], c, 1] - messages[i, c, 1])
             if counted > 0.0:
                 share = counted if silent else 1.0  # who knows nothing takes the mean of who does
                 bands[i, c, SCALE] += scale / share
@@ -172,7 +172,7 @@ def mix(bands: Array, said: ReadOnly, start: ReadOnlyIntegers, other: ReadOnlyIn
 @cached_njit
 def _follow(
     bands: Array,
-    said: Array,
+    messages: Array,
     start: ReadOnlyIntegers,
     other: ReadOnlyIntegers,
     weights: ReadOnly,
@@ -186,7 +186,7 @@ def _follow(
     rounds: int,
 ) -> None:
     for t in range(first, first + rounds):
-        average(bands, said, start, other, weights, sent)
+        average(bands, messages, start, other, weights, sent)
         for i in range(len(bands)):
             count = samples[t, i]
             if count:

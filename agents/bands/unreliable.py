@@ -42,7 +42,7 @@ NOTHING = -1
 class Mail(NamedTuple):
     """What is on its way on E directed edges, or has arrived, in slots of the rounds in which it was sent."""
 
-    said: Array  # (slots, E, C, 2)
+    messages: Array  # (slots, E, C, 2)
     due: Integers  # (slots, E) the round in which it arrives, or NOTHING
     lived: Integers  # (slots, E) how many rounds the hearer had lived through when it was sent
     used: Integers  # (E,) the round of the newest that has counted, or NOTHING
@@ -159,7 +159,7 @@ class UnreliablePooledBands(PooledBands):
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         return {
             "pooled.now": np.array([self._now, mail.rounds[i], mail.sending[i]]),
-            "pooled.said": mail.said[:, edges].copy(),
+            "pooled.said": mail.messages[:, edges].copy(),
             "pooled.due": mail.due[:, edges].copy(),
             "pooled.lived": mail.lived[:, edges].copy(),
             "pooled.used": mail.used[edges].copy(),
@@ -170,7 +170,7 @@ class UnreliablePooledBands(PooledBands):
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
-        mail.said[:, edges], mail.due[:, edges] = arrays["pooled.said"], arrays["pooled.due"]
+        mail.messages[:, edges], mail.due[:, edges] = arrays["pooled.said"], arrays["pooled.due"]
         mail.lived[:, edges], mail.used[edges] = arrays["pooled.lived"], arrays["pooled.used"]
 
     def _looked(self, now: int) -> tuple[Rounds, int]:
@@ -188,7 +188,7 @@ class UnreliablePooledBands(PooledBands):
             count = min(rounds, happened.awake.shape[1] - place)
             _live(
                 self.bands,
-                self._said,
+                self._messages,
                 self._received,
                 self._apart,
                 self._counts,
@@ -244,7 +244,7 @@ def _degree(listener: Listener) -> int:
 @cached_njit
 def _live(
     bands: Array,
-    said: Array,
+    messages: Array,
     received: Array,
     apart: ReadOnlyIntegers,
     counts: Array,
@@ -263,8 +263,8 @@ def _live(
     """Live through some rounds: send, receive, average, and, where that is asked, follow the steps of those awake."""
     predicted, targets, samples, reached = steps
     for t in range(rounds):
-        _send(bands, said, sent, edges, mail, first + t)
-        _hear(bands, received, counts, edges, mail, happened, place + t, first + t)
+        _send(bands, messages, sent, edges, mail, first + t)
+        _receive(bands, received, counts, edges, mail, happened, place + t, first + t)
         mix(bands, received, edges.start, apart, counts)
         _dispatch(edges, mail, happened, place + t, first + t)
         for i in range(len(bands) if follows else 0):
@@ -277,24 +277,24 @@ def _live(
 
 
 @cached_njit
-def _send(bands: ReadOnly, said: Array, sent: Integers, edges: Edges, mail: Mail, now: int) -> None:
+def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: Mail, now: int) -> None:
     """Give what was dispatched in the last round what nodes knew at its end, and count it."""
     nodes, outputs, _ = bands.shape
     slot = (now - 1) % len(mail.due)
     for i in range(nodes):
         for c in range(outputs):
-            said[i, c, 0], said[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
-            if said[i, c, 0] > 0.0:
+            messages[i, c, 0], messages[i, c, 1] = bands[i, c, SCALE], bands[i, c, LOGARITHM]
+            if messages[i, c, 0] > 0.0:
                 sent[i] += NUMBERS * mail.sending[i]
     for i in range(nodes):
         for e in range(edges.start[i], edges.start[i + 1]):
             if mail.due[slot, e] != NOTHING:
-                mail.said[slot, e] = said[edges.other[e]]
+                mail.messages[slot, e] = messages[edges.other[e]]
                 mail.lived[slot, e] = mail.rounds[i]
 
 
 @cached_njit
-def _hear(
+def _receive(
     bands: ReadOnly,
     received: Array,
     counts: Array,
@@ -320,7 +320,7 @@ def _hear(
             for sent in range(now - 1, max(now - 2 - happened.max_age, mail.used[e]), -1):
                 slot = sent % slots
                 if mail.due[slot, e] != NOTHING and mail.due[slot, e] <= now:
-                    received[nodes + e] = mail.said[slot, e]
+                    received[nodes + e] = mail.messages[slot, e]
                     counts[e] = edges.weights[e] / (1.0 + (mail.rounds[i] - mail.lived[slot, e]))
                     mail.used[e] = sent
                     break

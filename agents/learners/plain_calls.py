@@ -136,10 +136,10 @@ def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
     for k in range(size):
         for c in range(width):
             wanted[k * width + c] = targets[k, c]
-    told = line(box, begin + (2 + outputs) * taken + size * width, lessons * columns)
+    taught_rows = line(box, begin + (2 + outputs) * taken + size * width, lessons * columns)
     for k in range(lessons):
         for c in range(columns):
-            told[k * columns + c] = taught[k, c]
+            taught_rows[k * columns + c] = taught[k, c]
     asked_at(tools[STEPPED])(given.counts[NODE], taken, outputs, size, width, kind)
     given.counts[ORDER] = int(box[NEW_ORDER])
     return float(box[ERROR])

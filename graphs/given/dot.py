@@ -229,5 +229,5 @@ def _number(text: str) -> Any:
 
 
 def _unexpected(token: Token, wanted: str) -> ValueError:
-    said = token.text if token.kind == END else repr(token.text)
-    return ValueError(f"line {token.line}: {wanted} should stand where {said} is")
+    there = token.text if token.kind == END else repr(token.text)
+    return ValueError(f"line {token.line}: {wanted} should stand where {there} is")

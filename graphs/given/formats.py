@@ -90,8 +90,8 @@ def read_format(content: bytes, kind: str) -> nx.Graph[Any]:
     try:
         return reader(content)
     except Broken as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"not readable as {kind} ({said}): write it with {remedy}") from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"not readable as {kind} ({reason}): write it with {remedy}") from error
 
 
 def _graphml(content: bytes) -> nx.Graph[Any]:
@@ -224,9 +224,9 @@ def _identified(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     if not all(INTEGER.fullmatch(label) for label in texts):
         for key in ("label", "name"):
             given = [attributes.get(key) for _, attributes in graph.nodes(data=True)]
-            said = [" ".join(value.split()) if isinstance(value, str) else value for value in given]
-            if all(map(GENERATED.fullmatch, texts)) and own_names(said) is not None:
-                return nx.relabel_nodes(graph, dict(zip(texts, meant(map(str, said)).values(), strict=True)))
+            names = [" ".join(value.split()) if isinstance(value, str) else value for value in given]
+            if all(map(GENERATED.fullmatch, texts)) and own_names(names) is not None:
+                return nx.relabel_nodes(graph, dict(zip(texts, meant(map(str, names)).values(), strict=True)))
         return graph
     return nx.relabel_nodes(graph, meant(texts))
 

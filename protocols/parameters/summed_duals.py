@@ -129,8 +129,8 @@ class SummedDuals(SendsVectors):
         dual = rho / (1.0 + 2.0 * sums.age) * sums.apart[there].sum(axis=0)
         # The protocol adds the newest pull, which is in the sums already.
         known = known._replace(dual=(dual - pull).reshape(known.dual.shape))
-        heard = Received(self.rule.send(known), sums.vectors, there.astype(np.float64))
-        return Counted(self.rule.receive(known, heard, samples), sums)
+        as_received = Received(self.rule.send(known), sums.vectors, there.astype(np.float64))
+        return Counted(self.rule.receive(known, as_received, samples), sums)
 
     def weights(self, state: Counted) -> Array:
         """Return the weights of the node's function."""

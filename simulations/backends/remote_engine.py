@@ -164,10 +164,10 @@ class RemoteEngine:
 
     def begin(self, tell: Tell, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Make the agents in their processes, and prime the network; ``meanwhile`` is called as the processes start."""
-        heard = block_neighbors(self.blocks)
-        linked = any(heard)
+        senders = block_neighbors(self.blocks)
+        linked = any(senders)
         # A block that hears no other one hears itself, which sends it nothing: a call in a graph needs some input.
-        neighbors = [others or [place] for place, others in enumerate(heard)]
+        neighbors = [others or [place] for place, others in enumerate(senders)]
         self._largest = self._rounds_per_execution * (1 if linked else ALONE)
         levels = self._rounds_per_execution if linked else 1
         with self._watched():

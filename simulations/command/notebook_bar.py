@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.command import progress_text
-from kernelswarm.simulations.machine.compiling import Compilation, heard
+from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
@@ -85,7 +85,7 @@ def _shown() -> Iterator[Bar]:
         bar.show(None, f"compiling, once: {progress_text.duration(compilation.seconds)}")
 
     try:
-        with heard(compiling):
+        with watch_compilation(compiling):
             yield bar
     finally:
         bar.close()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kernelswarm.simulations.command import progress_text
 from kernelswarm.simulations.command.progress_text import Lines, Memory, duration
-from kernelswarm.simulations.machine.compiling import Compilation, heard
+from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
@@ -91,7 +91,7 @@ def watch_run(quiet: bool, console: Console | None = None) -> Iterator[Callable[
             to_go = progress_text.remaining(progress)
             display.update(task, description=phase, completed=progress.done, total=progress.total, remaining=to_go)
 
-        with heard(compiling):
+        with watch_compilation(compiling):
             yield observe
 
 
@@ -134,7 +134,7 @@ def watch_comparison(
                 remaining=progress_text.remaining(progress),
             )
 
-        with heard(compiling):
+        with watch_compilation(compiling):
             yield observe
 
 
@@ -164,7 +164,7 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
             if compilation.seconds >= WORTH_A_WORD:
                 display.update(task, description=f"{COMPILING}: {_compiled(compilation)}")
 
-        with heard(compiling):
+        with watch_compilation(compiling):
             yield lambda what, share: display.update(task, description=what, completed=share)
 
 
@@ -194,7 +194,7 @@ def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
                 soft_wrap=True,
             )
 
-    with heard(compiling):
+    with watch_compilation(compiling):
         yield
 
 

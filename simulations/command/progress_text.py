@@ -106,14 +106,14 @@ class Memory:
 
     def __init__(self) -> None:
         self._at = -math.inf
-        self._said = ""
+        self._memory_text = ""
 
     def __str__(self) -> str:
         """Return it in words; empty where the system does not say."""
         if time.monotonic() - self._at >= MEASURED_EVERY:
-            self._said = _memory()
+            self._memory_text = _memory()
             self._at = time.monotonic()
-        return self._said
+        return self._memory_text
 
 
 class Lines:

@@ -57,7 +57,7 @@ class Described:
     folder: str = ""
 
     @property
-    def told(self) -> dict[str, Any]:
+    def with_contents(self) -> dict[str, Any]:
         """The tables with the content of files in the place of their paths."""
         return identified(self.experiment, self.behind)
 
@@ -73,7 +73,7 @@ class Described:
         """
         varied = {key.split(".")[0] for key in vary}
         left = {*without, *({"backend", "checkpoint_every"} - varied)}
-        return json.dumps({key: value for key, value in self.told.items() if key not in left}, sort_keys=True)
+        return json.dumps({key: value for key, value in self.with_contents.items() if key not in left}, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def differences(
     That is so where the cells of what is varied now differ by the experiment that they come from: a key that all cells
     set for themselves may have changed. None stands for a key that is not set.
     """
-    before, after = then.told, now.told
+    before, after = then.with_contents, now.with_contents
     pairs: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = [(before, after)]
     try:
         # With one seed: draws by another seed are other cells of the same comparison.
@@ -280,8 +280,8 @@ def differences(
             grown = key == "rounds" and old.get(key, 0) <= new.get(key, 0)
             if old.get(key) != new.get(key) and key.split(".")[0] not in UNTOLD and not grown:
                 # A cell of another part leaves out what is the default: the value that was given says more.
-                told = bases if bases[0].get(key) != bases[1].get(key) else (old, new)
-                values = [shown(table[key]) if key in table else None for table in told]
+                shown_tables = bases if bases[0].get(key) != bases[1].get(key) else (old, new)
+                values = [shown(table[key]) if key in table else None for table in shown_tables]
                 found[key] = (values[0], values[1])
     return found
 
@@ -335,7 +335,7 @@ def _made(place: Path, base: Described) -> bool:
 def _described(entry: Mapping[str, Any]) -> Described:
     found = Described(entry["experiment"], entry["behind"], entry["folder"])
     parts = Path(found.folder).parts
-    if not isinstance(found.told, dict) or Path(found.folder).is_absolute() or ".." in parts:
+    if not isinstance(found.with_contents, dict) or Path(found.folder).is_absolute() or ".." in parts:
         raise ValueError("a run lies in the folder of its comparison")
     return found
 

@@ -120,9 +120,9 @@ def _runs(
 
 def _execute_apart(task: Task, tell: Callable[[float], None]) -> tuple[Run, list[str]]:
     """Run one cell with one seed in a process of its own, and return what it warned of to who can say it."""
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         run = _execute(task, tell)
-    return run, list(dict.fromkeys(str(warning.message) for warning in heard))
+    return run, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def _execute(task: Task, tell: Callable[[float], None]) -> Run:

@@ -61,10 +61,10 @@ def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
                     known[path] = hashlib.file_digest(file, "sha256").hexdigest()
             if path in known:
                 found[key] = _named(path.name, known[path])
-    return {**found, **_said(experiment)}
+    return {**found, **_of_given(experiment)}
 
 
-def _said(experiment: Experiment) -> dict[str, str]:
+def _of_given(experiment: Experiment) -> dict[str, str]:
     """Return what a stream says of the contents of its files: the same, whether they are in memory or in a file."""
     stream = experiment.stream
     if not isinstance(stream, File) or not stream.contents:

@@ -155,8 +155,8 @@ def _mean(comparison: Comparison, cell: int, figure: str) -> float:
 
 def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
     """Say what more seeds would tell, where all seeds agree on a difference that is not supported."""
-    told = [one for one in found if one.figure not in comparison.repeated]
-    agreed = [one for one in told if _kind(one) == "open" and one.wins == one.seeds]
+    counted = [one for one in found if one.figure not in comparison.repeated]
+    agreed = [one for one in counted if _kind(one) == "open" and one.wins == one.seeds]
     if not agreed:
         return []
     seeds = max(one.seeds for one in agreed)
@@ -171,12 +171,12 @@ def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
 def _where(comparison: Comparison, cell: int) -> str:
     """Return the circumstances of a row that others do not have, as the beginning of a sentence."""
     labels = comparison.cells[cell].labels
-    told = [
+    counted = [
         place
         for place in range(len(comparison.keys))
         if place not in comparison.inner and len({other.labels[place] for other in comparison.cells}) > 1
     ]
-    text = label(comparison, labels, told)
+    text = label(comparison, labels, counted)
     return f"{text}, " if text else ""
 
 

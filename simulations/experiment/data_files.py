@@ -26,8 +26,8 @@ def digests(experiment: Experiment) -> dict[str, str]:
             found[key] = _digest(path)
         elif os.path.isdir(path):
             files = sorted(part for part in path.rglob("*") if part.is_file())
-            said = "".join(f"{part.relative_to(path).as_posix()} {_digest(part)}\n" for part in files)
-            found[key] = hashlib.sha256(said.encode()).hexdigest()
+            listing = "".join(f"{part.relative_to(path).as_posix()} {_digest(part)}\n" for part in files)
+            found[key] = hashlib.sha256(listing.encode()).hexdigest()
     return found
 
 

@@ -306,7 +306,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
     gaps = f'{_comment(found.gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
     times = [column.name for column in rows.kinds if column.kind == "time"]
-    told = told_task(rows, found.task)
+    reason = told_task(rows, found.task)
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
@@ -315,7 +315,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
         else "",
         "order": "time" if len(times) == 1 else "file",
         "ordered": times[0] if len(times) == 1 else "the file",
-        "told": f"# {told}\n" if told else "",
+        "told": f"# {reason}\n" if reason else "",
         "task": found.task,
         "scaled": "inputs" if classes else "inputs and targets",
         "loss": "multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",
@@ -338,15 +338,15 @@ def _columns(asked: File, file: File, nodes: str) -> str:
 
 def made_of(rows: Rows) -> str:
     """Say what becomes of inputs that are not numbers."""
-    said = []
+    sentences = []
     for column in rows.kinds:
         if column.kind == "words":
-            said.append(f"{shown(column.name)} becomes 0 or 1 for each of its {len(column.words)} words")
+            sentences.append(f"{shown(column.name)} becomes 0 or 1 for each of its {len(column.words)} words")
         elif column.kind == "ranks":
-            said.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
+            sentences.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
         elif column.kind in ("time", "clock", "duration"):
-            said.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
-    return ", ".join(said)
+            sentences.append(f"{shown(column.name)} becomes days{' since the first' * (column.kind == 'time')}")
+    return ", ".join(sentences)
 
 
 def _nodes(rows: Rows, words: Sequence[str]) -> str:

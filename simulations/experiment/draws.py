@@ -116,26 +116,26 @@ def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
     >>> parse_draws("learner.step_size", "log:0.01:1:8")
     RandomValues(scale='log', low=0.01, high=1.0, count=8)
     """
-    said = f"vary {key} = {shown(text)}"
+    begin = f"vary {key} = {shown(text)}"
     words = text.split(":")
     if words[0] not in SCALES:
-        raise InputError(f"{said} is drawn in no known way{nearest(words[0], SCALES)} (known: {', '.join(SCALES)})")
+        raise InputError(f"{begin} is drawn in no known way{nearest(words[0], SCALES)} (known: {', '.join(SCALES)})")
     scale = words[0]
     usual = (f"{scale}:1:100" if scale == "integer" else f"{scale}:0.01:1") + (":8" if counted else "")
     if len(words) != 3 + counted:
         many = ", the highest one and how many to draw" if counted else " and the highest one, and no count"
-        raise InputError(f"{said} must name the lowest value{many}, such as {usual}")
+        raise InputError(f"{begin} must name the lowest value{many}, such as {usual}")
     low, high, count = (_number(word) for word in [*words[1:], "1"][:3])
     if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
-        raise InputError(f"{said} must be drawn between two finite numbers, such as {usual}")
+        raise InputError(f"{begin} must be drawn between two finite numbers, such as {usual}")
     if not (1 <= count <= MOST and count == int(count)):
-        raise InputError(f"{said} must end in how many values to draw, a whole number from 1 to {MOST:,}: {usual}")
+        raise InputError(f"{begin} must end in how many values to draw, a whole number from 1 to {MOST:,}: {usual}")
     if scale == "integer" and (low != int(low) or high != int(high) or max(abs(low), abs(high)) > WHOLE):
-        raise InputError(f"{said} must be drawn between whole numbers below {WHOLE:,}: write {usual}, or uniform:...")
+        raise InputError(f"{begin} must be drawn between whole numbers below {WHOLE:,}: write {usual}, or uniform:...")
     if not low < high:
-        raise InputError(f"{said} must have the lowest value first, and a higher one behind it, such as {usual}")
+        raise InputError(f"{begin} must have the lowest value first, and a higher one behind it, such as {usual}")
     if scale == "log" and low <= 0.0:
-        raise InputError(f"{said} must begin above 0, since logarithms are drawn: write {usual}, or uniform:...")
+        raise InputError(f"{begin} must begin above 0, since logarithms are drawn: write {usual}, or uniform:...")
     return RandomValues(scale, low, high, int(count))
 
 
@@ -207,11 +207,11 @@ def short(values: Sequence[float]) -> list[str]:
     >>> short([0.0123456, 0.5, 1234.5]), short([1, 20000]), short([0.12345, 0.12349, 0.5])
     (['0.0123', '0.500', '1230'], ['1', '20000'], ['0.12345', '0.12349', '0.500'])
     """
-    said = {value: _written(value, 3) for value in values}
+    begin = {value: _written(value, 3) for value in values}
     for digits in range(4, 18):
-        alike = Counter(said.values())
-        said |= {value: _written(value, digits) for value, label in said.items() if alike[label] > 1}
-    return [said[value] for value in values]
+        alike = Counter(begin.values())
+        begin |= {value: _written(value, digits) for value, label in begin.items() if alike[label] > 1}
+    return [begin[value] for value in values]
 
 
 def _written(value: float, digits: int) -> str:

@@ -82,13 +82,13 @@ class GraphFunction:
             drawn = {"generator": generator, "seed": int(generator.integers(2**31))} if random else {}
             with OwnCode(f"calling {self.function}", ValueError, MemoryError):
                 returned = function(**self.arguments, **{key: drawn[key] for key in random})
-            said = f"{self.function} returned a {type(returned).__name__}"
+            what = f"{self.function} returned a {type(returned).__name__}"
             try:
                 graph = graph_of(returned)
             except ValueError as error:
-                raise ValueError(f"{said}, which {error}") from error
+                raise ValueError(f"{what}, which {error}") from error
             if graph is None:
-                raise ValueError(f"{said}: it must return {FORMS}")
+                raise ValueError(f"{what}: it must return {FORMS}")
             return graph
 
         graph = draw()

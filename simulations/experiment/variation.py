@@ -268,17 +268,17 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], li
     (('protocol',), [('isolated',), ('centralized',)])
     """
     keys = dict.fromkeys(key for config in configs for key in config)
-    told = tuple(key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs))
-    essential = tuple(key for key in told if key not in MEASURING)
+    shown_keys = tuple(key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs))
+    essential = tuple(key for key in shown_keys if key not in MEASURING)
     if len({repr([config.get(key) for key in essential]) for config in configs}) == len(configs):
-        told = essential
+        shown_keys = essential
     columns = []
-    for key in told:
+    for key in shown_keys:
         values = [config.get(key, NOT_APPLICABLE) for config in configs]
         distinct = [value for place, value in enumerate(values) if value not in values[:place]]
         labels = _labels(distinct)
         columns.append([labels[distinct.index(value)] for value in values])
-    return told, list(zip(*columns, strict=True)) if told else [() for _ in configs]
+    return shown_keys, list(zip(*columns, strict=True)) if shown_keys else [() for _ in configs]
 
 
 def _decides(key: str, values: Sequence[Any]) -> bool:

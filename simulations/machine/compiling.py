@@ -56,7 +56,7 @@ class Compilation:
 
 
 @contextmanager
-def heard(
+def watch_compilation(
     tell: Callable[[Compilation], None] | None = None, compilation: Compilation | None = None
 ) -> Iterator[Compilation]:
     """Listen to what numba compiles in this thread.

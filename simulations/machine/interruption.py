@@ -82,13 +82,13 @@ def noted(wanted: bool) -> Iterator[Asked]:
         asked.by = signal.Signals(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
-    for number in heard:
+    handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in handled:
         signal.signal(number, note)
     try:
         yield asked
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, before[number])
         if asked.by is not None:
             signal.raise_signal(asked.by)

@@ -118,8 +118,8 @@ def _claims(
         ("least test error", "COLK is robust where others overfit (figure 3)", printed, "the methods as printed"),
         ("least test error, POLK with COLK's step", "COLK (figure 3)", ["COLK", CLEAN], "the same step size for both"),
     ):
-        said, holds = lead(errors, names, "mean", "COLK"), is_least(errors, names, "mean", "COLK")
-        claims.append(Claim(quantity, published, said, words, holds))
+        measured, holds = lead(errors, names, "mean", "COLK"), is_least(errors, names, "mean", "COLK")
+        claims.append(Claim(quantity, published, measured, words, holds))
     return claims
 
 

@@ -142,8 +142,10 @@ def _errors_claims(
             (f"least {statistic} of the test error", printed, "the methods as printed"),
             (f"least {statistic}, POLK with COLK's step and budget", both, "the same step size for both"),
         ):
-            said = lead(errors, names, statistic, "COLK")
-            claims.append(Claim(quantity, "COLK (figure 2)", said, words, is_least(errors, names, statistic, "COLK")))
+            measured = lead(errors, names, statistic, "COLK")
+            claims.append(
+                Claim(quantity, "COLK (figure 2)", measured, words, is_least(errors, names, statistic, "COLK"))
+            )
     deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
     claims.append(
         Claim(

@@ -37,7 +37,7 @@ class _Boundary(NamedTuple):
     edges: Integers
 
 
-class _Heard(NamedTuple):
+class _Received(NamedTuple):
     """Which nodes elsewhere are heard, and over which edges."""
 
     labels: Integers  # (outside,) sorted
@@ -91,7 +91,7 @@ class Crossing:
         labels = sorted(wanted)
         edges = [[wanted[label].get(slot, ABSENT) for slot in range(1 + max(wanted[label]))] for label in labels]
         every = _integers([edge for each in edges for edge in each])
-        self._heard = _Heard(
+        self._received = _Received(
             _integers(labels),
             _integers(np.cumsum([0, *map(len, edges)])),
             every,
@@ -116,7 +116,7 @@ class Crossing:
         """Hand the agents what the other blocks sent."""
         if messages:
             numbers, population = np.frombuffer(b"".join(messages)), self._population
-            _scatter(numbers, self._heard, self._form, population.links, population.flight())
+            _scatter(numbers, self._received, self._form, population.links, population.flight())
 
 
 def _integers(numbers: Sequence[int] | Integers) -> Integers:
@@ -208,23 +208,23 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
 
 
 @force_inline
-def _place_of(label: float, heard: _Heard) -> int:
+def _place_of(label: float, received: _Received) -> int:
     """Return the place of a node among those elsewhere that are heard, or ABSENT."""
-    first, last = 0, len(heard.labels)
+    first, last = 0, len(received.labels)
     while first < last:
         middle = (first + last) // 2
-        if heard.labels[middle] < label:
+        if received.labels[middle] < label:
             first = middle + 1
         else:
             last = middle
-    return first if first < len(heard.labels) and heard.labels[first] == label else ABSENT
+    return first if first < len(received.labels) and received.labels[first] == label else ABSENT
 
 
 @force_inline
-def _edge_of(place: int, slot: int, heard: _Heard) -> int:
+def _edge_of(place: int, slot: int, received: _Received) -> int:
     """Return where among the edges that is on which its neighbour in a place hears a node elsewhere, or ABSENT."""
-    at = heard.begins[place] + slot
-    return at if place != ABSENT and at < heard.begins[place + 1] and heard.edges[at] != ABSENT else ABSENT
+    at = received.begins[place] + slot
+    return at if place != ABSENT and at < received.begins[place + 1] and received.edges[at] != ABSENT else ABSENT
 
 
 @force_inline
@@ -236,14 +236,18 @@ def _answer_to(edge: int, answer: int, form: _Form, links: Links, flight: Flight
 
 
 @njit_no_refcount
-def _scatter(numbers: Array, heard: _Heard, form: _Form, links: Links, flight: Flight) -> None:
+def _scatter(numbers: Array, received: _Received, form: _Form, links: Links, flight: Flight) -> None:
     width, size, outputs = flight.points.shape[2], flight.values.shape[1], flight.values.shape[2]
     at = 0
     while at < len(numbers):
         head, end = at + 1, at + int(numbers[at])
         at = end
         while head < end:
-            place, points, own = _place_of(numbers[head], heard), int(numbers[head + POINTS]), int(numbers[head + OWN])
+            place, points, own = (
+                _place_of(numbers[head], received),
+                int(numbers[head + POINTS]),
+                int(numbers[head + OWN]),
+            )
             duals, stamps = numbers[head + DUALS] > 0.0, numbers[head + STAMPS] > 0.0
             addressees, node = int(numbers[head + ADDRESSEES]), len(links.start) - 1 + place
             if place != ABSENT:
@@ -266,9 +270,9 @@ def _scatter(numbers: Array, heard: _Heard, form: _Form, links: Links, flight: F
             if stamps and place != ABSENT:
                 flight.previous[node] = int(numbers[at_stamps])
             for k in range(addressees):
-                found, length = _edge_of(place, int(numbers[head + 2 * k]), heard), int(numbers[head + 2 * k + 1])
+                found, length = _edge_of(place, int(numbers[head + 2 * k]), received), int(numbers[head + 2 * k + 1])
                 if found != ABSENT:
-                    edge, owner = heard.edges[found], heard.owners[found]
+                    edge, owner = received.edges[found], received.owners[found]
                     if duals:
                         flight.sent[links.reverse[edge]] = numbers[at + k]
                     if stamps:

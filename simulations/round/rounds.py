@@ -33,7 +33,7 @@ def advance(
 def block_neighbors(blocks: Sequence[Sequence[AgentPlan]]) -> list[list[int]]:
     """Find, for each block of agents, the places of the other blocks that it hears from."""
     home = {plan.neighborhood.node: place for place, block in enumerate(blocks) for plan in block}
-    heard: list[list[int]] = []
+    senders: list[list[int]] = []
     for place, block in enumerate(blocks):
         others = {
             home[other]
@@ -42,5 +42,5 @@ def block_neighbors(blocks: Sequence[Sequence[AgentPlan]]) -> list[list[int]]:
             for other in plan.neighborhood.neighbors
             if home[other] != place
         }
-        heard.append(sorted(others))
-    return heard
+        senders.append(sorted(others))
+    return senders

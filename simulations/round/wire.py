@@ -92,10 +92,10 @@ def parted(message: bytes, count: int) -> list[bytes]:
     return found
 
 
-def with_bands(message: bytes, said: Mapping[int, Array]) -> bytes:
+def with_bands(message: bytes, bands: Mapping[int, Array]) -> bytes:
     """Write behind a message what nodes say of their bands, (C, 2) by their labels, and last how many numbers that
     is."""
-    rows = np.array([[node, *numbers.flat] for node, numbers in said.items()], dtype=np.float64)
+    rows = np.array([[node, *numbers.flat] for node, numbers in bands.items()], dtype=np.float64)
     return b"".join([message, rows.tobytes(), np.array([rows.size, len(rows)], dtype=np.float64).tobytes()])
 
 

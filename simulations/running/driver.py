@@ -18,7 +18,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.simulations.backends.cache_warmup import compile_at_once
 from kernelswarm.simulations.core.errors import Interrupted
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.compiling import Compilation, heard
+from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
 from kernelswarm.simulations.machine.interruption import Asked, noted
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.machine.versions import versions
@@ -133,7 +133,7 @@ class Driver:
 
         Not between steps: what happens there is the user's own.
         """
-        with one_thread(), heard(compilation=self._compilation):
+        with one_thread(), watch_compilation(compilation=self._compilation):
             yield
 
     def _starting(self, phase: str, done: int, total: int) -> None:

@@ -186,15 +186,15 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     taken = LISTENER * nodes * len(letters)
     memory = links.memory(conditions.transit) + 1
     for letter, keeps, talks in letters:
-        heard = edges * talks
-        taken += _bytes(slots, nodes, heard, partial(_air, letter))
+        received = edges * talks
+        taken += _bytes(slots, nodes, received, partial(_air, letter))
         if keeps:
             taken += _bytes(
-                memory, nodes, heard, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
+                memory, nodes, received, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
             )
         # What becomes of messages and nodes is drawn ahead, for all together and, while they are primed, one by one.
-        ahead, alone = rounds_ahead(nodes, heard), rounds_ahead(1, heard // nodes)
-        taken += (ahead + alone) * (nodes + (NUMBER + 1) * heard)
+        ahead, alone = rounds_ahead(nodes, received), rounds_ahead(1, received // nodes)
+        taken += (ahead + alone) * (nodes + (NUMBER + 1) * received)
     if isinstance(rule, SummedDuals):
         sums = cast(Counted, plan.begin()).sums
         taken += nodes * sums.own.nbytes + edges * NUMBER * (sums.vectors.shape[1] + sums.apart.shape[1] + 1)

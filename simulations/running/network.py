@@ -275,8 +275,8 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         return learner.loss.outputs(source.targets, source.classes)
     except ValueError as refusal:
         chosen = source.facts.get("task_chosen")  # where the stream had to choose between classes and quantities
-        told = "" if chosen is None else f"; {chosen}"
-        raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{told}") from refusal
+        reason = "" if chosen is None else f"; {chosen}"
+        raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{reason}") from refusal
 
 
 def slots_of(adjacency: Adjacency, labels: Listed[int]) -> dict[int, tuple[int, ...]]:

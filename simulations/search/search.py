@@ -265,7 +265,7 @@ def _write(found: Search, experiment: Experiment) -> None:
         table.writerow(["trial", *found.space.keys, "rounds", *names, "failure"])
         for number, (trial, labels) in enumerate(zip(found.trials, found.labels, strict=True), 1):
             figures = [trial.figures.get(name, "") for name in ("round", *names)]
-            told = ["" if label == NOT_APPLICABLE else label for label in labels]
-            table.writerow([number, *told, *figures, trial.failure])
+            shown_labels = ["" if label == NOT_APPLICABLE else label for label in labels]
+            table.writerow([number, *shown_labels, *figures, trial.failure])
     best = found.space.cell(experiment, found.trials[found.order[0]].proposal)
     write_experiment(found.folder / BEST, experiment, plain(best.config))

@@ -163,13 +163,13 @@ def _usual(experiment: Experiment, key: str) -> Any:
         resolved = open_network(experiment.with_changes({key: "auto"})).experiment
     except InputError:
         return None
-    found, learner = _said(resolved.to_dict(), key), resolved.learner
+    found, learner = _given(resolved.to_dict(), key), resolved.learner
     if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
         return learner.penalty / learner.loss.curvature
     return found
 
 
-def _said(table: Mapping[str, Any], key: str) -> Any:
+def _given(table: Mapping[str, Any], key: str) -> Any:
     """Return what a file says of a dotted key; None where it says nothing, or only the name of the part around it."""
     value: Any = table
     for step in key.split("."):
@@ -184,7 +184,7 @@ def _bandwidth(
 ) -> Range | None:
     key = "learner.kernel.bandwidth"
     kernel = learner.get("kernel")
-    if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or _said(table, key) in _OPEN):
+    if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or _given(table, key) in _OPEN):
         return None
     word = kernel["bandwidth"] if isinstance(kernel["bandwidth"], str) else "median"
     around = _stands_for(experiment, key, word)
@@ -197,7 +197,7 @@ def _bandwidth(
 
 def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
     """Return what a word becomes in an experiment."""
-    return _said(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
+    return _given(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
 
 
 _OPEN = (None, "median", "auto")
@@ -206,13 +206,13 @@ _OPEN = (None, "median", "auto")
 
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "learner.step_size"
-    said, now = _said(table, key), learner["step_size"]
+    given_word, now = _given(table, key), learner["step_size"]
     if isinstance(now, dict) and "initial" in now:  # a schedule keeps its form
         return _around(f"{key}.initial", now["initial"], SCALES) if everything else None
     if isinstance(now, dict) and now.get("name") == "auto":
-        given = isinstance(said, Mapping) and "scale" in said
+        given = isinstance(given_word, Mapping) and "scale" in given_word
         return _around(f"{key}.scale", now["scale"], SCALES) if everything or not given else None
-    if isinstance(now, int | float) and (everything or said is None):
+    if isinstance(now, int | float) and (everything or given_word is None):
         return Range(key, *SCALES, part="auto")
     return None
 
@@ -226,14 +226,14 @@ def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bo
         return None
     key = f"learner.budget.{name}"
     whole = isinstance(budget[name], int)
-    return _around(key, budget[name], BUDGETS, whole) if everything or _said(table, key) is None else None
+    return _around(key, budget[name], BUDGETS, whole) if everything or _given(table, key) is None else None
 
 
 def _penalty(
     experiment: Experiment, protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool
 ) -> Range | None:
     key = "protocol.penalty"
-    if "penalty" not in protocol or not (everything or _said(table, key) in _OPEN):
+    if "penalty" not in protocol or not (everything or _given(table, key) in _OPEN):
         return None
     usual: float = open_network(experiment.with_changes({key: "auto"})).experiment.to_dict()["protocol"]["penalty"]
     now = usual if protocol["penalty"] == "auto" else protocol["penalty"]
@@ -244,7 +244,7 @@ def _penalty(
 def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "protocol.gamma.scale"
     gamma = protocol.get("gamma")
-    tried = isinstance(gamma, dict) and "scale" in gamma and (everything or _said(table, key) is None)
+    tried = isinstance(gamma, dict) and "scale" in gamma and (everything or _given(table, key) is None)
     return _around(key, gamma["scale"], SCALES) if gamma is not None and tried else None
 
 

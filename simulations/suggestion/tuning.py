@@ -57,7 +57,7 @@ def tuned(
     InputError
         The experiment is refused, has too little data, or is of a Markov chain, whose values are not in the data.
     """
-    hear = watch or (lambda share: None)
+    report = watch or (lambda share: None)
     seeds = tuple(range(experiment.seed + APART, experiment.seed + APART + pilot_seeds))
     first = replace(experiment, seed=seeds[0])
     found = own_ranges(first)
@@ -73,7 +73,7 @@ def tuned(
             return str(error)
 
     def tell(rounds: int, count: int, share: float) -> None:
-        hear(min(1.0, len(search.trials) / (CANDIDATES + 1 + POLLED)))
+        report(min(1.0, len(search.trials) / (CANDIDATES + 1 + POLLED)))
 
     search = Search(build, network, candidates(found, CANDIDATES), pooled, None, 1, tell, seeds, MEASURED)
     finals = bracket(halve(len(search.values), search.longest, search.scores), found, search, POLLED)

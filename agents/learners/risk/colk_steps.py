@@ -43,12 +43,12 @@ def _center(given: GradientArguments, losses: Array) -> float:
     center = storage[first]
     before = table(scratch, 0, seconds, outputs)
     if looks_back(numbers) and not math.isnan(center):
-        heard = table(scratch, seconds * outputs, seconds, inputs)
+        second_points = table(scratch, seconds * outputs, seconds, inputs)
         rows = table(scratch, seconds * (outputs + inputs), seconds, order)
         dictionary = table(storage, first + OWN, order, inputs)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
-        seconds_in(given.points, 2, heard)
-        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), heard, dictionary, rows)
+        seconds_in(given.points, 2, second_points)
+        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), second_points, dictionary, rows)
         combine(rows, weights, order, before)
     return next_center(given.tools, numbers, given.sizes, center, before, values, given.targets, losses)
 

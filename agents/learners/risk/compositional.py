@@ -140,16 +140,16 @@ class Composition:
         """
         if self.strength == 0.0 or len(losses) < 2:
             return center
-        heard = losses[self.seconds].copy()
+        second_losses = losses[self.seconds].copy()
         if math.isnan(center):
-            return float(mean(heard))
+            return float(mean(second_losses))
         if not self.dispersion.centered:
-            return self.dispersion.descend(heard, center, step)
+            return self.dispersion.descend(second_losses, center, step)
         rate = self.rate.at(step)
         if self.tracking == "average":
-            return float(averaged(center, heard, rate))
+            return float(averaged(center, second_losses, rate))
         past = self.loss.values(before(), np.ascontiguousarray(targets[self.seconds]))
-        return float(corrected(center, heard, past, rate))
+        return float(corrected(center, second_losses, past, rate))
 
     def gradient(self, center: float, losses: Array, values: Array, targets: Array) -> Array:
         """Return the coefficients at the rows of a batch, whose mean over the rows is the mean over the pairs.

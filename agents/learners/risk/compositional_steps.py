@@ -168,20 +168,20 @@ def next_center(
     values_of(_loss_numbers(numbers), values, targets, losses)
     if own[WEIGHT] == 0.0 or size < 2:
         return center
-    heard = np.empty(seconds_of(size, stride))
-    for k in range(len(heard)):
-        heard[k] = losses[1 + stride * k]
+    second_losses = np.empty(seconds_of(size, stride))
+    for k in range(len(second_losses)):
+        second_losses[k] = losses[1 + stride * k]
     if math.isnan(center):
-        return mean(heard)
+        return mean(second_losses)
     if own[CENTERED] == 0.0:
         descend = descend_at(tool(tools, numbers, DESCEND))
-        return float(descend(_dispersion_numbers(numbers), heard, center, sizes[THRESHOLD_STEP]))
+        return float(descend(_dispersion_numbers(numbers), second_losses, center, sizes[THRESHOLD_STEP]))
     if own[DIFFERENCE] == 0.0:
-        return averaged(center, heard, sizes[RATE])
-    past, wanted = np.empty(len(heard)), np.empty((len(heard), targets.shape[1]))
+        return averaged(center, second_losses, sizes[RATE])
+    past, wanted = np.empty(len(second_losses)), np.empty((len(second_losses), targets.shape[1]))
     seconds_in(targets, stride, wanted)
     values_of(_loss_numbers(numbers), before, wanted, past)
-    return corrected(center, heard, past, sizes[RATE])
+    return corrected(center, second_losses, past, sizes[RATE])
 
 
 @cached_njit
@@ -217,15 +217,15 @@ def mean(losses: Array) -> float:
 
 
 @inline_always
-def averaged(center: float, heard: Array, rate: float) -> float:
+def averaged(center: float, second_losses: Array, rate: float) -> float:
     """Let g follow the mean loss of second samples, (m,), by averages (SURVEY eq. 11)."""
-    return (1.0 - rate) * center + rate * mean(heard)
+    return (1.0 - rate) * center + rate * mean(second_losses)
 
 
 @inline_always
-def corrected(center: float, heard: Array, past: Array, rate: float) -> float:
+def corrected(center: float, second_losses: Array, past: Array, rate: float) -> float:
     """Let g follow by what the second samples' losses, (m,), were before the last step, (m,) (COLK eq. 20)."""
-    return (1.0 - rate) * (center - mean(past)) + mean(heard)
+    return (1.0 - rate) * (center - mean(past)) + mean(second_losses)
 
 
 @inline_always

@@ -104,10 +104,12 @@ def _paired(
     first, order, seconds = length_of(capacity, inputs, outputs), counts[PREVIOUS], max(size - 1, 0)
     center, past = storage[first], table(work, 0, seconds, outputs)
     if looks_back(numbers) and not math.isnan(center) and seconds:
-        heard = table(points, (1 - before) * inputs, seconds, inputs)
+        second_points = table(points, (1 - before) * inputs, seconds, inputs)
         rows = table(work, seconds * outputs, seconds, order)
         weights = table(storage, first + OWN + capacity * inputs, order, outputs)
-        kernel_at(given.tools[CROSS])(kernel_numbers(numbers), heard, table(storage, first + OWN, order, inputs), rows)
+        kernel_at(given.tools[CROSS])(
+            kernel_numbers(numbers), second_points, table(storage, first + OWN, order, inputs), rows
+        )
         combine(rows, weights, order, past)
     return next_center(given.tools, numbers, given.sizes, center, past, paired, aims, losses)
 

@@ -110,7 +110,7 @@ def take_in(
     factor, aims, bends = tables.factor, terms.aims, terms.curvatures
     count, capacity, outputs = len(aims), len(root), moments.shape[1]
     fresh = features[gone:]
-    told = fresh.copy() if len(terms.taught) else fresh
+    untaught = fresh.copy() if len(terms.taught) else fresh
     lost = 1.0 - math.pow(numbers.forgetting, float(count))
     if gone and (lost != 0.0 or terms.coupled):  # a triangle is wanted before samples come
         blocked_rotations.absorb(root, moments, features[:gone], sums[:gone])
@@ -139,5 +139,5 @@ def take_in(
         room, row = np.empty(RENEWED * (capacity + outputs)), np.empty(capacity)
         cursor = taking_in.renew(root, moments, order, factor, numbers.ridge, lost, cursor, room, row)
     if len(terms.taught):
-        absorb_taught(root, moments, order, told, terms.taught)
+        absorb_taught(root, moments, order, untaught, terms.taught)
     return cursor

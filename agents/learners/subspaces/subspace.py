@@ -115,7 +115,7 @@ class Subspace:
         ``M = A' K_SS A``, (r, r).
     mixing : Array
         ``G = inv(M + lambda I) C`` with ``C C' = M``, (r, r): the features of a point are ``G' A' k_S(x)``.
-    heard : int
+    compared : int
         The fits that were compared with the threshold.
     storage : Array
         The vector that all arrays lie in, as compiled steps want it.
@@ -126,20 +126,20 @@ class Subspace:
         self.tracking = tracking
         self.inputs = inputs
         self.own = own
-        self.order = self.samples = self.heard = 0
+        self.order = self.samples = self.compared = 0
         self._none: Array = np.zeros((tracking.rank, 0))
         capacity = SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1
         self.lay_out(np.zeros(self.length(capacity)), capacity)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its arrays must lie in its own storage."""
-        counts = self.order, self.samples, self.heard, self.capacity
+        counts = self.order, self.samples, self.compared, self.capacity
         return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage, self._none
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
         self.kernel, self.tracking, self.inputs, self.own, counts, storage, self._none = state
-        self.order, self.samples, self.heard, capacity = counts
+        self.order, self.samples, self.compared, capacity = counts
         self.lay_out(storage, capacity)
 
     @property
@@ -226,9 +226,9 @@ class Subspace:
         if order < tracking.rank:
             censored = bool(subspace_updates.holds(self._points, order, order))
         else:
-            fits = self._fits if self.heard >= len(self._fits) else self._fits[: self.heard]
+            fits = self._fits if self.compared >= len(self._fits) else self._fits[: self.compared]
             censored = order >= tracking.censored_from and fit < tracking.censoring.bound(fits)
-            self._hear(fit)
+            self._compare(fit)
         if censored:
             return Visit(fit, False, None, None, 0.0)
         new = self._none if weights is None else weights.copy()
@@ -260,7 +260,7 @@ class Subspace:
             "image": self._image[: self.order].copy(),
             "recency": self.recency.copy(),
             "fits": self._fits.copy(),
-            "visits": np.array([self.samples, self.heard], dtype=np.float64),
+            "visits": np.array([self.samples, self.compared], dtype=np.float64),
         }
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -274,14 +274,14 @@ class Subspace:
         self._image[:order] = arrays["image"]
         self._recency[:order] = arrays["recency"]
         self._fits[:] = arrays["fits"]
-        self.samples, self.heard = (int(count) for count in arrays["visits"].tolist())
+        self.samples, self.compared = (int(count) for count in arrays["visits"].tolist())
         subspace_updates.prepare(Basis(*self._basis), order, self.tracking.regularization, Squares(*self._squares))
 
-    def _hear(self, fit: float) -> None:
+    def _compare(self, fit: float) -> None:
         window = len(self._fits)
         if window:
-            self._fits[self.heard % window] = fit
-            self.heard += 1
+            self._fits[self.compared % window] = fit
+            self.compared += 1
 
     def reserve(self, points: int) -> None:
         """Make room for so many more points."""

@@ -31,7 +31,7 @@ from kernelswarm.protocols.first_class import Integers, address
 
 Array = npt.NDArray[np.float64]
 
-CAPACITY, SAMPLES, HEARD = range(3, 6)
+CAPACITY, SAMPLES, COMPARED = range(3, 6)
 """A state's integers after those that all have."""
 
 CROSS, AT, BOUND = range(3)
@@ -131,12 +131,12 @@ def _visit(tools: Integers, numbers: Array, storage: Array, counts: Integers, po
     if order < rank:
         censored = subspace_updates.holds(points, order, order)
     else:
-        known = line(fits, 0, min(window, counts[HEARD]))
+        known = line(fits, 0, min(window, counts[COMPARED]))
         threshold = line(numbers, FIRST + int(numbers[STEP]), int(numbers[THRESHOLD]))
         censored = order >= numbers[FULL] and fit < censor_at(tools[BOUND])(threshold, known)
         if window:
-            fits[counts[HEARD] % window] = fit
-            counts[HEARD] += 1
+            fits[counts[COMPARED] % window] = fit
+            counts[COMPARED] += 1
     if censored:
         return 0.0
     most = int(numbers[BUDGET_SIZE])
@@ -262,11 +262,11 @@ class CompiledSubspace(CompiledLinear):
         """Return the state's integers."""
         subspace, room = state.subspace, self._room(state, capacity)
         free = ALWAYS if self._bounded else room - subspace.order
-        return np.array([free, NOTHING, subspace.order, room, subspace.samples, subspace.heard], dtype=np.int64)
+        return np.array([free, NOTHING, subspace.order, room, subspace.samples, subspace.compared], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
         """Bring a state up to date."""
         subspace = state.subspace
-        subspace.order, subspace.samples, subspace.heard = (int(counts[k]) for k in (ORDER, SAMPLES, HEARD))
+        subspace.order, subspace.samples, subspace.compared = (int(counts[k]) for k in (ORDER, SAMPLES, COMPARED))
         state.steps += steps
         state.refer()

@@ -112,8 +112,8 @@ def _names_differ(draws: str) -> bool:
             os.write(writing, getattr(sys.modules["ray"], draws).from_random().binary())
             os._exit(0)
         os.close(writing)
-        with open(reading, "rb") as said:
-            names.append(said.read())
+        with open(reading, "rb") as answer:
+            names.append(answer.read())
     return names[0] != names[1] and all(names)
 
 

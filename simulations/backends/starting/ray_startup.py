@@ -66,7 +66,7 @@ class ForkServer:
             "worker": WORKER,
             "draws": DRAWS,
         }
-        with socket.socket(socket.AF_UNIX) as listener, Path(folder, "forks.err").open("wb") as said:
+        with socket.socket(socket.AF_UNIX) as listener, Path(folder, "forks.err").open("wb") as errors:
             listener.bind(str(self._path))
             listener.listen(1024)
             descriptor, script = listener.fileno(), as_file(SCRIPTS[0], folder)
@@ -75,7 +75,7 @@ class ForkServer:
                 [sys.executable, script, json.dumps(given | {"descriptor": descriptor}), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 pass_fds=[descriptor],
                 # Ctrl-C is for the driver. No session of its own: Linux shares cores out among sessions, and actors
                 # wait by yielding, which would be to one another alone.

@@ -49,7 +49,7 @@ def rows(found: Compared) -> Iterator[Claim]:
     alone = {problem.stream: one.error for (problem, protocol), one in found.items() if protocol == "isolated"}
     for problem in dict.fromkeys(problem for problem, _ in found):
         outcomes = {protocol: one for (other, protocol), one in found.items() if other == problem}
-        told = [
+        sentences = [
             f"{protocol}: {one.error / alone[problem.stream]:.3f}"
             for protocol, one in outcomes.items()
             if protocol != "isolated"
@@ -58,6 +58,6 @@ def rows(found: Compared) -> Iterator[Claim]:
         yield Claim(
             f"error over that of isolated nodes, {problem.words}",
             "",
-            "; ".join(told),
+            "; ".join(sentences),
             f"8 nodes; consensus sends {sent:,.0f} kB",
         )

@@ -135,7 +135,7 @@ class Method:
         """Return the tables of a setting, laid over the experiment."""
         return self.grids[setting.grid].at(setting.place)
 
-    def said(self, setting: Setting, tried: Collection[Setting] | None = None) -> str:
+    def described(self, setting: Setting, tried: Collection[Setting] | None = None) -> str:
         """Return the words of a setting; with what was tried also beyond which of its numbers nothing was."""
         of_grid = None if tried is None else [place for grid, place in tried if grid == setting.grid]
         return self.grids[setting.grid].words(setting.place, of_grid)

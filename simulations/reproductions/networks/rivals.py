@@ -85,7 +85,7 @@ class Run(NamedTuple):
     @property
     def words(self) -> str:
         """What distinguishes it from all others of a request."""
-        setting = METHODS[self.method].said(self.setting)
+        setting = METHODS[self.method].described(self.setting)
         return f"{self.method}: {self.stream}, setting {setting}, {self.seed}, {self.rounds} rounds"
 
 
@@ -162,7 +162,7 @@ def _tuned(
             break
     chosen: dict[Cell, dict[str, Choice]] = {cell: {} for cell in asked}
     for (cell, error), errors in found.items():
-        words = METHODS[cell[1]].said(best(errors), None if request.quick else errors)
+        words = METHODS[cell[1]].described(best(errors), None if request.quick else errors)
         chosen[cell][error] = Choice(best(errors), words)
     return chosen
 
@@ -267,13 +267,13 @@ def _best(found: Found) -> Iterator[Claim]:
         best, least, cost = rows[0]
         near = min((row for row in rows if row[1] <= NEAR * least), key=lambda row: row[2])
         frugal = min(rows, key=lambda row: row[2])
-        said = f"{best}, {least:.3g} for {cost / 1e6:.3g} MB"
+        described = f"{best}, {least:.3g} for {cost / 1e6:.3g} MB"
         if near[0] != best:
-            said += f"; {near[0]}, {near[1]:.3g} for {near[2] / 1e6:.3g} MB"
+            described += f"; {near[0]}, {near[1]:.3g} for {near[2] / 1e6:.3g} MB"
         if frugal[0] not in (best, near[0]):
-            said += f"; least bytes: {frugal[0]}, {frugal[1]:.3g} for {frugal[2] / 1e6:.3g} MB"
+            described += f"; least bytes: {frugal[0]}, {frugal[1]:.3g} for {frugal[2] / 1e6:.3g} MB"
         words = f"least error; fewest bytes for an error within {NEAR - 1.0:.0%} of it; fewest bytes of all"
-        yield Claim(f"{stream}: best", "", said, words)
+        yield Claim(f"{stream}: best", "", described, words)
 
 
 def _rows(found: Found) -> Iterator[Claim]:

@@ -133,8 +133,8 @@ def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, 
     ends = range(WINDOW, len(points) + 1, every)
     found = {name: [_window(gram, end, z[end - WINDOW : end]) for end in ends] for name, z in features.items()}
     for label, keys in TRACKINGS.items():
-        told = {"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys}
-        subspace = Subspace(KERNEL, Tracking(**told), 3)
+        tracked = {"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys}
+        subspace = Subspace(KERNEL, Tracking(**tracked), 3)
         line = found[label] = []
         for end in range(1, len(points) + 1):
             subspace.visit(points[end - 1 : end])

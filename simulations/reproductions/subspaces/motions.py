@@ -122,8 +122,8 @@ def _matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.G
     roots = {name: _inverse_root(kernel.cross(among, among)) for name, among in landmarks.items()}
     found: dict[str, list[float]] = {name: [] for name in landmarks}
     for label in ("β = 1", "β = 0.9"):
-        told = Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
-        subspace = Subspace(kernel, told, points.shape[1])
+        tracking = Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
+        subspace = Subspace(kernel, tracking, points.shape[1])
         line = found[f"OK-FEB, {label}"] = []
         for end in range(1, len(points) + 1):
             subspace.visit(points[end - 1 : end])

@@ -42,17 +42,17 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """Say in sentences how many reproductions ended, and how many claims hold."""
     states = [outcome.state for outcome in outcomes]
     ended = sum(state in ("new", "reused") for state in states)
-    said = [f"{ended} of {len(states)} reproductions ended"]
+    clauses = [f"{ended} of {len(states)} reproductions ended"]
     if states.count("reused"):
-        said.append(f"{states.count('reused')} of them before")
+        clauses.append(f"{states.count('reused')} of them before")
     if states.count("failed"):
-        said.append(f"{states.count('failed')} failed")
+        clauses.append(f"{states.count('failed')} failed")
     if states.count("no data"):
-        said.append(f"{states.count('no data')} lack their data")
+        clauses.append(f"{states.count('no data')} lack their data")
     hold, fail, unchecked, rest = totals(outcomes)
     claims = f"Of {hold + fail + unchecked} claims {hold} hold, {fail} do not hold, and {unchecked} cannot be checked"
     measured = f"; of {rest} more measurements no paper claims anything" if rest else ""
-    return [f"{', '.join(said)}.", f"{claims}{measured}."]
+    return [f"{', '.join(clauses)}.", f"{claims}{measured}."]
 
 
 def totals(outcomes: Sequence[Outcome]) -> list[int]:
@@ -94,8 +94,8 @@ def as_html(outcomes: Sequence[Outcome], quick: bool) -> str:
     """Return the page in HTML, complete in itself: pictures and style are in it, and it runs nothing."""
     head = [f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in COLUMNS)}</tr>"]
     for name, *figures in rows(outcomes):
-        told = "".join(f'<td class="number">{escape(figure)}</td>' for figure in figures)
-        head.append(f'<tr><td><a href="#{escape(name)}">{escape(name)}</a></td>{told}</tr>')
+        row = "".join(f'<td class="number">{escape(figure)}</td>' for figure in figures)
+        head.append(f'<tr><td><a href="#{escape(name)}">{escape(name)}</a></td>{row}</tr>')
     body = [f"<p>{escape(sentence)}</p>" for sentence in summary(outcomes)]
     if quick:
         body.insert(0, f'<p class="warning">{escape(QUICK)}</p>')
@@ -108,8 +108,8 @@ def as_html(outcomes: Sequence[Outcome], quick: bool) -> str:
         lines = [f"<tr>{''.join(f'<th>{name}</th>' for name in HEADINGS)}</tr>"]
         for claim in outcome.kept.claims:
             *words, verdict = map(escape, cells(claim))
-            told = "".join(f"<td>{word}</td>" for word in words)
-            lines.append(f'<tr>{told}<td class="{verdict}">{verdict}</td></tr>')
+            row = "".join(f"<td>{word}</td>" for word in words)
+            lines.append(f'<tr>{row}<td class="{verdict}">{verdict}</td></tr>')
         body.append(_table(lines))
         body += [f"<p>{escape(note)}</p>" for note in outcome.kept.summary["notes"]]
         body += [_picture(path, outcome.sentence) for path in outcome.kept.figures]

@@ -121,8 +121,8 @@ def answering(asked: Asked) -> Kept | None:
         kept = read(folder)
         if kept is None:
             continue
-        said = kept.summary
-        same = (said.get("name"), said.get("quick"), said.get("seed"), said.get("data")) == wanted
-        if same and said.get("versions", {}).get("kernelswarm") == versions()["kernelswarm"]:
+        written = kept.summary
+        same = (written.get("name"), written.get("quick"), written.get("seed"), written.get("data")) == wanted
+        if same and written.get("versions", {}).get("kernelswarm") == versions()["kernelswarm"]:
             return kept
     return None

@@ -75,7 +75,7 @@ def inputs(
     columns: Sequence[str],
     mark: Mark = "",
     wanted: Sequence[CodedColumn] = (),
-    told: str = "",
+    cure: str = "",
 ) -> tuple[list[Numbers], tuple[CodedColumn, ...]]:
     """Columns of inputs as arrays, numbers of their own types, and what they hold.
 
@@ -89,7 +89,7 @@ def inputs(
         What stands before fractions in text; empty where nothing says so.
     wanted
         What each column has to hold, where that is known.
-    told
+    cure
         What messages say to do about columns that hold something else.
 
     Raises
@@ -100,7 +100,7 @@ def inputs(
         If a column is of no kind that becomes numbers, naming row and column.
     """
     held = {column.name: column for column in wanted}
-    found = [read_input(name, table, column, mark, held.get(column), told) for column in columns]
+    found = [read_input(name, table, column, mark, held.get(column), cure) for column in columns]
     kinds = tuple(kind for _, kind in found)
     many = [kind.name for kind in kinds if kind.kind == "words" and are_too_many(len(kind.words), table.num_rows)]
     if many and not wanted:
@@ -116,7 +116,7 @@ def inputs(
 
 
 def read_input(
-    name: str, table: pyarrow.Table, column: str, mark: Mark, wanted: CodedColumn | None, told: str = ""
+    name: str, table: pyarrow.Table, column: str, mark: Mark, wanted: CodedColumn | None, cure: str = ""
 ) -> tuple[Numbers, CodedColumn]:
     """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
     import pyarrow
@@ -140,15 +140,15 @@ def read_input(
                 "the day or the month comes first: write them as 2021-12-31"
             ) from error
         if read is None:
-            raise _unreadable(name, column, found, mark, told, kind)
+            raise _unreadable(name, column, found, mark, cure, kind)
         if wanted is not None and found.words:
-            _check_kind(name, wanted, read[1], told)
+            _check_kind(name, wanted, read[1], cure)
         return read
     unordered = not categories(name, table).get(column, True)
     if unordered or (wanted is not None and any(map(is_number, wanted.words))):
         coded = _numbers_as_words(name, table, column)
         if wanted is not None:
-            _check_kind(name, wanted, coded[1], told)
+            _check_kind(name, wanted, coded[1], cure)
         return coded
     times = of_arrow(values)
     if times is None:
@@ -157,18 +157,18 @@ def read_input(
     else:
         found_kind = CodedColumn(column, times.kind, zoned=times.zoned)
     if wanted is not None and values.null_count < len(values):
-        _check_kind(name, wanted, found_kind, told)
-    return numbers(name, table, column, cure=told) if times is None else times.values, found_kind
+        _check_kind(name, wanted, found_kind, cure)
+    return numbers(name, table, column, cure=cure) if times is None else times.values, found_kind
 
 
-def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, told: str) -> None:
+def _check_kind(name: str, wanted: CodedColumn, found: CodedColumn, cure: str) -> None:
     """Refuse a column that holds something else than what was learned from."""
     if ALIKE.get(found.kind, found.kind) == ALIKE.get(wanted.kind, wanted.kind) and found.zoned == wanted.zoned:
         return
     kinds = [f"{HELD[one.kind]}{' of a time zone' * one.zoned}" for one in (found, wanted)]
     raise ValueError(
         f"{name}: column {shown(found.name)} holds {kinds[0]}, and what was learned from holds {kinds[1]}: "
-        + (told or "write both in the same way")
+        + (cure or "write both in the same way")
     )
 
 
@@ -183,20 +183,20 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Num
     return spread, CodedColumn(column, "words", words)
 
 
-def _unreadable(name: str, column: str, found: Entries, mark: Mark, told: str, wanted: Kind | None) -> ValueError:
+def _unreadable(name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: Kind | None) -> ValueError:
     """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
     if wanted in ("time", "clock"):
         untimed = [place for place, word in enumerate(found.words) if not _is_time(word)]
         row, place = min((found.row(place), place) for place in untimed or range(len(found.words)))
         return ValueError(
             f"{name}: row {row}, column {shown(column)} holds {shown(found.words[place])}, and what was learned from "
-            f"holds {HELD[wanted]} ({COUNTING}): {told or 'write all of them in one way, such as 2021-12-31 18:30'}"
+            f"holds {HELD[wanted]} ({COUNTING}): {cure or 'write all of them in one way, such as 2021-12-31 18:30'}"
         )
     rows = {word: found.row(place) for place, word in enumerate(found.words)}
     odd = odd_in(rows, mark)
     both = "" if len(odd.words) in (0, len(rows)) else ", beside numbers"
     text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{both}"
-    return refusal(f"{text} ({COUNTING})", column, odd, rows, told or remedy(odd.word, is_target=False))
+    return refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target=False))
 
 
 def _is_time(word: str) -> bool:
@@ -332,23 +332,23 @@ def words(table: pyarrow.Table, column: str) -> Numbers:
 def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:
     """Return what pandas has written of a table into it; ValueError if that cannot be read."""
     try:
-        said: dict[str, Any] = table.schema.pandas_metadata or {}
+        metadata: dict[str, Any] = table.schema.pandas_metadata or {}
     except ValueError as error:
         raise ValueError(f"{name}: its entry of pandas is no JSON ({shorten(error)}): write the file again") from error
-    return said
+    return metadata
 
 
 def categories(name: str, table: pyarrow.Table) -> dict[str, bool]:
     """Return whether categories have an order, by the columns of which the table says that they hold some."""
     columns = by_pandas(name, table).get("columns", [])
     found = {entry.get("field_name", entry.get("name")): entry for entry in columns if isinstance(entry, dict)}
-    said = {
+    ordered = {
         column: bool((entry.get("metadata") or {}).get("ordered"))
         for column, entry in found.items()
         if entry.get("pandas_type") == "categorical"
     }
     marks = {field.name: (field.metadata or {}).get(CATEGORIES) for field in table.schema}
-    return said | {column: mark == ORDERED for column, mark in marks.items() if mark is not None}
+    return ordered | {column: mark == ORDERED for column, mark in marks.items() if mark is not None}
 
 
 def are_digits(texts: Sequence[str]) -> bool:

@@ -173,8 +173,8 @@ def open_rows(
 def left_of(rows: Rows, dealing: Dealing) -> tuple[Rows, str]:
     """Leave out the rows to learn from that gaps make useless, and say so: of nodes in step they are rounds apart."""
     apart = dealing.goes_in_step(rows)
-    left, said = without_gaps(rows, dealing.missing, apart)
-    return (counted(rows, left) if apart and len(left) < len(rows) else left), said
+    left, text = without_gaps(rows, dealing.missing, apart)
+    return (counted(rows, left) if apart and len(left) < len(rows) else left), text
 
 
 def coded(rows: Rows, test: Rows | None, hands: list[Hand], coding: Coding) -> tuple[Array, Array]:
@@ -210,8 +210,8 @@ def with_places(rows: Rows, test: Rows | None, dealing: Dealing) -> tuple[Rows, 
     return rows, test
 
 
-def check_task_split(task: str, split: Split, rows: Rows, told: str) -> None:
-    """Refuse a split that the task or the file contradicts; ``told`` is why the task was chosen, where it was."""
+def check_task_split(task: str, split: Split, rows: Rows, reason: str) -> None:
+    """Refuse a split that the task or the file contradicts; ``reason`` is why the task was chosen, where it was."""
     if rows.ids is not None and split != "iid":
         raise RefusedKey(
             "split",
@@ -223,7 +223,7 @@ def check_task_split(task: str, split: Split, rows: Rows, told: str) -> None:
         if task == "classification"
         else ("iid", "patches", "target_shift", "sorted")
     )
-    check_split(split, possible, f"the {task} of {rows.name}{told and f' ({told})'}")
+    check_split(split, possible, f"the {task} of {rows.name}{reason and f' ({reason})'}")
 
 
 def check_same_columns(rows: Rows, test: Rows) -> None:
@@ -279,11 +279,11 @@ def _checked(
     known = resolve_task(rows, task)
     if test is not None and known == "classification":
         resolve_task(test, "classification")
-    told = told_task(rows, known) if task == "auto" else ""
-    check_task_split(known, dealing.split, rows, told)
+    reason = told_task(rows, known) if task == "auto" else ""
+    check_task_split(known, dealing.split, rows, reason)
     facts: dict[str, float | int | str] = {"task": known}
-    if told:
-        facts["task_chosen"] = told
+    if reason:
+        facts["task_chosen"] = reason
     if gaps:
         facts["gaps"] = gaps
     if rows.units:

@@ -114,7 +114,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray
     assert table is not None
     columns = [replace(column, name=text) for column, text in zip(coding.columns, wanted, strict=True)]
     table = table_without(table, wanted, {column.name: column.codes for column in columns})
-    values, read = inputs(name, table, wanted, wanted=columns, told=CURE)
+    values, read = inputs(name, table, wanted, wanted=columns, cure=CURE)
     found = np.column_stack(values).astype(np.float64)
     if coding.missing == "last":
         found = filled_forward(found)

@@ -171,8 +171,8 @@ def _joined(columns: Mapping[str, Any], name: str, frame: Any) -> pyarrow.Table:
         else field
         for field in table.schema
     ]
-    said = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
-    return table.cast(pyarrow.schema(fields, said))
+    metadata = frame.schema.metadata if isinstance(frame, pyarrow.Table) else None
+    return table.cast(pyarrow.schema(fields, metadata))
 
 
 def _called(values: Any, default: str) -> str:

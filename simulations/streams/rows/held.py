@@ -189,7 +189,7 @@ def contents_of_arrays(arrays: Mapping[str, Numbers]) -> str:
         digest.update(_bytes(array.astype(array.dtype.newbyteorder("="), copy=False)))
     rows = sum(array.shape[0] for name, array in arrays.items() if name in ("x", "x_test") and array.ndim)
     columns = sum(array.shape[1] if array.ndim == 2 else 1 for name, array in arrays.items() if not _is_test(name))
-    return _said(rows, columns, digest)
+    return _identity(rows, columns, digest)
 
 
 def contents_of_tables(tables: list[pyarrow.Table]) -> str:
@@ -203,7 +203,7 @@ def contents_of_tables(tables: list[pyarrow.Table]) -> str:
                 digest.update(_bytes(np.ascontiguousarray(values)))
             else:
                 digest.update(json.dumps(column.to_pylist(), default=str, ensure_ascii=True).encode())
-    return _said(sum(table.num_rows for table in tables), tables[0].num_columns, digest)
+    return _identity(sum(table.num_rows for table in tables), tables[0].num_columns, digest)
 
 
 def require_contents(wanted: str, found: str, name: str) -> None:
@@ -224,5 +224,5 @@ def _is_test(name: str) -> bool:
     return name.endswith("_test")
 
 
-def _said(rows: int, columns: int, digest: Any) -> str:
+def _identity(rows: int, columns: int, digest: Any) -> str:
     return f"{rows:,} rows, {columns:,} columns, SHA-256 {digest.hexdigest()[:32]}"

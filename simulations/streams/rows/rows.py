@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.core.coding import CodedColumn, Missing
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, told, written
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, gaps_in_words, written
 from kernelswarm.simulations.streams.written.gap_codes import Suspected, gap_codes
 from kernelswarm.simulations.streams.written.row_numbers import Numbered, row_numbers
 
@@ -172,8 +172,8 @@ def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[R
             + "leave out columns that are mostly empty with stream.drop"
         )
     coded, unused = written(rows.codes, sum(count for _, count in counts))
-    said = told(counts, len(rows), int((~left).sum()), missing, in_step, coded, unused)
-    return (rows if left.all() else chosen(rows, np.flatnonzero(left))), said
+    text = gaps_in_words(counts, len(rows), int((~left).sum()), missing, in_step, coded, unused)
+    return (rows if left.all() else chosen(rows, np.flatnonzero(left))), text
 
 
 def chosen(rows: Rows, places: npt.NDArray[np.intp]) -> Rows:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.bands import conformal
-from kernelswarm.agents.bands.conformal import OFFSET, OWN_GAIN, SAID, SCALE
+from kernelswarm.agents.bands.conformal import BANDED, OFFSET, OWN_GAIN, SCALE
 from kernelswarm.agents.bands.pooled import Listener, PooledBands
 
 Array = npt.NDArray[np.float64]
@@ -110,7 +110,7 @@ def test_a_nodes_own_coverage_follows_from_its_offset_whatever_comes() -> None:
     early = int(np.argmax(gains == 0.03))
     first = lived(ring(6), targets[:, : early + 1])
     for before, after in zip(first.bands, pool.bands, strict=True):
-        inside, said = (float(after[0, column] - before[0, column]) for column in (conformal.INSIDE, SAID))
+        inside, said = (float(after[0, column] - before[0, column]) for column in (conformal.INSIDE, BANDED))
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
         assert abs(moved - ((said - inside) - 0.1 * said)) < 1e-6
 
@@ -137,6 +137,6 @@ def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_
 
 def test_who_has_no_samples_has_its_neighbours_band() -> None:
     pool = lived(ring(5), normal(5, 200), start=1)
-    assert pool.bands[0, 0, SAID] == 0.0 and off(pool)[0] < 0.05
+    assert pool.bands[0, 0, BANDED] == 0.0 and off(pool)[0] < 0.05
     scales = pool.bands[:, 0, SCALE]
     assert 0.95 < scales[0] / scales[1:].mean() < 1.05

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from kernelswarm.agents.bands import conformal
-from kernelswarm.agents.bands.conformal import INSIDE, OFFSET, OWN_GAIN, SAID
+from kernelswarm.agents.bands.conformal import BANDED, INSIDE, OFFSET, OWN_GAIN
 from kernelswarm.agents.bands.pooled import Listener, PooledBands
 from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.protocols.clocks.clocks import Bernoulli, Poisson, Synchronous
@@ -217,8 +217,8 @@ def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, mov
     assert abs(coverage.mean() - 0.9) < 0.005
     early = lived(targets, known, 2000)  # by then every node's gain is the least
     for before, after in zip(early.bands, pool.bands, strict=True):
-        inside, said = (float(after[0, column] - before[0, column]) for column in (INSIDE, SAID))
-        assert before[0, SAID] >= 8.0 / 0.03
+        inside, said = (float(after[0, column] - before[0, column]) for column in (INSIDE, BANDED))
+        assert before[0, BANDED] >= 8.0 / 0.03
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
         assert abs(moved - ((said - inside) - 0.1 * said)) < 1e-6
 

@@ -70,7 +70,7 @@ def written(codes: Mapping[str, int], gaps: int = 0) -> tuple[str, str]:
     return ", ".join(found), f"no value is {' or '.join(unused)}, which na_values names" if unused else ""
 
 
-def told(
+def gaps_in_words(
     counts: Sequence[tuple[str, int]],
     rows: int,
     left_out: int,
@@ -86,9 +86,9 @@ def told(
 
     Examples
     --------
-    >>> told([("temperature", 12), ("wind", 1)], 1000, 12, "drop")
+    >>> gaps_in_words([("temperature", 12), ("wind", 1)], 1000, 12, "drop")
     '13 values missing of 1,000 rows, in temperature 12 and wind 1: their rows are left out (12 rows)'
-    >>> told([("ozone", 12)], 1000, 12, "drop", in_step=True)
+    >>> gaps_in_words([("ozone", 12)], 1000, 12, "drop", in_step=True)
     '12 values missing of 1,000 rows, in ozone 12: their nodes have no sample in these rounds (12 rows)'
     """
     total = sum(count for _, count in counts)
