@@ -5,6 +5,7 @@ node's function first.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -95,29 +96,47 @@ class CompiledParameterRule(NamedTuple):
 
 
 def packed(state: Any) -> Array:
-    """Write the fields of a node's state, a named tuple of arrays and numbers, one behind the other."""
-    return np.concatenate([np.asarray(field, dtype=np.float64).reshape(-1) for field in state])
+    """Write the fields of a node's state, a named tuple of arrays, numbers and such tuples, one behind the other."""
+    return np.concatenate([np.asarray(field, dtype=np.float64).reshape(-1) for _, field in _fields(state)])
 
 
 def unpacked(state: Any, vector: Array) -> Any:
     """Return a state whose fields have the shapes of another's and the numbers of a vector, copied."""
-    own, fields, begin = vector.copy(), list[Any](), 0
-    for field in state:
-        shape = field.shape if isinstance(field, np.ndarray) else ()
-        end = begin + math.prod(shape)
-        fields.append(own[begin:end].reshape(shape) if shape else float(own[begin]))
-        begin = end
-    return type(state)(*fields)
+    return _read(state, vector.copy(), 0)[0]
 
 
 def place_of(state: Any, name: str) -> slice:
     """Return where a field lies in the vector of a state."""
     begin = 0
-    for field, value in zip(cast(tuple[str, ...], state._fields), state, strict=True):
+    for field, value in _fields(state):
         if field == name:
             return slice(begin, begin + int(np.size(value)))
         begin += int(np.size(value))
     raise ValueError(f"{type(state).__name__} has no field {name}: name one of {', '.join(state._fields)}")
+
+
+def _fields(state: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of a state's fields, in place of tuples among them theirs."""
+    for name, field in zip(cast(tuple[str, ...], state._fields), state, strict=True):
+        if isinstance(field, tuple):
+            yield from _fields(field)
+        else:
+            yield name, field
+
+
+def _read(state: Any, own: Array, begin: int) -> tuple[Any, int]:
+    """Return such a state with the numbers from a place in a vector on, and the place behind them."""
+    fields = list[Any]()
+    for field in state:
+        if isinstance(field, tuple):
+            found, begin = _read(field, own, begin)
+            fields.append(found)
+            continue
+        shape = field.shape if isinstance(field, np.ndarray) else ()
+        end = begin + math.prod(shape)
+        fields.append(own[begin:end].reshape(shape) if shape else float(own[begin]))
+        begin = end
+    return type(state)(*fields), begin
 
 
 @cached_njit

@@ -6,6 +6,7 @@ not. The difference stays for ever, and the functions grow without bound. Here a
 that its sender has had, by which the next one that arrives makes up for all that did not.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
@@ -13,15 +14,35 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.protocols.compiled import handed_over, hands_over
+from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import Neighborhood, Step, strengths_of
+from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
+from kernelswarm.protocols.parameters.compiled import (
+    PHASE,
+    CompiledParameterRule,
+    CompiledPhase,
+    PhaseArguments,
+    phase_at,
+    place_of,
+)
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples, SendsVectors
 
 Array = npt.NDArray[np.float64]
+LONG_LOOPS = True
 
-CLOCK, AGE = -2, -1
-"""The last two numbers of a message: the sender's clock, and the largest age that it has heard of."""
+CLOCK, AGE = 0, 1
+"""The numbers behind the sum in a message: the sender's clock, and the largest age that it knows of."""
+
+ADAPT_START, ADAPT, RECEIVE_START, RECEIVE, ROUNDS, OWN = range(6)
+"""The numbers of compiled rounds: where the protocol's functions are found, H, and the protocol's own numbers."""
+
+KNOWN, SIZE, WIDTH, SENT, DUAL, PENALTY, DEGREE = range(7)
+"""The numbers that tell where in a node's vector is what: how much the protocol knows and how long are dual and
+message, then where in what it knows message, dual and rho lie, and the number of neighbours."""
+PLACES = 7
 
 
 @runtime_checkable
@@ -38,11 +59,22 @@ class Sums(NamedTuple):
     """What a node keeps to compare sums with its neighbours."""
 
     own: Array  # (H, n) sums of the weights that it has sent, of the last H rounds: those of round t at t modulo H
-    clock: float  # the round t of the newest
-    age: float  # the largest age of a message in the network, as far as is known here
+    message: Array  # what it sends: the protocol's vector, the newest sum (n,), its round t, and the largest age of a
+    # message in the network, as far as is known here
     vectors: Array  # (deg, .) the newest vector of each neighbour
     apart: Array  # (deg, n) how far the own sum was from the neighbour's in the round of that
     received: Array  # (deg,) its round, 0 before there is any
+    places: Array  # (PLACES,) where all this lies
+
+    @property
+    def clock(self) -> float:
+        """The round of the newest own sum."""
+        return float(self.message[CLOCK - 2])
+
+    @property
+    def age(self) -> float:
+        """The largest age of a message in the network, as far as is known here."""
+        return float(self.message[AGE - 2])
 
 
 class Counted(NamedTuple):
@@ -105,39 +137,57 @@ class SummedDuals(SendsVectors):
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
         """Return what the protocol begins with, and no sums."""
         known = self.rule.begin(neighborhood, weights)
-        degree, size, width = len(neighborhood.neighbors), known.dual.size, len(self.rule.send(known))
-        nothing = np.zeros((degree, width)), np.zeros((degree, size)), np.zeros(degree)
-        return Counted(known, Sums(np.zeros((self.rounds, size)), 0.0, 0.0, *nothing))
+        sent, degree, size = self.rule.send(known), len(neighborhood.neighbors), known.dual.size
+        length, own = sum(int(np.size(field)) for field in known), np.zeros((self.rounds, size))
+        names = (handed_over(self.rule, "protocol").sent, "dual", "penalty") if hands_over(self.rule) else ()
+        starts = [place_of(known, name).start for name in names] or [0, 0, 0]
+        places = np.array([length, size, len(sent), *starts, degree], dtype=np.float64)
+        nothing = np.zeros((degree, len(sent))), np.zeros((degree, size)), np.zeros(degree)
+        return Counted(known, Sums(own, np.concatenate([sent, np.zeros(size + 2)]), *nothing, places))
 
     def adapt(self, state: Counted, samples: Samples) -> Counted:
         """See the samples as the protocol does, and add up the weights that are sent then."""
-        known = self.rule.adapt(state.known, samples)
-        return Counted(known, advanced(state.sums, state.sums.clock + 1.0, self._weights(known)))
+        known, sums = self.rule.adapt(state.known, samples), copied(state.sums)
+        width = len(sums.message) - 2 - sums.own.shape[1]
+        sums.message[:width] = self.rule.send(known)
+        advance(sums.own, sums.message, width, sums.message[width + sums.own.shape[1]] + 1.0)
+        return Counted(known, sums)
 
     def send(self, state: Counted) -> Array:
         """Return what the protocol sends, the sum (n,), the clock and the largest age."""
-        sums = state.sums
-        return np.concatenate([self.rule.send(state.known), summed(sums), [sums.clock, sums.age]])
+        return state.sums.message
 
     def receive(self, state: Counted, received: Received, samples: Samples) -> Counted:
         """Find the dual that the sums say, and step by it."""
-        known, rho = state.known, state.known.penalty
-        weights = self._weights(known)
-        sums = compared(state.sums, weights, received)
-        there = sums.received > 0.0
-        pull = rho * (weights - sums.vectors[there, : len(weights)]).sum(axis=0)
-        dual = rho / (1.0 + 2.0 * sums.age) * sums.apart[there].sum(axis=0)
-        # The protocol adds the newest pull, which is in the sums already.
-        known = known._replace(dual=(dual - pull).reshape(known.dual.shape))
-        as_received = Received(self.rule.send(known), sums.vectors, there.astype(np.float64))
-        return Counted(self.rule.receive(known, as_received, samples), sums)
+        known, sums = state.known, copied(state.sums)
+        width, dual = sums.vectors.shape[1], np.empty(known.dual.size)
+        compare(*sums[:5], received.vectors, received.counts)
+        find_dual(*sums[1:5], known.penalty, dual)
+        known = known._replace(dual=dual.reshape(known.dual.shape))
+        there = (sums.received > 0.0).astype(np.float64)
+        # What was sent, since the sums may have gone on to a later round with the same weights.
+        known = self.rule.receive(known, Received(sums.message[:width], sums.vectors, there), samples)
+        return Counted(known, sums)
 
     def weights(self, state: Counted) -> Array:
         """Return the weights of the node's function."""
         return self.rule.weights(state.known)
 
-    def _weights(self, known: Any) -> Array:
-        return self.rule.send(known)[: known.dual.size]
+    @property
+    def compiled(self) -> CompiledParameterRule:
+        """What the protocol hands over to compiled rounds."""
+        rule: CompiledParameterRule = handed_over(self.rule, "protocol")
+        starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both(rule)]
+        ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both(rule)]
+        found = [starts[0], ends[0], starts[1], ends[1], self.rounds]
+        adapt = CompiledPhase(_adapt, None if starts[0] == NONE else _start_adapting)
+        receive = CompiledPhase(_receive, None if starts[1] == NONE else _start_receiving)
+        return CompiledParameterRule(receive, "message", np.concatenate([found, rule.numbers]), adapt)
+
+
+def both(rule: CompiledParameterRule) -> tuple[CompiledPhase | None, CompiledPhase]:
+    """Return the two phases of a protocol."""
+    return rule.adapt, rule.receive
 
 
 def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRule:
@@ -165,37 +215,168 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
     return cast(AnyRule, fragile)
 
 
-def summed(sums: Sums) -> Array:
-    """Return the newest sum, (n,)."""
-    own: Array = sums.own[int(sums.clock) % len(sums.own)]
-    return own
+def copied(sums: Sums) -> Sums:
+    """Return sums that may be changed."""
+    return Sums(*(field.copy() for field in sums))
 
 
-def advanced(sums: Sums, clock: float, weights: Array) -> Sums:
-    """Return the sums of a later round, all rounds until then with the same weights."""
-    own, first, last = sums.own.copy(), int(sums.clock), int(clock)
-    begin = own[first % len(own)].copy()
-    for round in range(max(first + 1, last - len(own) + 1), last + 1):
-        own[round % len(own)] = begin + (round - first) * weights
-    return sums._replace(own=own, clock=clock)
+@cached_njit
+def advance(own: Array, message: Array, width: int, clock: float) -> None:
+    """Go on to a later round, all rounds until then with the weights of the message.
+
+    Parameters
+    ----------
+    own : Array
+        The sums of the last H rounds, (H, n), changed.
+    message : Array
+        What is sent, changed behind its first ``width`` numbers, which begin with the weights, (n,).
+    width : int
+        The length of the protocol's vector.
+    clock : float
+        The round.
+    """
+    kept, size = own.shape
+    first, last = int(message[width + size + CLOCK]), int(clock)
+    for round in range(max(first + 1, last - kept + 1), last + 1):
+        for k in range(size):
+            own[round % kept, k] = message[width + k] + (round - first) * message[k]
+    for k in range(size):
+        message[width + k] = own[last % kept, k]
+    message[width + size + CLOCK] = clock
 
 
-def compared(sums: Sums, weights: Array, received: Received) -> Sums:
-    """Return the sums with what has arrived: the clock of the latest, how far sums are apart, and the largest age."""
-    size, kept = len(weights), len(sums.own)
-    clocks = received.vectors[:, CLOCK]
-    new = np.flatnonzero((received.counts > 0.0) & (clocks > sums.received)).tolist()
-    latest = max(new, key=lambda j: clocks[j], default=0)
-    if new and clocks[latest] > sums.clock:
-        begins = not sums.received.any()
-        sums = advanced(sums, clocks[latest], weights)
+@cached_njit
+def compare(
+    own: Array,
+    message: Array,
+    vectors: Array,
+    apart: Array,
+    received: Array,
+    arrived: ReadOnly,
+    counts: ReadOnly,
+) -> None:
+    """Take in what has arrived: the clock of the latest, how far sums are apart, and the largest age.
+
+    Parameters
+    ----------
+    own, message, vectors, apart, received : Array
+        As of `Sums`, changed.
+    arrived, counts : Array
+        Messages (deg, .), and how much each counts, 0 where there is none (deg,).
+    """
+    (kept, size), (degree, width) = own.shape, vectors.shape
+    behind = width + size
+    latest, begins = -1, True
+    for j in range(degree):
+        begins = begins and received[j] == 0.0
+        new = counts[j] > 0.0 and arrived[j, behind + CLOCK] > received[j]
+        if new and (latest < 0 or arrived[j, behind + CLOCK] > arrived[latest, behind + CLOCK]):
+            latest = j
+    if latest >= 0 and arrived[latest, behind + CLOCK] > message[behind + CLOCK]:
+        advance(own, message, width, arrived[latest, behind + CLOCK])
         if begins:  # with a neighbour's sum in place of one that leaves out all that was before
-            sums = sums._replace(own=sums.own + (received.vectors[latest, -2 - size : -2] - summed(sums)))
-    vectors, apart, times = sums.vectors.copy(), sums.apart.copy(), sums.received.copy()
-    for j in new:
-        if sums.clock - clocks[j] < kept:
-            vectors[j], times[j] = received.vectors[j, : vectors.shape[1]], clocks[j]
-            apart[j] = sums.own[int(clocks[j]) % kept] - received.vectors[j, -2 - size : -2]
-    ages = np.minimum(sums.clock - times[times > 0.0], float(kept))
-    age = max([sums.age, *received.vectors[new, AGE].tolist(), *ages.tolist()])
-    return sums._replace(age=2.0 ** np.ceil(np.log2(1.0 + age)) - 1.0, vectors=vectors, apart=apart, received=times)
+            for k in range(size):
+                missing = arrived[latest, width + k] - message[width + k]
+                message[width + k] += missing
+                for h in range(kept):
+                    own[h, k] += missing
+    clock, age = message[behind + CLOCK], message[behind + AGE]
+    for j in range(degree):
+        time = arrived[j, behind + CLOCK]
+        if counts[j] > 0.0 and time > received[j]:
+            age = max(age, arrived[j, behind + AGE])
+            if clock - time < kept:
+                received[j] = time
+                for k in range(width):
+                    vectors[j, k] = arrived[j, k]
+                for k in range(size):
+                    apart[j, k] = own[int(time) % kept, k] - arrived[j, width + k]
+        if received[j] > 0.0:
+            age = max(age, min(clock - received[j], float(kept)))
+    message[behind + AGE] = 2.0 ** math.ceil(math.log2(1.0 + age)) - 1.0
+
+
+@cached_njit
+def find_dual(
+    message: ReadOnly, vectors: ReadOnly, apart: ReadOnly, received: ReadOnly, rho: float, dual: Array
+) -> None:
+    """Fill in the dual (n,) that the sums say, without the newest pull: the protocol adds that itself."""
+    size = len(dual)
+    share = rho / (1.0 + 2.0 * message[len(message) - 2 + AGE])
+    for k in range(size):
+        said, pull = 0.0, 0.0
+        for j in range(len(received)):
+            if received[j] > 0.0:
+                said += apart[j, k]
+                pull += message[k] - vectors[j, k]
+        dual[k] = share * said - rho * pull
+
+
+# The vector of a node's state: what the protocol knows, the fields of its sums, and where all this lies.
+
+
+@cached_njit
+def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts: ReadOnly) -> PhaseArguments:
+    """Return what a phase of the protocol is given, with what it is to take for received."""
+    length = int(given.state[len(given.state) - PLACES + KNOWN])
+    return PhaseArguments(
+        given.numbers[OWN:],
+        given.state[:length],
+        last_sent,
+        vectors,
+        counts,
+        given.eta,
+        given.weights,
+        given.lambdas,
+        given.features,
+        given.targets,
+        given.batch_size,
+    )
+
+
+@cached_njit
+def _start_adapting(given: PhaseArguments) -> None:
+    """Step from where the protocol does."""
+    phase_at(int(given.numbers[ADAPT_START]))(inner(given, given.last_sent, given.vectors, given.counts))
+
+
+@cached_njit
+def _start_receiving(given: PhaseArguments) -> None:
+    """Step from where the protocol does."""
+    phase_at(int(given.numbers[RECEIVE_START]))(inner(given, given.last_sent, given.vectors, given.counts))
+
+
+@cached_njit
+def _adapt(given: PhaseArguments) -> None:
+    """See the samples as the protocol does, and add up the weights that are sent then."""
+    state = given.state
+    if int(given.numbers[ADAPT]) != NONE:
+        phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, given.vectors, given.counts))
+    places = state[len(state) - PLACES :]
+    size, width, sent = int(places[SIZE]), int(places[WIDTH]), int(places[SENT])
+    begin, kept = int(places[KNOWN]), int(given.numbers[ROUNDS])
+    own, begin = state[begin : begin + kept * size].reshape(kept, size), begin + kept * size
+    message = state[begin : begin + width + size + 2]
+    for k in range(width):
+        message[k] = state[sent + k]
+    advance(own, message, width, message[width + size + CLOCK] + 1.0)
+
+
+@cached_njit
+def _receive(given: PhaseArguments) -> None:
+    """Find the dual that the sums say, and step by it."""
+    state = given.state
+    places = state[len(state) - PLACES :]
+    size, width, degree, at = int(places[SIZE]), int(places[WIDTH]), int(places[DEGREE]), int(places[DUAL])
+    begin, kept = int(places[KNOWN]), int(given.numbers[ROUNDS])
+    own, begin = state[begin : begin + kept * size].reshape(kept, size), begin + kept * size
+    message, begin = state[begin : begin + width + size + 2], begin + width + size + 2
+    vectors, begin = state[begin : begin + degree * width].reshape(degree, width), begin + degree * width
+    apart, begin = state[begin : begin + degree * size].reshape(degree, size), begin + degree * size
+    received = state[begin : begin + degree]
+    compare(own, message, vectors, apart, received, given.vectors, given.counts)
+    find_dual(message, vectors, apart, received, state[int(places[PENALTY])], state[at : at + size])
+    there = np.zeros(degree)
+    for j in range(degree):
+        there[j] = 1.0 if received[j] > 0.0 else 0.0
+    phase_at(int(given.numbers[RECEIVE]))(inner(given, message[:width], vectors, there))

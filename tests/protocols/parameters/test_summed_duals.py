@@ -13,11 +13,19 @@ from kernelswarm.graphs.schedules.random_schedules import Activation, Always
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
 from kernelswarm.protocols.links.losses import Uniform
 from kernelswarm.protocols.links.noises import Gaussian
-from kernelswarm.protocols.parameters.contract import Received
 from kernelswarm.protocols.parameters.dkla import Dkla
 from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.protocols.parameters.odkla import Odkla
-from kernelswarm.protocols.parameters.summed_duals import SummedDuals, Sums, advanced, compared, on_links, summed
+from kernelswarm.protocols.parameters.summed_duals import (
+    CLOCK,
+    PLACES,
+    SummedDuals,
+    Sums,
+    advance,
+    compare,
+    copied,
+    on_links,
+)
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -43,14 +51,20 @@ def test_on_ideal_links_they_are_the_increments_added_up(name: str) -> None:
     assert all(agent.links.sums.age == 0.0 for agent in engine.blocks[0].agents)
 
 
+def none(kept: int, size: int, degree: int) -> Sums:
+    """Return the sums of a node that has not sent anything yet."""
+    nothing = np.zeros((degree, size)), np.zeros((degree, size)), np.zeros(degree)
+    return Sums(np.zeros((kept, size)), np.zeros(2 * size + 2), *nothing, np.zeros(PLACES))
+
+
 @pytest.mark.parametrize(("loss", "latest", "awake"), [(0.5, 0, 1.0), (0.0, 3, 1.0), (0.4, 5, 0.6), (0.9, 0, 1.0)])
 def test_sums_are_compared_in_the_same_round_whatever_is_lost_late_or_slept_through(
     loss: float, latest: int, awake: float
 ) -> None:
-    """Every sum that is compared is checked against a list of all that each node has ever said."""
+    """Every sum that is compared is checked against a list of all that each node has ever sent."""
     generator, size, kept = np.random.default_rng(3), 4, 10
-    nodes = [Sums(np.zeros((kept, size)), 0.0, 0.0, np.zeros((2, size)), np.zeros((2, size)), np.zeros(2))] * 3
-    said: list[dict[int, np.ndarray]] = [{}, {}, {}]
+    nodes = [none(kept, size, 2) for _ in range(3)]
+    sent: list[dict[int, np.ndarray]] = [{}, {}, {}]
     flying: list[tuple[int, int, int, np.ndarray]] = []
     compared_at_all = 0
     for now in range(80):
@@ -62,37 +76,36 @@ def test_sums_are_compared_in_the_same_round_whatever_is_lost_late_or_slept_thro
             vectors, counts = np.zeros((2, 2 * size + 2)), np.zeros(2)
             for _, _, sender, vector in mine:
                 vectors[(sender - i) % 3 - 1], counts[(sender - i) % 3 - 1] = vector, 1.0
-            weights = generator.normal(size=size)
-            before = nodes[i]
-            nodes[i] = compared(before, weights, Received(vectors[0], vectors, counts))
-            begins, gap = not before.received.any(), int(nodes[i].clock - before.clock)
-            if begins and gap and said[i]:  # it has taken a neighbour's sum over: what it said before is void
-                said[i] = {}
-            for t in range(int(before.clock) + 1, int(nodes[i].clock) + 1):
-                said[i][t] = nodes[i].own[t % kept].copy()
-            for place in np.flatnonzero(nodes[i].received > before.received).tolist():
-                t, other = int(nodes[i].received[place]), (i + place + 1) % 3
-                if t in said[i] and t in said[other]:
-                    np.testing.assert_allclose(nodes[i].apart[place], said[i][t] - said[other][t], atol=1e-12)
+            before, node = copied(nodes[i]), nodes[i]
+            compare(*node[:5], vectors, counts)
+            begins, gap = not before.received.any(), int(node.clock - before.clock)
+            if begins and gap and sent[i]:  # it has taken a neighbour's sum over: what it sent before is void
+                sent[i] = {}
+            for t in range(int(before.clock) + 1, int(node.clock) + 1):
+                sent[i][t] = node.own[t % kept].copy()
+            for place in np.flatnonzero(node.received > before.received).tolist():
+                t, other = int(node.received[place]), (i + place + 1) % 3
+                if t in sent[i] and t in sent[other]:
+                    np.testing.assert_allclose(node.apart[place], sent[i][t] - sent[other][t], atol=1e-12)
                     compared_at_all += 1
-            nodes[i] = advanced(nodes[i], nodes[i].clock + 1.0, weights)
-            said[i][int(nodes[i].clock)] = summed(nodes[i]).copy()
-            message = np.concatenate([weights, summed(nodes[i]), [nodes[i].clock, nodes[i].age]])
+            node.message[:size] = generator.normal(size=size)
+            advance(node.own, node.message, size, node.clock + 1.0)
+            sent[i][int(node.clock)] = node.message[size : 2 * size].copy()
             for place in range(2):
                 if generator.uniform() >= loss:
-                    flying.append((now + 1 + int(generator.integers(latest + 1)), (i + place + 1) % 3, i, message))
+                    arrives = now + 1 + int(generator.integers(latest + 1))
+                    flying.append((arrives, (i + place + 1) % 3, i, node.message.copy()))
         assert all((node.apart[node.received == 0.0] == 0.0).all() for node in nodes)
     assert compared_at_all > 20
 
 
 def test_rounds_slept_through_count_with_the_same_weights() -> None:
-    none = Sums(np.zeros((3, 2)), 0.0, 0.0, *[np.zeros((0, 2))] * 2, np.zeros(0))
-    weights = np.array([1.0, -2.0])
-    once = advanced(none, 7.0, weights)
-    np.testing.assert_array_equal(summed(once), 7.0 * weights)
-    step = none
+    once, step = none(3, 2, 0), none(3, 2, 0)
+    once.message[:2] = step.message[:2] = weights = np.array([1.0, -2.0])
+    advance(once.own, once.message, 2, 7.0)
+    np.testing.assert_array_equal(once.message[2:4], 7.0 * weights)
     for t in range(1, 8):
-        step = advanced(step, float(t), weights)
+        advance(step.own, step.message, 2, float(t))
     np.testing.assert_array_equal(once.own, step.own)
 
 
@@ -180,36 +193,87 @@ def test_as_published_is_without_sums() -> None:
 
 def test_an_age_that_grows_seldom_changes_what_it_stands_for() -> None:
     """What the dual is multiplied by changes with it, which disturbs all: from 0 to 20 it changes five times."""
-    sums = Sums(np.zeros((30, 1)), 1.0, 0.0, np.zeros((1, 1)), np.zeros((1, 1)), np.ones(1))
-    nothing = Received(np.zeros(4), np.zeros((1, 4)), np.zeros(1))
-    ages = []
+    sums, ages = none(30, 1, 1), []
+    sums.message[2 + CLOCK] = sums.received[0] = 1.0
     for _ in range(20):
-        sums = compared(advanced(sums, sums.clock + 1.0, np.ones(1)), np.ones(1), nothing)
+        advance(sums.own, sums.message, 1, sums.clock + 1.0)
+        compare(*sums[:5], np.zeros((1, 4)), np.zeros(1))
         ages.append(sums.age)
     assert ages == [1.0, *[3.0] * 2, *[7.0] * 4, *[15.0] * 8, *[31.0] * 5]
 
 
-def before_the_first(rounds: int) -> Sums:
-    return Sums(np.zeros((rounds, 2)), 0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1))
-
-
 def test_who_begins_anew_takes_a_neighbours_sum_over() -> None:
     """Its own leaves out all that was before: beside a long sum the first dual would throw it far away."""
-    fresh, theirs = advanced(before_the_first(5), 1.0, np.ones(2)), np.array([700.0, -300.0])
-    message = np.concatenate([np.full(2, 7.0), theirs, [100.0, 0.0]])
-    found = compared(fresh, np.ones(2), Received(np.zeros(6), message[None, :], np.ones(1)))
-    assert found.clock == 100.0
-    np.testing.assert_array_equal(summed(found), theirs)
-    np.testing.assert_array_equal(found.apart, [[0.0, 0.0]])
+    fresh, theirs = none(5, 2, 1), np.array([700.0, -300.0])
+    fresh.message[:2] = 1.0
+    advance(fresh.own, fresh.message, 2, 1.0)
+    compare(*fresh[:5], np.concatenate([np.full(2, 7.0), theirs, [100.0, 0.0]])[np.newaxis], np.ones(1))
+    assert fresh.clock == 100.0
+    np.testing.assert_array_equal(fresh.message[2:4], theirs)
+    np.testing.assert_array_equal(fresh.own[100 % 5], theirs)
+    np.testing.assert_array_equal(fresh.apart, [[0.0, 0.0]])
 
 
 def test_what_is_older_than_the_sums_that_are_kept_is_not_compared() -> None:
     """The place of its round holds another one by then."""
-    sums = before_the_first(4)
+    sums = none(4, 2, 1)
+    sums.message[:2] = 1.0
     for t in range(1, 21):
-        sums = advanced(sums, float(t), np.ones(2))
+        advance(sums.own, sums.message, 2, float(t))
     for clock, taken in ((16.0, False), (17.0, True)):
-        message = np.concatenate([np.ones(2), np.full(2, 0.5), [clock, 0.0]])
-        found = compared(sums, np.ones(2), Received(np.zeros(6), message[None, :], np.ones(1)))
-        assert found.received.tolist() == [clock if taken else 0.0]
-        np.testing.assert_array_equal(found.apart, np.full((1, 2), clock - 0.5 if taken else 0.0))
+        compare(*sums[:5], np.concatenate([np.ones(2), np.full(2, 0.5), [clock, 0.0]])[np.newaxis], np.ones(1))
+        assert sums.received.tolist() == [clock if taken else 0.0]
+        np.testing.assert_array_equal(sums.apart, np.full((1, 2), clock - 0.5 if taken else 0.0))
+
+
+class PlainSums(SummedDuals):
+    """The same by its methods: what it inherits of compiled functions does not count."""
+
+
+@pytest.mark.parametrize("name", ["dkla", "odkla", "domkl"])
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        {"links": {"loss": 0.3, "delay": {"name": "between", "longest": 2}}},
+        {"links": {"loss": 0.5, "damping": 0.5, "on_missing": "repeat"}},
+        {"clock": {"name": "churn", "leaves": 0.3, "returns": 0.5, "memory": False}, "links": {"delay": 1}},
+    ],
+    ids=["lost and late", "repeated", "forgetful"],
+)
+def test_compiled_rounds_have_the_bits_of_the_methods(name: str, conditions: dict[str, Any]) -> None:
+    tried = described({"name": name, "penalty": 0.4}, rounds=40, learner=learner_of(name), **conditions)
+    found = []
+    for kind in (SummedDuals, PlainSums):
+        plans = open_network(tried).plans
+        rules = [plan.rule for plan in plans]
+        assert all(type(rule) is SummedDuals for rule in rules)
+        plans = [replace(plan, rule=kind(rule.rule, rule.rounds)) for plan, rule in zip(plans, rules, strict=True)]  # type: ignore[union-attr, arg-type]
+        engine = SerialEngine([plans])
+        engine.run(tried.rounds)
+        found.append(np.stack([agent.function.weights for agent in engine.blocks[0].agents]))
+    assert np.isfinite(found[0]).all() and np.abs(found[0]).max() > 0.1
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("name", ["dkla", "odkla", "domkl"])
+def test_blocks_and_runs_that_go_on_have_the_bits_of_one(name: str) -> None:
+    links = {"loss": 0.3, "delay": {"name": "between", "longest": 2}}
+    tried = described({"name": name}, rounds=30, learner=learner_of(name), links=links, clock="churn")
+
+    def ran(parts: int, rests: bool) -> list[np.ndarray]:
+        def opened() -> SerialEngine:
+            plans = open_network(tried).plans
+            return SerialEngine([plans[k::parts] for k in range(parts)])
+
+        engine = opened()
+        engine.run(15)
+        if rests:
+            left = engine.snapshot()
+            engine = opened()
+            engine.restore(left, 15)
+        engine.run(15)
+        return [engine.functions()[node].arrays["weights"] for node in sorted(engine.functions())]
+
+    whole = ran(1, rests=False)
+    for parts, rests in ((2, False), (1, True), (3, True)):
+        np.testing.assert_array_equal(ran(parts, rests), whole)
