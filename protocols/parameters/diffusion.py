@@ -25,7 +25,7 @@ from kernelswarm.refused_key import RefusedKey
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
-Weights = Literal[Combination, "heard", "adaptive"]
+Weights = Literal[Combination, "received", "adaptive"]
 
 Order = Literal["adapt_then_combine", "combine_then_adapt"]
 
@@ -52,10 +52,10 @@ class Diffusion(Stepping):
 
     Parameters
     ----------
-    combination : {"metropolis", "uniform", "relative_degree", "heard", "adaptive"}
-        a_ij from the degrees; ``heard``, ``1 / (1 + h_i)`` with the h_i neighbours that are heard in the round: where
-        the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah, 2006); or,
-        ``adaptive``, from how far each neighbour's step led from where the node's began: as
+    combination : {"metropolis", "uniform", "relative_degree", "received", "adaptive"}
+        a_ij from the degrees; ``received``, ``1 / (1 + h_i)`` with the h_i neighbours that are received in the round:
+        where the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah,
+        2006); or, ``adaptive``, from how far each neighbour's step led from where the node's began: as
         ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
         where averages come first ``||theta_j - psi_i||^2``. It leaves out those that learn something else.
     order : {"adapt_then_combine", "combine_then_adapt"}
@@ -82,7 +82,7 @@ class Diffusion(Stepping):
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
         """Return the weights, and how much each neighbour counts."""
         name = self.combination
-        if name == "heard":  # as long as all are
+        if name == "received":  # as long as all are
             name = "uniform"
         elif name == "adaptive":
             name = "metropolis"
@@ -107,7 +107,7 @@ class Diffusion(Stepping):
             weights, variances = weights.copy(), variances.copy()
             vectors, counts = received.vectors, received.counts
             _reweigh(self.rate, stepped.reshape(1, -1), before, vectors, counts, variances, weights)
-        elif self.combination == "heard":
+        elif self.combination == "received":
             weights = np.full(len(weights), 1.0 / (1.0 + total(received.counts)))
         mean = average(stepped, received.vectors, weights, received.counts).reshape(state.weights.shape)
         after = samples.descend(mean) if self.order == "combine_then_adapt" else mean
@@ -125,7 +125,7 @@ class Diffusion(Stepping):
     def compiled(self) -> CompiledParameterRule:
         """What the protocol hands over to compiled rounds."""
         adaptive = self.combination == "adaptive"
-        numbers = np.array([self.rate, float(self.combination == "heard")])
+        numbers = np.array([self.rate, float(self.combination == "received")])
         if self.order == "combine_then_adapt":
             return CompiledParameterRule(
                 CompiledPhase(_arrive, _begin_anew if adaptive else _begin), "weights", numbers

@@ -11,6 +11,7 @@ from typing import Any
 NAMES: dict[str, tuple[str, ...]] = {
     "silence": ("on_missing",),
     "last": ("repeat",),
+    "heard": ("received",),
     "weather": ("unreliable-links", "unreliable_links"),
 }
 """Former keys, values, examples and reproductions, and what they are called now; some are still the name of others."""
@@ -26,6 +27,7 @@ METHODS: dict[str, str] = {
 
 _KEYS: dict[tuple[str, str], tuple[str, dict[Any, Any]]] = {
     ("links", "silence"): ("on_missing", {"last": "repeat"}),
+    ("protocol", "combination"): ("combination", {"heard": "received"}),
 }
 """By table and key, the key of now, and the values that are called otherwise."""
 

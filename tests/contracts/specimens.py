@@ -209,7 +209,7 @@ RULES = [
     Stacking(robust="trust"),
 ]
 VECTOR_RULES = [
-    *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "heard", "adaptive")),
+    *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "received", "adaptive")),
     *(Diffusion(combination=name, order="combine_then_adapt") for name in ("metropolis", "adaptive")),
     Diffusion(as_published=True),
     GradientTracking(),

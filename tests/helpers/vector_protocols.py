@@ -8,7 +8,7 @@ PROTOCOLS = [
     {"name": "diffusion"},
     {"name": "diffusion", "as_published": True},
     {"name": "diffusion", "order": "combine_then_adapt"},
-    {"name": "diffusion", "combination": "heard"},
+    {"name": "diffusion", "combination": "received"},
     {"name": "diffusion", "combination": "adaptive", "rate": 0.3},
     {"name": "diffusion", "combination": "adaptive", "order": "combine_then_adapt"},
     {"name": "gradient_tracking"},

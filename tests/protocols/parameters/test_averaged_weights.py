@@ -78,7 +78,7 @@ def test_adaptive_combination_weighs_by_distance(order):
 
 def test_gossip_leaves_each_pair_in_the_middle():
     """Of a complete graph with an even number of nodes a maximal matching leaves nobody out."""
-    rule = {"name": "diffusion", "combination": "heard", **EXPLICIT}
+    rule = {"name": "diffusion", "combination": "received", **EXPLICIT}
     found = learned(described(rule, topology={"name": "complete", "nodes": 6, "schedule": "gossip"}))
     apart = np.linalg.norm(found[:, None] - found[None, :], axis=2) + np.diag(np.full(6, np.inf))
     assert np.abs(found).max() > 0.1

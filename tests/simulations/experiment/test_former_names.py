@@ -29,6 +29,9 @@ TABLE: dict[str, Any] = {
 }
 
 
+GOSSIP = {**TABLE, "learner": "random_features", "protocol": {"name": "diffusion", "combination": "received"}}
+
+
 @pytest.mark.parametrize(
     ("links", "message"),
     [
@@ -39,6 +42,11 @@ TABLE: dict[str, Any] = {
 def test_former_keys_and_values_are_refused_with_those_of_now(links: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         Experiment.from_dict({**TABLE, "links": links})
+
+
+def test_former_values_of_a_protocol_are_refused_with_those_of_now() -> None:
+    with pytest.raises(InputError, match='it is called "received" now'):
+        Experiment.from_dict({**GOSSIP, "protocol": {"name": "diffusion", "combination": "heard"}})
 
 
 def test_former_examples_and_reproductions_are_refused_with_their_names_of_now(tmp_path: Path) -> None:
@@ -70,17 +78,25 @@ def test_a_protocol_with_former_methods_is_refused_with_those_of_now() -> None:
         build("protocol", FormerRule())
 
 
-def test_runs_of_a_former_version_are_read_and_resumed(tmp_path: Path) -> None:
-    folder = run(Experiment.from_dict(TABLE), tmp_path / "run").folder
+@pytest.mark.parametrize(
+    ("table", "now", "then"),
+    [(TABLE, 'on_missing = "repeat"', 'silence = "last"'), (GOSSIP, '"received"', '"heard"')],
+    ids=["a key", "a value"],
+)
+def test_runs_of_a_former_version_are_read_and_resumed(
+    table: dict[str, Any], now: str, then: str, tmp_path: Path
+) -> None:
+    folder = run(Experiment.from_dict(table), tmp_path / "run").folder
     assert folder is not None
     whole = read_run(folder)
     config = folder / "config.toml"
     text = config.read_text(encoding="utf-8")
-    former = text.replace('on_missing = "repeat"', 'silence = "last"')
+    former = text.replace(now, then)
     assert former != text
     checksums.replace(folder, "config.toml", former.encode())
 
     assert read_run(folder).config == whole.config
     assert load_model(folder, 0).predict([[0.5]]) == whole.model(0).predict([[0.5]])
     assert newest(folder) is not None
-    assert resume(folder, ["rounds=9"]).result.config["links"]["on_missing"] == "repeat"
+    again = resume(folder, ["rounds=9"]).result.config
+    assert (again["links"], again["protocol"]) == (whole.config["links"], whole.config["protocol"])
