@@ -5,7 +5,7 @@ Rows are compressed as in a sparse matrix. A networkx graph is made of them when
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -173,6 +173,15 @@ class Adjacency:
         """Return the places of a node's neighbours, ascending."""
         found: list[int] = self.neighbors[self.offsets[place] : self.offsets[place + 1]].tolist()
         return found
+
+    def slots(self, labels: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """Return at which place among the neighbours of each of its neighbours, in sorted order, a node stands."""
+        matrix = self.matrix
+        matrix.data = np.arange(matrix.nnz) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        turned = matrix.T.tocsr().data
+        starts = np.searchsorted(self.labels, labels)
+        ends = zip(labels, self.offsets[starts].tolist(), self.offsets[starts + 1].tolist(), strict=True)
+        return {label: tuple(turned[start:end].tolist()) for label, start, end in ends}
 
     def attributes(self, label: int) -> Mapping[int, Mapping[str, Any]]:
         """Return those of a node's edges by the label of the other end; none where no edge of the network has any."""

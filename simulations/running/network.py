@@ -157,18 +157,11 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     sizes = [size if pooled else learners[label].batch_size for label in labels]
     source = measured(experiment, source, labels, sizes)
     evaluated = list(zip(labels, source.nodes, strict=True))
-    conditions, ends = link_conditions(experiment, adjacency), []
-    if source.lengths is not None:
-        ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
-    if source.calendars is not None and rule.offline is None:
-        found, ends = absences(source.calendars, labels, source.epochs, sizes, experiment.rounds)
-        conditions = replace(conditions, absences=found)
-    if rule.communicates and not pooled:
-        conditions = replace(conditions, faults=spoken(experiment))
+    conditions, ends = _conditions(experiment, adjacency, source, labels, sizes)
     ideal = conditions.ideal
     steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
     rule = on_links(rule, conditions.links, steady, not conditions.faults)
-    slots = {} if pooled else slots_of(adjacency, planned)
+    slots = {} if pooled else adjacency.slots(planned)
     pool = _pool(experiment, source, labels, conditions) if pooled else None
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
         for label in planned:
@@ -212,6 +205,21 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         require(experiment, needed)
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
     return Network(adjacency, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
+
+
+def _conditions(
+    experiment: Experiment, adjacency: Adjacency, source: Source, labels: list[int], sizes: list[int]
+) -> tuple[Conditions, list[int]]:
+    """Return what links, clock and nodes do, and the rounds after which each node's data is used up."""
+    rule, conditions, ends = experiment.protocol, link_conditions(experiment, adjacency), list[int]()
+    if source.lengths is not None:
+        ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
+    if source.calendars is not None and rule.offline is None:
+        found, ends = absences(source.calendars, labels, source.epochs, sizes, experiment.rounds)
+        conditions = replace(conditions, absences=found)
+    if rule.communicates and not rule.pooled:
+        conditions = replace(conditions, faults=spoken(experiment))
+    return conditions, ends
 
 
 def build_topology(experiment: Experiment) -> Adjacency:
@@ -277,16 +285,6 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         chosen = source.facts.get("task_chosen")  # where the stream had to choose between classes and quantities
         reason = "" if chosen is None else f"; {chosen}"
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{reason}") from refusal
-
-
-def slots_of(adjacency: Adjacency, labels: Listed[int]) -> dict[int, tuple[int, ...]]:
-    """Return at which place among the neighbours of each of its neighbours, in sorted order, a node stands."""
-    offsets, matrix = adjacency.offsets, adjacency.matrix
-    matrix.data = np.arange(matrix.nnz) - np.repeat(offsets[:-1], np.diff(offsets))
-    turned = matrix.T.tocsr().data
-    starts = np.searchsorted(adjacency.labels, labels)
-    ends = zip(labels, offsets[starts].tolist(), offsets[starts + 1].tolist(), strict=True)
-    return {label: tuple(turned[start:end].tolist()) for label, start, end in ends}
 
 
 def _neighborhood(

@@ -20,7 +20,7 @@ from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment, Override
 from kernelswarm.simulations.running import driver
-from kernelswarm.simulations.running.network import open_network, slots_of
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.generated.sensor_field import SensorField
@@ -176,7 +176,7 @@ def test_overrides_reach_their_nodes_only():
 
 def test_slots_are_places_among_the_neighbors_of_a_neighbor():
     graph = nx.relabel_nodes(nx.gnp_random_graph(30, 0.2, seed=1), lambda node: 3 * node + node % 2)
-    found = slots_of(Adjacency.of(graph), sorted(graph)[::2])
+    found = Adjacency.of(graph).slots(sorted(graph)[::2])
     assert found == {
         node: tuple(sorted(graph[other]).index(node) for other in sorted(graph[node])) for node in sorted(graph)[::2]
     }
