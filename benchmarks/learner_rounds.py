@@ -1,9 +1,9 @@
 """Node-rounds a second of every learner that lives in compiled rounds: a ring of 20 nodes, one sample a round, p = 2;
 two samples for those that learn from pairs.
 
-Beside the rate of compiled rounds stand that of single agents and that of the learner's own compiled pass, in which
-nobody is answered: a node of a ring evaluates three points a round, a pass one. All of a learner's turns alternate in
-one process, in processor time.
+Beside the rate of compiled rounds stand that of rounds that ask the same parts by their methods, and that of the
+learner's own compiled pass, in which nobody is answered: a node of a ring evaluates three points a round, a pass one.
+All of a learner's turns alternate in one process, in processor time.
 
     python benchmarks/learner_rounds.py [LEARNER ...]
 """
@@ -21,6 +21,7 @@ from kernelswarm import Experiment
 from kernelswarm.agents.compiled import passes
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.7746}
 LEARNERS: dict[str, dict[str, object]] = {
@@ -103,7 +104,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print the table."""
-    print(f"{'learner':<26}{'protocol':<33}{'compiled':>11}{'agents':>9}{'pass':>11}{'to agents':>11}{'to pass':>9}")
+    print(f"{'learner':<26}{'protocol':<33}{'compiled':>11}{'methods':>9}{'pass':>11}{'to methods':>11}{'to pass':>9}")
     with threadpool_limits(1):
         for name, table in LEARNERS.items():
             if sys.argv[1:] and not name.startswith(tuple(sys.argv[1:])):
@@ -122,7 +123,7 @@ def main() -> None:
                 )
                 plans = open_network(experiment).plans
                 fast = SerialEngine([plans])
-                slow = SerialEngine([open_network(experiment).plans], False)
+                slow = SerialEngine([plain_plans(open_network(experiment).plans)])
                 for engine in (fast, slow):
                     engine.run(WARM_ROUNDS)
                 learner, source = plans[0].learner, open_network(experiment).plans[0].source
@@ -140,10 +141,10 @@ def main() -> None:
                         for _ in range(REPEATS)
                     ]
                 )
-                compiled, agents, alone = (statistics.median(column) for column in found.T.tolist())
+                compiled, methods, alone = (statistics.median(column) for column in found.T.tolist())
                 print(
-                    f"{name:<26}{label:<33}{compiled:>11,.0f}{agents:>9,.0f}{alone:>11,.0f}"
-                    f"{compiled / agents:>10.0f}x{compiled / alone:>8.0%}",
+                    f"{name:<26}{label:<33}{compiled:>11,.0f}{methods:>9,.0f}{alone:>11,.0f}"
+                    f"{compiled / methods:>10.0f}x{compiled / alone:>8.0%}",
                     flush=True,
                 )
 

@@ -1,6 +1,6 @@
-"""Parts in plain Python in compiled rounds: microseconds a node-round, agent by agent, in the compiled round, compiled.
+"""Parts in plain Python in compiled rounds: microseconds a node-round, by their methods and compiled.
 
-All three learn the same, up to the last bits of numpy's functions; the first two learn the same bits.
+Both learn the same, up to the last bits of numpy's functions.
 
     python benchmarks/own_parts.py
 """
@@ -99,7 +99,7 @@ def learner(kind: type[Any], loss: Any, kernel: Any) -> Any:
     return kind(loss=loss, step_size=Constant(0.5), kernel=kernel, budget=Epsilon(0.1))
 
 
-def engine(learner: Any, protocol: Any, compiled: bool, links: Any) -> SerialEngine:
+def engine(learner: Any, protocol: Any, links: Any) -> SerialEngine:
     """Return a ring past its first rounds."""
     described = Experiment.from_dict(
         {
@@ -110,7 +110,7 @@ def engine(learner: Any, protocol: Any, compiled: bool, links: Any) -> SerialEng
             **links,
         }
     )
-    found = SerialEngine([open_network(described).plans], compiled)
+    found = SerialEngine([open_network(described).plans])
     found.run(200)
     return found
 
@@ -144,18 +144,18 @@ def cases() -> Iterator[tuple[str, tuple[Any, Any], tuple[Any, Any], Any]]:
 
 
 def main() -> None:
-    """Measure each part in both forms, the three ways in turns, and print the least of the turns."""
+    """Measure each part in both forms, the two ways in turns, and print the least of the turns."""
     print(f"load {os.getloadavg()[0]:.1f}; microseconds of processor time a node-round, ring of {NODES}, M about 10")
-    print(f"{'':36} {'agents':>8} {'round':>8} {'compiled':>8} {'agents / round':>15}")
+    print(f"{'':36} {'methods':>8} {'compiled':>8} {'ratio':>6}")
     for name, mine, built_in, links in cases():
-        ways = [engine(*mine, False, links), engine(*mine, True, links), engine(*built_in, True, links)]
+        ways = [engine(*mine, links), engine(*built_in, links)]
         least = [float("inf")] * len(ways)
         for _ in range(TURNS):
             for k, running in enumerate(ways):
                 began = time.thread_time()
                 running.run(ROUNDS)
                 least[k] = min(least[k], 1e6 * (time.thread_time() - began) / NODES / ROUNDS)
-        row = f"{least[0]:8.1f} {least[1]:8.1f} {least[2]:8.2f} {least[0] / least[1]:15.1f}"
+        row = f"{least[0]:8.1f} {least[1]:8.2f} {least[0] / least[1]:6.1f}"
         print(f"{name:36} {row}", flush=True)
 
 

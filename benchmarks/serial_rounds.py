@@ -1,8 +1,8 @@
 """Node-rounds a second of the serial backend: rings of 20 to 10,000 nodes, one sample a round, p = 2, order about 20.
 
 A node-round is all that a node does in a round: draw a sample, answer its two neighbours, take the step, compress.
-Beside the rates of compiled rounds and of plain agents stands the share of what compiled rounds would do if a round
-were only its kernel rows and one matrix-vector product, timed in the same run.
+Beside the rates of compiled rounds and of those that ask the same parts by their methods stands the share of what
+compiled rounds would do if a round were only its kernel rows and one matrix-vector product, timed in the same run.
 
     python benchmarks/serial_rounds.py
 """
@@ -21,6 +21,7 @@ from kernelswarm.agents.arithmetic import kernel_formulas
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 
 Array = npt.NDArray[np.float64]
 
@@ -39,7 +40,7 @@ WARM_ROUNDS, REPEATS = 400, 7
 
 
 def engine(
-    nodes: int, protocol: dict[str, object], stream: dict[str, object], loss: str, epsilon: float, compiled: bool
+    nodes: int, protocol: dict[str, object], stream: dict[str, object], loss: str, epsilon: float, plain: bool
 ) -> SerialEngine:
     """Prepare a ring in its steady state."""
     experiment = Experiment.from_dict(
@@ -56,7 +57,8 @@ def engine(
             "protocol": protocol,
         }
     )
-    running = SerialEngine([open_network(experiment).plans], compiled)
+    plans = open_network(experiment).plans
+    running = SerialEngine([plain_plans(plans) if plain else plans])
     running.run(WARM_ROUNDS)
     return running
 
@@ -107,7 +109,8 @@ def least_work(running: SerialEngine) -> float:
 def main() -> None:
     """Print the table."""
     print(
-        f"{'ring':>6}  {'outputs':<8}{'protocol':<31}{'M':>5}{'compiled':>12}{'agents':>10}{'ratio':>7}{'of least':>15}"
+        f"{'ring':>6}  {'outputs':<8}{'protocol':<31}{'M':>5}{'compiled':>12}"
+        f"{'methods':>10}{'ratio':>7}{'of least':>15}"
     )
     with threadpool_limits(1):
         for nodes in (20, 200, 1_000, 10_000):
@@ -115,7 +118,7 @@ def main() -> None:
                 for label, protocol in PROTOCOLS.items():
                     if nodes > 200 and (name, label) not in LARGE:
                         continue
-                    compiled, plain = (engine(nodes, protocol, stream, loss, epsilon, way) for way in (True, False))
+                    compiled, plain = (engine(nodes, protocol, stream, loss, epsilon, way) for way in (False, True))
                     order = statistics.mean(agent.function.order for agent in compiled.blocks[0].agents)
                     fast, slow = rate(compiled, nodes, 40_000), rate(plain, nodes, 4_000)
                     share = fast / least_work(compiled)

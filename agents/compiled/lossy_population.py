@@ -56,7 +56,7 @@ from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
-from kernelswarm.agents.node.pairs import LastSent
+from kernelswarm.agents.node.remembered import LastSent
 from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.replay import replay_of

@@ -35,17 +35,15 @@ class SerialEngine:
     ----------
     blocks : sequence of sequences of AgentPlan
         One block holds them all, unless the messages between blocks are wanted too.
-    compiled : bool
-        Whether rounds run in compiled code; the results are the same.
     """
 
-    def __init__(self, blocks: Sequence[Sequence[AgentPlan]], compiled: bool = True) -> None:
+    def __init__(self, blocks: Sequence[Sequence[AgentPlan]]) -> None:
         self.blocks: list[Block] = []
         self._labels = tuple(sorted(plan.neighborhood.node for plans in blocks for plan in plans))
         self._earlier = 0  # rounds before those that the agents have run here
         with uncollected():  # all that is made here stays
             with Named(self, working=False):
-                self.blocks += [Block(plans, compiled) for plans in blocks]
+                self.blocks += [Block(plans) for plans in blocks]
                 self._rounds = SideBySide(self.blocks, block_neighbors(blocks))
             self.run(PRIMING)
 

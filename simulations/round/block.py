@@ -128,15 +128,12 @@ class Block:
     ----------
     plans : sequence of AgentPlan
         The block's agents, in sorted order of their labels.
-    compiled : bool
-        Whether rounds run in compiled code; the results are the same.
     """
 
-    def __init__(self, plans: Sequence[AgentPlan], compiled: bool = True) -> None:
+    def __init__(self, plans: Sequence[AgentPlan]) -> None:
         self._agents = [plan.build() for plan in plans]
         self._pool = pool_bands(plans, self._agents)
         self._steps = plans[0].steps
-        self._compiled = compiled
         self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
@@ -226,8 +223,8 @@ class Block:
     def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
         if self._population is None:
             self._read(incoming)
-            primes = self._compiled and prime(self._agents, self._messages)
-            if primes or (self._compiled and fits(self._agents)):
+            primes = prime(self._agents, self._messages)
+            if primes or fits(self._agents):
                 self._population = populated(self._agents, self._messages)
                 self._messages = {}
                 self._crossing = self._crossing_of(self._population)
@@ -244,11 +241,11 @@ class Block:
                 if failed:  # the round that failed is the next one
                     self.done += population.completed // self._steps
             return rounds
-        self._run_agents()
+        self._prime()
         return 1
 
-    def _run_agents(self) -> None:
-        """Run a round agent by agent."""
+    def _prime(self) -> None:
+        """Run a round that primes the network, agent by agent."""
         messages = self._messages
         if self._pool is not None:
             self._pool.average()

@@ -38,7 +38,7 @@ def check_learner(learner: Learner, stream: object = "sine_regression") -> None:
     What is evaluated and asked for beside, gradients too, does not change a step. A state put where a snapshot was
     taken goes on with the same bits, a function rebuilt from its saved arrays has the same values, and neither changes
     when the learner goes on. Steps take fewer samples than ``batch_size``, neighbours' too, and neighbours' alone. On a
-    small network whose nodes are coupled the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
+    small network whose nodes are coupled the same is learned, to the bit, compiled, by methods, in blocks, and gone
     on with. Words become the same numbers each time. Variances, where it says them, are finite and not negative.
 
     Parameters

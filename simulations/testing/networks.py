@@ -1,4 +1,4 @@
-"""A part in a small network: the same bits compiled, agent by agent, in blocks, and gone on with."""
+"""A part in a small network: the same bits compiled, by its methods, in blocks, and gone on with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 from kernelswarm.simulations.testing.properties import require, require_equal
 
 ROUNDS = 12
@@ -40,44 +41,56 @@ def small_network(learner: object, protocol: object, stream: object) -> Experime
 
 
 def require_the_same_bits(description: Experiment, part: object) -> None:
-    """Require that a network learns the same function, to the bit, however its rounds are run."""
+    """Require that a network learns the same function, to the bit, however its rounds are run.
+
+    That is in compiled rounds that call what learner and protocol hand over, or their methods instead; in one block of
+    nodes or several; in one go or gone on with; and on ideal links as on others.
+
+    Parameters
+    ----------
+    description : Experiment
+        The network.
+    part : object
+        The part that is checked, for what is said of it.
+
+    Raises
+    ------
+    AssertionError
+        Two ways to run it differ; the text names them.
+    """
     network = open_network(description)
     if network.experiment is not description:  # it held words
         again = open_network(description).experiment
         found, fitted_again = ((each.learner, each.protocol) for each in (network.experiment, again))
         require(found == fitted_again, part, "the same data give the same numbers in place of words")
     description, places = network.experiment, range(len(network.plans))  # in numbers: each run would fit words anew
-    wanted = _ran(description, compiled=False)
+    wanted, halves = _ran(description), [list(places[::2]), list(places[1::2])]
     for sentence, other in (
-        ("compiled rounds have the bits of agents that live one by one", _ran(description, compiled=True)),
-        (
-            "blocks of agents have the bits of all agents in one",
-            _ran(description, [list(places[::2]), list(places[1::2])]),
-        ),
-        ("a run that is gone on with has the bits of one in one go", _ran(description, compiled=False, rests=True)),
-        ("a compiled run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
+        ("compiled functions have the bits of the methods of the same part", _ran(description, plain=True)),
+        ("blocks of agents have the bits of all agents in one", _ran(description, halves)),
+        ("a run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
     ):
         require_equal(other, wanted, part, sentence)
     if description.protocol.communicates:
         stormy = description.with_changes({"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}})
-        alone = _ran(stormy, compiled=False)
-        sentence = "on links that lose and delay, compiled rounds have the bits of agents that live one by one"
-        require_equal(_ran(stormy), alone, part, sentence)
+        alone = _ran(stormy)
+        sentence = "on links that lose and delay, compiled functions have the bits of the methods of the same part"
+        require_equal(_ran(stormy, plain=True), alone, part, sentence)
         sentence = "on links that lose and delay, a run that is gone on with has the bits of one in one go"
-        require_equal(_ran(stormy, [list(places[::2]), list(places[1::2])], rests=True), alone, part, sentence)
+        require_equal(_ran(stormy, halves, rests=True), alone, part, sentence)
     finite = all(np.isfinite(array).all() for node in wanted["functions"].values() for array in node.values())
     require(finite, part, "what is learned in a small network stays finite")
 
 
 def _ran(
-    description: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True, rests: bool = False
+    description: Experiment, blocks: list[list[int]] | None = None, plain: bool = False, rests: bool = False
 ) -> dict[str, Any]:
     """What is learned and measured after 2 ROUNDS rounds."""
-    engine, source = _engine(description, blocks, compiled)
+    engine, source = _engine(description, blocks, plain)
     engine.run(ROUNDS)
     if rests:
         left = engine.snapshot()
-        engine, source = _engine(description, blocks, compiled)
+        engine, source = _engine(description, blocks, plain)
         engine.restore(left, ROUNDS)
     engine.run(ROUNDS)
     held_out = pool([node.held_out(0) for node in source.nodes], 40)
@@ -91,8 +104,8 @@ def _ran(
     }
 
 
-def _engine(description: Experiment, blocks: list[list[int]] | None, compiled: bool) -> tuple[SerialEngine, Any]:
+def _engine(description: Experiment, blocks: list[list[int]] | None, plain: bool) -> tuple[SerialEngine, Any]:
     network = open_network(description)
-    plans = network.plans
+    plans = plain_plans(network.plans) if plain else network.plans
     cut = [plans] if blocks is None else [[plans[k] for k in block] for block in blocks if block]
-    return SerialEngine(cut, compiled), network.source
+    return SerialEngine(cut), network.source

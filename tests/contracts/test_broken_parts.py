@@ -143,6 +143,11 @@ def with_other_diagonal(self: Any) -> CompiledKernel:
     return Polynomial.compiled.fget(self)._replace(diagonal=other_diagonal)  # type: ignore[attr-defined]
 
 
+def handing_over(other: Any) -> Any:
+    """Return a property that hands over the compiled functions of another part, as a formula that was mistyped does."""
+    return property(lambda self: other.compiled)
+
+
 @dataclass(frozen=True)
 class Skips(Serial):
     """A backend that does."""
@@ -203,6 +208,8 @@ class Counting(Epsilon):
 def polk(cls: type[Any]) -> Any:
     return cls(kernel=Gaussian(0.4), step_size=Constant(0.1), batch_size=2, budget=Epsilon(0.01))
 
+
+HEAVIER = Polk(kernel=Gaussian(0.4), step_size=Constant(0.1), regularization=0.5, batch_size=2, budget=Epsilon(0.01))
 
 BROKEN = {
     "link_loss": [
@@ -373,6 +380,12 @@ BROKEN = {
             Consensus(0.3, form="both"),  # type: ignore[arg-type]
             "form is one_sided or symmetric",
         ),
+        (broken(Consensus, compiled=handing_over(Consensus(0.1)))(0.3), "bits of coupling_gradient|of the methods"),
+        (broken(Proximity, compiled=handing_over(Proximity(delta=0.5)))(), "bits of the methods of the same part"),
+        (
+            broken(Diffusion, compiled=handing_over(Diffusion(order="combine_then_adapt")))(),
+            "of the methods of the same",
+        ),
     ],
     "topology": [
         (broken(Ring, build=loose)(4), "a run accepts its network"),
@@ -390,6 +403,7 @@ BROKEN = {
         (polk(broken(Polk, step=step_of_its_own_size)), "eta is the step size of the step to come"),
         (polk(broken(Polk, step=step_of_the_schedule)), "a step has the size that it is given"),
         (polk(broken(Polk, inner=lambda self, state, at: 2.0 * Polk.inner(self, state, at))), "moves the function as"),
+        (polk(broken(Polk, compiled=handing_over(HEAVIER))), "bits of the methods of the same part"),
     ],
     "backend": [(Skips(), "models have the bits of the serial backend's")],
 }

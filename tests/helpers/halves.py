@@ -8,21 +8,30 @@ from dataclasses import dataclass, field
 
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import LostError
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_plans
+
+
+def plans_of(experiment: Experiment, plain: bool = False) -> Sequence[AgentPlan]:
+    """Return the plans of an experiment's agents, with plain twins of their parts if asked for."""
+    plans = open_network(experiment).plans
+    return plain_plans(plans) if plain else plans
 
 
 @dataclass(frozen=True)
 class Halves(Serial):
-    """Blocks of at most ``size`` agents in this process."""
+    """Blocks of at most ``size`` agents in this process; plain ones ask parts by their methods."""
 
     threads: int = field(default=1, init=False)
     size: int = 2
-    compiled: bool = True
+    plain: bool = False
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
-        yield SerialEngine(partition(plans, self.size), self.compiled)
+        yield SerialEngine(partition(plain_plans(plans) if self.plain else plans, self.size))
 
 
 class Mortal(SerialEngine):

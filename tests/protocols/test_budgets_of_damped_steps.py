@@ -10,9 +10,9 @@ from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.registry import PARTS
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.cases import case
+from tests.helpers.halves import plans_of
 
 KERNEL = {"name": "gaussian", "bandwidth": 0.1}
 BUDGETS = {  # each as large as alone it may be, for steps of .5
@@ -85,10 +85,10 @@ def test_nor_on_unreliable_links():
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_compiled_rounds_hold_budgets_to_damped_steps_with_the_bits_of_single_agents(name):
+def test_compiled_rounds_hold_budgets_to_damped_steps_with_the_bits_of_methods(name):
     for batch in (2, 8):
         description = described({**LEARNERS[name], "batch_size": batch}, {"name": "consensus", "penalty": 100.0})
-        arrays, single = (SerialEngine([open_network(description).plans], compiled) for compiled in (True, False))
+        arrays, single = (SerialEngine([plans_of(description, plain)]) for plain in (False, True))
         arrays.run(25)
         single.run(25)
         left, right = arrays.snapshot(), single.snapshot()
@@ -116,7 +116,7 @@ def test_explicit_steps_keep_a_constant_budget_as_it_is():
     learner = Polk(step_size=Constant(0.5), budget=build("budget", {"epsilon": 0.3}))
     assert bound_of_step(learner.budget, 0.5, 0.5, 0.0, 1) == 0.3
     published = described({"name": "polk"}, {"name": "consensus", "penalty": 0.1, "as_published": True})
-    engine = SerialEngine([open_network(published).plans], False)
+    engine = SerialEngine([plans_of(published, plain=True)])
     asked = []
 
     def step(function, points, weights, rows, shrink, epsilon):

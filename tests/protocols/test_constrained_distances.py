@@ -15,9 +15,11 @@ from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
+from tests.helpers.halves import plans_of
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
 
 DISTANCES = {"squared": Squared(), "absolute": Absolute(), "kl": KullbackLeibler()}
@@ -68,7 +70,7 @@ def network(graph, distance, batch, gamma=0.0):
     learner = {**FEATURES, "loss": loss, "batch_size": batch, "step_size": 1e-9, "regularization": 0.0}
     protocol = {"name": "proximity", "gamma": gamma, "distance": distance}
     table = {"topology": graph, "stream": stream, "learner": learner, "protocol": protocol}
-    return [plan.build() for plan in open_network(Experiment.from_dict(table)).plans]
+    return Block(open_network(Experiment.from_dict(table)).plans)
 
 
 @pytest.mark.parametrize("batch", [1, 8])
@@ -77,12 +79,12 @@ def network(graph, distance, batch, gamma=0.0):
 def test_no_dual_variables_move_a_network_away_from_agreement(distance, name, batch):
     for largest in (1e7, 1e10, 1e15):
         generator = np.random.default_rng(2)
-        agents = network(GRAPHS[name], distance, batch)
-        for agent in agents:  # own steps of almost nothing, so that the coupling is alone
+        block = network(GRAPHS[name], distance, batch)
+        for agent in block.agents:  # own steps of almost nothing, so that the coupling is alone
             duals = largest * generator.exponential(size=len(agent.neighbors))
             agent.links = agent.links._replace(duals=duals)
-        before = drawn(agents, generator)
-        after = stepped(agents, before)
+        before = drawn(block, generator)
+        after = stepped(block, before)
         assert np.abs(after - before).max() > 1e-6  # there was a step
         for agreed in (before.mean(axis=0), generator.standard_normal(before.shape[1:])):
             assert np.sum((after - agreed) ** 2) <= np.sum((before - agreed) ** 2) * (1.0 + 1e-6)
@@ -178,7 +180,7 @@ def test_what_does_not_go_together_is_refused():
 
 @pytest.mark.parametrize("distance", ["absolute", "kl"])
 @pytest.mark.parametrize("links", [{}, {"loss": 0.3, "delay": 1}], ids=["ideal", "lossy"])
-def test_compiled_rounds_have_the_bits_of_single_agents(distance, links):
+def test_compiled_functions_have_the_bits_of_methods(distance, links):
     classes = distance == "kl"
     table = {
         "topology": GRAPHS["ring"],
@@ -188,10 +190,9 @@ def test_compiled_rounds_have_the_bits_of_single_agents(distance, links):
         "links": links,
     }
     found = []
-    for compiled in (True, False):
-        engine = SerialEngine([open_network(Experiment.from_dict(table)).plans], compiled)
+    for plain in (False, True):
+        engine = SerialEngine([plans_of(Experiment.from_dict(table), plain)])
         engine.run(25)
-        assert (engine.blocks[0]._population is not None) is compiled
         agents = engine.blocks[0].agents
         found.append([(agent.function.weights, *agent.record(), agent.tally.constraint_values) for agent in agents])
     for one, other in zip(*found, strict=True):

@@ -8,6 +8,7 @@ from kernelswarm.protocols.distances import Absolute, KullbackLeibler, Squared
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.protocols.test_limits import FEATURES, GRAPHS, drawn, stepped
@@ -16,7 +17,7 @@ NAMES = ["squared", "absolute", "kl"]
 CLASSES = {"name": "gaussian_mixture", "classes": 3}
 
 
-def agents_of(graph, distance, penalty, batch, outputs):
+def block_of(graph, distance, penalty, batch, outputs):
     # Own steps of almost nothing, so that the coupling is alone; what is limited does not depend on eta.
     loss = "squared" if outputs == 1 else "multiclass_logistic"
     description = Experiment.from_dict(
@@ -27,7 +28,7 @@ def agents_of(graph, distance, penalty, batch, outputs):
             "protocol": {"name": "consensus", "penalty": penalty, "distance": distance},
         }
     )
-    return [plan.build() for plan in open_network(description).plans]
+    return Block(open_network(description).plans)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -37,10 +38,10 @@ def agents_of(graph, distance, penalty, batch, outputs):
 def test_no_penalty_moves_a_network_away_from_agreement(distance, name, batch, outputs):
     # Each graph and distance meets every penalty, with half of the batch sizes and outputs.
     for penalty in (1e7, 1e9, 1e10, 1e15)[(batch > 1) ^ (outputs > 1) :: 2]:
-        agents = agents_of(GRAPHS[name], distance, penalty, batch, outputs)
+        block = block_of(GRAPHS[name], distance, penalty, batch, outputs)
         generator = np.random.default_rng(2)
-        before = drawn(agents, generator)
-        after = stepped(agents, before)
+        before = drawn(block, generator)
+        after = stepped(block, before)
         common = generator.standard_normal(before.shape[1:])
         assert np.abs(after - before).max() > 1e-5  # there was a step
         for agreed in (before.mean(axis=0), common):

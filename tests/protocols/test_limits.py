@@ -4,8 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.limits import OWN_STEP, limit, step_damping
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.cases import case
 from tests.helpers.naive_network import own_part
@@ -24,7 +26,7 @@ STEPS = [0.05, 0.5, 50.0]
 STREAMS = ["sine_regression", "sensor_field"]
 
 
-def agents_of(graph, penalty, form, batch, eta, stream, node=(), regularization=0.0):
+def block_of(graph, penalty, form, batch, eta, stream, node=(), regularization=0.0):
     learner = {**FEATURES, "batch_size": batch, "step_size": eta, "regularization": regularization}
     description = Experiment.from_dict(
         {
@@ -35,24 +37,20 @@ def agents_of(graph, penalty, form, batch, eta, stream, node=(), regularization=
             "node": list(node),
         }
     )
-    return [plan.build() for plan in open_network(description).plans]
+    return Block(open_network(description).plans)
 
 
-def stepped(agents, coefficients):
-    """Let agents with these coefficients take the first step; returns what the coefficients become, (V, L, C)."""
-    sent = {}
-    for _ in range(3):
-        for agent, entry in zip(agents, coefficients, strict=True):
-            if agent.round == 0:
-                agent.state.function.coefficients[:] = entry
-        said = [agent.advance([sent[j] for j in agent.neighbors] if sent else ()) for agent in agents]
-        sent = {agent.node: message for agent, message in zip(agents, said, strict=True)}
-    assert all(agent.round == 1 for agent in agents)
-    return np.array([agent.state.function.coefficients.copy() for agent in agents])
+def stepped(block, coefficients):
+    """Let nodes with these coefficients take the first step; returns what the coefficients become, (V, L, C)."""
+    for agent, entry in zip(block.agents, coefficients, strict=True):
+        agent.state.function.coefficients[:] = entry
+    block.run(PRIMING + 1)
+    assert all(agent.round == 1 for agent in block.agents)
+    return np.array([agent.state.function.coefficients.copy() for agent in block.agents])
 
 
-def drawn(agents, generator, size=1.0):
-    return size * generator.standard_normal((len(agents), *agents[0].state.function.coefficients.shape))
+def drawn(block, generator, size=1.0):
+    return size * generator.standard_normal((len(block.agents), *block.agents[0].state.function.coefficients.shape))
 
 
 @pytest.mark.parametrize("stream", STREAMS)
@@ -65,9 +63,9 @@ def test_a_symmetric_implicit_round_moves_no_two_networks_apart(name, batch, str
         generator = np.random.default_rng(3)
         each = []
         for _ in range(2):
-            agents = agents_of(GRAPHS[name], penalty, "symmetric", batch, eta, stream)
-            before = drawn(agents, generator)
-            each.append((before, stepped(agents, before)))
+            block = block_of(GRAPHS[name], penalty, "symmetric", batch, eta, stream)
+            before = drawn(block, generator)
+            each.append((before, stepped(block, before)))
         (one, one_after), (other, other_after) = each
         moved = np.linalg.norm(one_after - one)
         with case(f"a step size of {eta}", f"a penalty of {penalty}"):
@@ -82,9 +80,9 @@ def test_nodes_with_steps_of_their_own_sizes_move_no_two_networks_apart(penalty)
     generator = np.random.default_rng(4)
     each = []
     for _ in range(2):
-        agents = agents_of(GRAPHS["ring"], penalty, "symmetric", 1, 0.1, "sine_regression", node)
-        before = drawn(agents, generator)
-        each.append((before, stepped(agents, before)))
+        block = block_of(GRAPHS["ring"], penalty, "symmetric", 1, 0.1, "sine_regression", node)
+        before = drawn(block, generator)
+        each.append((before, stepped(block, before)))
     apart = [np.sum((one - other) ** 2, axis=(1, 2)) for one, other in zip(*each, strict=True)]
     assert np.sum(apart[1] / etas) <= np.sum(apart[0] / etas) * (1.0 + 1e-12)
     assert not np.allclose(apart[0], apart[1])
@@ -94,10 +92,10 @@ def test_nodes_with_steps_of_their_own_sizes_move_no_two_networks_apart(penalty)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_penalty_without_bounds_draws_neighbors_together(name, form):
     # without data of their own to follow: an own step of almost nothing, and every pair at its limit
-    agents = agents_of(GRAPHS[name], 1e6, form, 1, 0.1, "sine_regression")
+    block = block_of(GRAPHS[name], 1e6, form, 1, 0.1, "sine_regression")
     generator = np.random.default_rng(5)
-    before = drawn(agents, generator)
-    after = stepped(agents, before)
+    before = drawn(block, generator)
+    after = stepped(block, before)
 
     def spread(coefficients):
         return np.sum((coefficients - coefficients.mean(axis=0)) ** 2)
@@ -111,9 +109,9 @@ def test_a_small_penalty_is_the_published_gradient(form):
     def increment(penalty):
         found = []
         for strength in (penalty, 0.0):
-            agents = agents_of(GRAPHS["grid"], strength, form, 1, 1e-3, "sine_regression")
-            before = drawn(agents, np.random.default_rng(6))
-            found.append(stepped(agents, before) - before)
+            block = block_of(GRAPHS["grid"], strength, form, 1, 1e-3, "sine_regression")
+            before = drawn(block, np.random.default_rng(6))
+            found.append(stepped(block, before) - before)
         return found[0] - found[1]
 
     # The own part of the step changes with the penalty by the order of eta squared.

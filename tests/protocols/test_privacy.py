@@ -139,8 +139,9 @@ def described(**tables: Any) -> Experiment:
 
 def test_neighbours_hear_the_same_noise_in_one_message_for_each_sample() -> None:
     """Together they know no more of a sample than one of them: what is accounted for is heard once."""
-    engine = SerialEngine([open_network(described()).plans], compiled=False)
+    engine = SerialEngine([open_network(described()).plans])
     engine.run(12)
+    engine.snapshot()  # so that the agents have what they received
     agents = {agent.node: agent for agent in engine.blocks[0].agents}
     for node, agent in agents.items():
         heard = [agents[other].inbox.packets[agents[other].neighbors.index(node)] for other in agent.neighbors]

@@ -174,7 +174,7 @@ def digest(protocol: dict[str, Any], **tables: Any) -> str:
     return str(result.summary["digest"])
 
 
-BACKENDS = Halves(9), Halves(2), Halves(3, compiled=False)
+BACKENDS = Halves(9), Halves(2), Halves(3, plain=True)
 LOSSY = {"links": {"loss": 0.3, "delay": 1}, "clock": {"name": "bernoulli", "probability": 0.7}}
 
 

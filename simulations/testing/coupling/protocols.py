@@ -45,7 +45,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
     weights that change only when the neighbours have been heard, and a state that stays as it is. Of one that stacks
     others: shares that add up to 1, and a state that stays as it is. On a small network
-    of `polk`, or of `random_features`, the same is learned, to the bit, agent by agent, compiled, in blocks, and gone
+    of `polk`, or of `random_features`, the same is learned, to the bit, compiled, by methods, in blocks, and gone
     on with.
 
     Parameters

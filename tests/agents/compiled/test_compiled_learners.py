@@ -1,4 +1,4 @@
-"""Every learner that hands over its step lives in compiled rounds and passes, with the bits of single steps."""
+"""Every learner that hands over its step lives in compiled rounds and passes, with the bits of its methods."""
 
 import copy
 import pickle
@@ -15,6 +15,7 @@ from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.pooled import pool
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 from tests.helpers.cases import case
 from tests.helpers.exchange_protocols import PROTOCOLS, met
 
@@ -169,9 +170,9 @@ def in_numbers(learner):
 
 
 def engines(description):
-    """The same network twice: in arrays, and agent by agent, each time in one block."""
+    """The same network twice: compiled, and with parts that are asked by their methods, each time in one block."""
     plans = open_network(description).plans
-    return SerialEngine(pickled([plans]), True), SerialEngine([plans], False)
+    return SerialEngine(pickled([plans])), SerialEngine([plain_plans(plans)])
 
 
 def in_arrays(running):
@@ -225,7 +226,7 @@ def test_nothing_keeps_the_learner_out_of_compiled_passes(learner):
 
 
 @EVERY
-def test_same_bits_as_single_agents(learner):
+def test_same_bits_as_by_methods(learner):
     turn = list(LEARNERS).index(learner)
     for place, protocol in enumerate(met(turn), turn):
         batch = (1, 8)[place % 2]  # each learner, and each protocol, meets both
@@ -259,11 +260,11 @@ def test_same_bits_in_blocks(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
     plans = open_network(description).plans
     parts = [pickled([[plans[k] for k in block] for block in blocks]) for blocks in BLOCKS]
-    single = SerialEngine([plans], False)
+    single = SerialEngine([plain_plans(plans)])
     single.run(15)
     wanted = told(single, description)
     for blocks, part in zip(BLOCKS, parts, strict=True):
-        arrays = SerialEngine(part, True)
+        arrays = SerialEngine(part)
         arrays.run(15)
         with case("blocks", blocks):
             assert_told(told(arrays, description), wanted)
@@ -275,7 +276,7 @@ def test_same_bits_after_going_on_from_a_snapshot(learner):
     description = experiment(learner, "proximity, symmetric, implicit", 2)
     first, whole = engines(description)
     first.run(15)
-    second = SerialEngine([open_network(description).plans], True)
+    second = SerialEngine([open_network(description).plans])
     second.restore(first.snapshot(), 15)
     second.run(15)
     whole.run(30)

@@ -1,4 +1,4 @@
-"""Variances on unreliable links travel in compiled rounds as they do agent by agent, to the bit."""
+"""Variances on unreliable links travel alike in one block and in several, compiled and by methods, to the bit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulations.round.test_counts_of_points import (
     lived,
     rounds_one_by_one,
 )
-from tests.simulations.round.test_data_that_end import engine_of, known
+from tests.simulations.round.test_data_that_end import engine_of
 
 Array = npt.NDArray[np.float64]
 
@@ -65,9 +65,9 @@ def network(kind: str, shape: str = "", **tables: Any) -> Experiment:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_the_same_bits_as_agent_by_agent(learner: str, kind: str) -> None:
+def test_the_same_bits_in_all_blocks_and_by_methods(learner: str, kind: str) -> None:
     experiment = network(kind, learner=LEARNERS[learner])
-    wanted = lived(experiment, STOPS, compiled=False)
+    wanted = lived(experiment, STOPS, plain=True)
     for blocks in (None, BLOCKS, EACH):
         assert same(lived(experiment, STOPS, blocks), wanted)
 
@@ -76,7 +76,7 @@ def test_the_same_bits_as_agent_by_agent(learner: str, kind: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bits_whatever_is_sent(shape: str, kind: str) -> None:
     experiment = network(kind, shape)
-    wanted = lived(experiment, STOPS, compiled=False)
+    wanted = lived(experiment, STOPS, plain=True)
     alone = [[5]] if shape == "a node alone" else []
     for blocks in (None, BLOCKS + alone):
         assert same(lived(experiment, STOPS, blocks), wanted)
@@ -91,22 +91,8 @@ def test_only_the_rounds_that_prime_the_network_are_lived_one_by_one(monkeypatch
 
 @pytest.mark.parametrize("kind", ["late and lost", *MIXES])
 def test_it_goes_on_from_snapshots(kind: str) -> None:
-    """Messages on their way keep their variances, from arrays to arrays and to agents one by one."""
+    """Messages on their way keep their variances, from arrays to arrays."""
     assert_it_goes_on(network(kind, "sizes that differ"), (2, 7, 15), 11, BLOCKS)
-
-
-@pytest.mark.parametrize("kind", ["late and lost", *MIXES])
-def test_arrays_take_over_from_agents_one_by_one(kind: str) -> None:
-    experiment = network(kind)
-    engine = engine_of(experiment, compiled=False)
-    engine.run(9)
-    snapshots = engine.snapshot()
-    engine.run(11)
-    for blocks in (None, BLOCKS):
-        other = engine_of(experiment, blocks)
-        other.restore(snapshots, 9)
-        other.run(11)
-        assert same(known(other), known(engine))
 
 
 def test_runs_in_threads_and_blocks_have_one_table() -> None:
@@ -129,7 +115,7 @@ class PlainRls(Rls):
 def test_a_learner_in_plain_python_is_taught(links: dict[str, Any]) -> None:
     own = PlainRls(kernel=Gaussian(0.15), features=30, batch_size=2)
     experiment = described(20, own, links=links)
-    wanted = lived(experiment, STOPS, compiled=False)
+    wanted = lived(experiment, STOPS, plain=True)
     for blocks in (None, BLOCKS):
         assert same(lived(experiment, STOPS, blocks), wanted)
     untaught = described(20, own, 0.0, links=links)

@@ -1,4 +1,4 @@
-"""Parts in plain Python join the compiled round: the same bits as agent by agent, and what they raise is raised."""
+"""Parts in plain Python join the compiled round: the same bits however it is cut, and what they raise is raised."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_learner_on_nodes_that_forget() -> None:
     described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
     away = {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.5, "memory": False}, "links": {"loss": 0.2}}
     apart = described.with_changes(away)
-    told = [simulate(replace(apart, backend=Halves(4, compiled))).summary["digest"] for compiled in (True, False)]
+    told = [simulate(replace(apart, backend=Halves(size))).summary["digest"] for size in (4, 2)]
     assert told[0] == told[1]
 
 
@@ -174,7 +174,7 @@ def test_a_learner_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -
 def test_a_noise() -> None:
     described = small_network(POLK, PROTOCOLS["symmetric, implicit"], "sine_regression")
     noisy = described.with_changes({"links": {"noise": PlainNoise(0.1)}})
-    told = [simulate(replace(noisy, backend=Halves(4, compiled))).summary["digest"] for compiled in (True, False)]
+    told = [simulate(replace(noisy, backend=Halves(size))).summary["digest"] for size in (4, 2)]
     assert told[0] == told[1] != simulate(described).summary["digest"]
 
 
@@ -222,14 +222,14 @@ def failing(way: str = "raises", **tables: Any) -> Experiment:
         ("symmetric, implicit", True),
     ],
 )
-def test_what_a_part_raises_is_raised_with_the_node_and_the_round_of_single_agents(protocol: str, lossy: bool) -> None:
+def test_what_a_part_raises_is_raised_with_the_node_and_the_round(protocol: str, lossy: bool) -> None:
     description = failing(protocol=PROTOCOLS[protocol])
     if lossy:
         description = description.with_changes({"links": {"loss": 0.3}})
     told = []
-    for size, compiled in ((4, False), (4, True), (2, True)):
+    for size, plain in ((4, True), (4, False), (2, False)):
         with pytest.raises(SimulationError) as failure:
-            simulate(replace(description, backend=Halves(size, compiled)))
+            simulate(replace(description, backend=Halves(size, plain)))
         cause = failure.value.__cause__
         assert cause is not None
         assert isinstance(cause.__cause__, LookupError)

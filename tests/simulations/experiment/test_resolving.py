@@ -33,6 +33,7 @@ from kernelswarm.simulations.running.network import build_topology, open_network
 from kernelswarm.simulations.running.resolving import drawn, resolved
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.halves import plans_of
 from tests.helpers.samples import sample, smooth
 
 Array = npt.NDArray[np.float64]
@@ -84,7 +85,7 @@ def test_lengths_are_one_for_each_input_and_positive() -> None:
 
 
 @pytest.mark.parametrize("name", ["gaussian", "laplacian", "matern"])
-def test_compiled_rounds_with_lengths_are_those_of_single_agents(name: str) -> None:
+def test_compiled_rounds_with_lengths_have_the_bits_of_methods(name: str) -> None:
     learner = {"name": "polk", "step_size": 0.3, "budget": {"epsilon": 0.02}, "loss": "multiclass_logistic"}
     own = [{"nodes": [1], "learner": {"kernel": {"name": "polynomial"}, "step_size": 0.01}}]
     described = experiment(
@@ -93,8 +94,8 @@ def test_compiled_rounds_with_lengths_are_those_of_single_agents(name: str) -> N
         node=own,
     )
     found = []
-    for compiled in (True, False):
-        engine = SerialEngine([open_network(described).plans], compiled)
+    for plain in (False, True):
+        engine = SerialEngine([plans_of(described, plain)])
         engine.run(60)
         found.append({node: learned.arrays for node, learned in engine.functions().items()})
     for node, arrays in found[0].items():

@@ -201,7 +201,7 @@ def on_links(links: str, **tables: Any) -> Experiment:
 
 def assert_same_everywhere(experiment: Experiment) -> None:
     stages = (1, 1, 2, 5, 20)
-    wanted = lived(experiment, stages, compiled=False)
+    wanted = lived(experiment, stages, plain=True)
     for blocks in (None, BLOCKS):
         for one, other in zip(lived(experiment, stages, blocks), wanted, strict=True):
             assert same(one, other)

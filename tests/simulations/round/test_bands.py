@@ -13,6 +13,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.round.measure import measure
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 
 EVALUATION = {"local_samples": 40, "global_samples": 40, "level": 0.9}
 POOLED = {**EVALUATION, "bands": "pooled"}
@@ -120,7 +121,7 @@ def test_functions_do_not_notice_bands_and_blocks_have_the_same(case: str) -> No
     assert gaussian or np.isfinite(with_bands.nodes["progressive_coverage"]).all()
     assert (with_bands.nodes["width"] > 0.0).all() and np.isfinite(with_bands.network["global_coverage"]).all()
     network = open_network(Experiment.from_dict(keys))
-    alone = Block(network.plans, compiled=False)
+    alone = Block(plain_plans(network.plans))
     alone.run(31 if case == "combined" else 32)
     found = alone.report(network.source.nodes[0].held_out(0))
     block = Block(open_network(Experiment.from_dict(keys)).plans)

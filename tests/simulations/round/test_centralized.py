@@ -12,6 +12,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.pooled import PooledSource
+from tests.helpers.halves import plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 
@@ -69,14 +70,13 @@ def test_averaged_it_takes_one_step_on_all_samples_of_a_round() -> None:
 
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 @pytest.mark.parametrize("averaged", [True, False])
-def test_arrays_and_single_agents_have_the_same_bits(averaged: bool, step: str) -> None:
+def test_compiled_functions_and_methods_have_the_same_bits(averaged: bool, step: str) -> None:
     description = experiment(2, {"name": "centralized", "step": step, "averaged": averaged})
     found = []
-    for compiled in (True, False):
-        engine = SerialEngine([open_network(description).plans], compiled)
+    for plain in (False, True):
+        engine = SerialEngine([plans_of(description, plain)])
         engine.run(30)
         engine.run(10)
-        assert (engine.blocks[0]._population is not None) == compiled
         found.append(engine.functions()[0].arrays)
     assert found[0]["weights"].any()
     for name, array in found[0].items():

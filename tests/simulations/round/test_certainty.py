@@ -19,6 +19,7 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
+from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH
 from tests.helpers.naive_network import Batches
 
@@ -55,9 +56,9 @@ def described(rounds=20, certainty=3.0, replay=1, **tables):
     )
 
 
-def lived(experiment, blocks=None, compiled=True, rounds=None):
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def lived(experiment, blocks=None, plain=False, rounds=None):
+    plans = plans_of(experiment, plain)
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
     return engine
 
@@ -127,7 +128,7 @@ def test_all_ways_to_run_a_network_give_the_same_bits(case):
     assert all(isinstance(block._population, Population) for block in engine.blocks)
     whole = learned(engine)
     assert same(whole, learned(lived(experiment, BLOCKS)))
-    assert same(whole, learned(lived(experiment, BLOCKS, compiled=False)))
+    assert same(whole, learned(lived(experiment, BLOCKS, plain=True)))
     first = lived(experiment, rounds=9)
     plans = open_network(experiment).plans
     other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])

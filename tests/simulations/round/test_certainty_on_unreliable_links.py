@@ -1,12 +1,13 @@
-"""Certainty on links and by clocks that are not ideal: what is taught is what a message says, however old it is."""
+"""Certainty on links and by clocks that are not ideal: nothing is taken twice, and what is stated covers the errors.
+
+That what is taught is what a message says, however old it is: `test_unreliable_formulas.py`.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.filters.rls import Rls
-from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.graphs.schedules.random_schedules import Gossip
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -16,6 +17,7 @@ from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.equality import same
+from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, NOTHING
 
 RATIO = 3.0
@@ -55,9 +57,9 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
     return experiment if schedule is None else replace(experiment, schedule=schedule)
 
 
-def lived(experiment, blocks=None, rounds=None, compiled=True):
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def lived(experiment, blocks=None, rounds=None, plain=False):
+    plans = plans_of(experiment, plain)
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
     return engine
 
@@ -92,68 +94,6 @@ def test_all_ways_to_run_a_network_give_the_same_bits(kind):
     other.run(11)
     assert same(whole, learned(other))
     assert not same(whole, learned(lived(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
-
-
-def lessons(variances, told):
-    """Return the value and the variance that each point of a set leaves with a node, by the rule; 0 where nothing."""
-    found = np.zeros((len(variances), 2))
-    for k, mine in enumerate(variances):
-        least, value = min(((message[k, 2], message[k, 0]) for message in told), default=(np.inf, 0.0))
-        if mine > RATIO * least:
-            found[k] = value, RATIO * least
-    return found
-
-
-def test_a_node_learns_what_the_messages_that_it_uses_say(monkeypatch):
-    """Of each step: by dense inverses, from the messages that have arrived, which may be old and few.
-
-    Agent by agent, whose bits compiled rounds have (`tests/agents/compiled/test_lossy_certainty.py`).
-    """
-    counts = {"own": 0, "neighbours'": 0, "late": 0, "pulls": 0}
-    learn, step = LossyAgent._learn, Rls.step
-    taken = []
-
-    def noted(learner, state, evaluations, gradients, curvatures, targets, eta, taught):
-        points = np.concatenate([evaluation.points for evaluation in evaluations])
-        features = state.function.features(points)
-        variances = np.einsum("ni,ij,nj->n", features, np.linalg.inv(state.root.T @ state.root), features)
-        taken.append((variances, np.array(taught), [np.array(part) for part in gradients]))
-        return step(learner, state, evaluations, gradients, curvatures, targets, eta, taught)
-
-    def checked(agent, now):
-        used, own, fresh = agent.used.copy(), agent.own.points, agent.sent_at[0]
-        learn(agent, now)
-        variances, taught, gradients = taken.pop()
-        edges = range(len(agent.neighbors))
-        answers, backward = (
-            [agent.inbox.packets[e][int(agent.used[e, k])] for e in edges if agent.used[e, k] != used[e, k]]
-            for k in (0, 1)
-        )
-        late = [packet.answer for packet in answers if packet.answered != fresh]
-        sets = [(len(own), [packet.answer for packet in answers if packet.answered == fresh])]
-        sets += [(len(message), [message]) for message in [*(packet.own for packet in backward), *late]]
-        expected, before = [], 0
-        for count, told in sets:
-            expected.append(lessons(variances[before : before + count], told))
-            before += count
-        assert before == len(variances) == len(taught)
-        assert np.concatenate(expected)[:, 0] == pytest.approx(taught[:, 0] * (taught[:, 2] > 0.0), rel=1e-9)
-        assert np.concatenate(expected)[:, 1] == pytest.approx(taught[:, 2], rel=1e-9)
-        before = len(own)
-        for (count, (told,)), gradient in zip(sets[1:], gradients[len(gradients) - len(sets) + 1 :], strict=True):
-            mine, theirs = variances[before : before + count], told[:, 2]
-            alike = (mine <= RATIO * theirs) & (theirs <= RATIO * mine)
-            assert not gradient[~alike].any()  # only pairs that are about as sure pull
-            counts["pulls"] += int((gradient[alike] != 0.0).sum())
-            before += count
-        parts = expected[:1], expected[1 : 1 + len(backward)], expected[1 + len(backward) :]
-        for name, found in zip(list(counts)[:3], parts, strict=True):
-            counts[name] += sum(int((part[:, 1] > 0.0).sum()) for part in found)
-
-    monkeypatch.setattr(Rls, "step", noted)
-    monkeypatch.setattr(LossyAgent, "_learn", checked)
-    lived(described(60, learner={**RLS, "batch_size": 2}, **LATE), compiled=False)
-    assert min(counts.values()) > 5, counts
 
 
 def test_what_is_heard_twice_is_taken_once():

@@ -1,5 +1,5 @@
 """Nodes with batches of different sizes, of different numbers of rows, and with a rate of replay are in arrays from the
-first round to the last, with the bits of agent by agent."""
+first round to the last, with the bits of parts that are asked by their methods."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Exper
     return described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
 
 
-def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, compiled: bool = True) -> list[Any]:
+def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, plain: bool = False) -> list[Any]:
     """Return all that rounds have changed after each of some numbers of rounds."""
-    engine, found = engine_of(experiment, blocks, compiled), []
+    engine, found = engine_of(experiment, blocks, plain), []
     for count in rounds:
         engine.run(count)
         found.append(known(engine))
@@ -72,9 +72,10 @@ def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, c
 def assert_the_same_bits(
     experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any], single: int
 ) -> dict[tuple[int, str], Any]:
-    """Assert that arrays have the bits of agent by agent however they are cut, and that only the first rounds, so many
-    as are ``single``, are lived agent by agent; returns all that rounds have changed in the end."""
-    wanted = lived(experiment, rounds, compiled=False)
+    """Assert that compiled functions have the bits of the methods beside them however nodes are cut into blocks, and
+    that only the first rounds, so many as are ``single``, are lived agent by agent; returns what they changed in the
+    end."""
+    wanted = lived(experiment, rounds, plain=True)
     with pytest.MonkeyPatch.context() as patch:
         one_by_one = rounds_one_by_one(patch)
         for blocks in cuts:
@@ -86,22 +87,22 @@ def assert_the_same_bits(
 
 
 def assert_it_goes_on(experiment: Experiment, checkpoints: Sequence[int], rounds: int, blocks: Any) -> None:
-    """Assert that a network goes on from snapshots with the same bits, in arrays, in blocks and agent by agent."""
+    """Assert that a network goes on from snapshots with the same bits, in one block, in several, and by methods."""
     for at in checkpoints:
         engine = engine_of(experiment)
         engine.run(at)
         snapshots = engine.snapshot()
         engine.run(rounds)
-        for cut, compiled in ((None, True), (blocks, True), (None, False)):
-            other = engine_of(experiment, cut, compiled)
+        for cut, plain in ((None, False), (blocks, False), (None, True)):
+            other = engine_of(experiment, cut, plain)
             other.restore(snapshots, at)
             other.run(rounds)
             assert same(known(other), known(engine))
 
 
 def assert_same_tables(experiment: Experiment, nodes: int) -> None:
-    """Assert that a run in threads and blocks has the digest and the tables of its ``nodes`` agent by agent."""
-    wanted = simulate(replace(experiment, backend=Halves(nodes, compiled=False)))
+    """Assert that a run in threads and blocks has the digest and the tables of its ``nodes`` in one, by methods."""
+    wanted = simulate(replace(experiment, backend=Halves(nodes, plain=True)))
     for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
         found = simulate(replace(experiment, backend=backend))
         assert found.summary["digest"] == wanted.summary["digest"]
@@ -115,14 +116,14 @@ def assert_same_tables(experiment: Experiment, nodes: int) -> None:
 def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that will hold the rounds that blocks live through agent by agent."""
     found: list[int] = []
-    single = Block._run_agents
-    monkeypatch.setattr(Block, "_run_agents", lambda block: (found.append(block.done), single(block)))
+    single = Block._prime
+    monkeypatch.setattr(Block, "_prime", lambda block: (found.append(block.done), single(block)))
     return found
 
 
 @EVERY_CASE
 @EVERY_RULE
-def test_the_same_bits_as_agent_by_agent(rule: str, case: str) -> None:
+def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, case: str) -> None:
     """And only the first points are sent agent by agent; ensembles are primed as on unreliable links."""
     assert_the_same_bits(network(rule, case), ROUNDS, (None, BLOCKS, EACH), 2 if rule == "stacking" else 1)
 
@@ -136,8 +137,8 @@ def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float, alon
     protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
     experiment = described("symmetric", 2, protocol=protocol, topology=graph, stream="sine_regression")
     found = lived(experiment, (3, 14))
-    for blocks, compiled in ((None, False), ([[0, 1, 2], [3, 4, 5, 6]], True)):
-        assert same(lived(experiment, (3, 14), blocks, compiled), found)
+    for blocks, plain in ((None, True), ([[0, 1, 2], [3, 4, 5, 6]], False)):
+        assert same(lived(experiment, (3, 14), blocks, plain), found)
 
 
 def turns_but_transitions(first: int) -> list[tuple[str, dict[str, Any], str]]:
@@ -150,13 +151,13 @@ def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: 
     """In the other form on unreliable links (test_counts_on_unreliable_links.py)."""
     sizes = [{"nodes": [1, 4], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (22,)), lived(experiment, (22,), compiled=False))
+    assert same(lived(experiment, (22,)), lived(experiment, (22,), plain=True))
 
 
 def test_pairs_of_transitions_keep_their_bits_where_data_end() -> None:
     for rule in ("symmetric", "one-sided"):
         experiment = described(rule, 4, "policy_evaluation", rows=ROWS)
-        assert same(lived(experiment, (12,)), lived(experiment, (12,), compiled=False))
+        assert same(lived(experiment, (12,)), lived(experiment, (12,), plain=True))
 
 
 @ENDS_AND_ALL
@@ -176,7 +177,7 @@ def test_plain_python_keeps_its_bits(case: str) -> None:
             if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 11)), lived(experiment, (3, 11), compiled=False))
+        assert same(lived(experiment, (3, 11)), lived(experiment, (3, 11), plain=True))
 
 
 @pytest.mark.parametrize("case", ["ends", "all"])
@@ -186,7 +187,7 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
         experiment = described("isolated", 3, "multi_kernel", rows=ROWS)
     else:
         experiment = network(rule, case, "multi_kernel")
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
     arrays.run(45)
     single.run(45)
     assert same(known(arrays), known(single))
@@ -233,7 +234,7 @@ def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:
         stream={"name": "sine_regression", "noise": 0.3},
         keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
     )
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
     for _ in range(6):
         arrays.run(5)
         single.run(5)

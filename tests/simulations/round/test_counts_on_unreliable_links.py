@@ -1,5 +1,5 @@
 """On links and by clocks that are not ideal, nodes are in arrays from the first round after priming to the last: with
-batches of any size, data that end, gaps and a rate of replay, and with the bits of agent by agent."""
+batches of any size, data that end, gaps and a rate of replay, with the bits of parts that are asked by methods."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def assert_same_everywhere(experiment: Experiment, rounds: tuple[int, ...] = ROU
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_the_same_bits_as_agent_by_agent_whatever_links_do(mix: str) -> None:
+def test_the_same_bits_whatever_links_do(mix: str) -> None:
     """With sizes that differ and a rate of replay as well: test_pooled_bands_keep_their_bits."""
     assert_same_everywhere(network("symmetric", "ends", mix))
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rule", RULES)
-def test_the_same_bits_as_agent_by_agent_under_every_protocol(rule: str, case: str) -> None:
+def test_the_same_bits_under_every_protocol(rule: str, case: str) -> None:
     """Each protocol and each case on links of both kinds, in turn; ensembles where messages may be late."""
     place = list(RULES).index(rule) + list(CASES).index(case)
     mixes = ("bursts kept", "faulty") if rule == "stacking" else ("churn without memory", "everything")
@@ -107,7 +107,7 @@ def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int) -> Non
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
     sizes = [{"nodes": [1, 7], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", "delay", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (22,)), lived(experiment, (22,), compiled=False))
+    assert same(lived(experiment, (22,)), lived(experiment, (22,), plain=True))
 
 
 @ENDS_AND_ALL
@@ -119,14 +119,14 @@ def test_plain_python_keeps_its_bits(case: str) -> None:
             if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 12)), lived(experiment, (3, 12), compiled=False))
+        assert same(lived(experiment, (3, 12)), lived(experiment, (3, 12), plain=True))
 
 
 @ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric"])
 def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
     experiment = network(rule, case, "churn without memory", "multi_kernel")
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
     arrays.run(25)
     single.run(25)
     assert same(known(arrays), known(single))
@@ -204,7 +204,7 @@ def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None
         keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
         seed=5,
     )
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
     for rounds in (20, 8, 1, 1, 5):
         arrays.run(rounds)
         single.run(rounds)

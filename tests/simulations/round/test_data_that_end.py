@@ -1,4 +1,4 @@
-"""Nodes whose data have ended go on in compiled rounds, with the same bits as agent by agent."""
+"""Nodes whose data have ended go on in arrays, with the bits of parts that are asked by their methods."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from kernelswarm.agents.compiled.population import Population
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
+from tests.helpers.halves import Halves, plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
 ROWS = (31, 12, 17, 12, 24, 8)
@@ -56,9 +55,9 @@ def described(rule: str, batch: int = 1, learner: str = "polk", rows: Any = ROWS
     )
 
 
-def engine_of(experiment: Experiment, blocks: Any = None, compiled: bool = True) -> SerialEngine:
-    plans = open_network(experiment).plans
-    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def engine_of(experiment: Experiment, blocks: Any = None, plain: bool = False) -> SerialEngine:
+    plans = plans_of(experiment, plain)
+    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
 
 
 def rounds_of(experiment: Experiment) -> int:
@@ -98,21 +97,20 @@ def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
 
 @EVERY_BATCH
 @EVERY_RULE
-def test_the_same_bits_as_agent_by_agent(rule: str, batch: int) -> None:
+def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, batch: int) -> None:
     experiment = described(rule, batch)
-    single = engine_of(experiment, compiled=False)
+    single = engine_of(experiment, plain=True)
     cuts = [engine_of(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
     for _ in stages(experiment, single, *cuts):
         wanted = known(single)
         assert all(same(known(arrays), wanted) for arrays in cuts)
-    assert not any(block._population for block in single.blocks)
 
 
 @EVERY_BATCH
 @EVERY_RULE
 def test_the_same_digests_and_tables(rule: str, batch: int) -> None:
     experiment = described(rule, batch)
-    wanted = simulate(replace(experiment, backend=Halves(6, compiled=False)))
+    wanted = simulate(replace(experiment, backend=Halves(6, plain=True)))
     for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
         found = simulate(replace(experiment, backend=backend))
         assert found.summary["digest"] == wanted.summary["digest"]
@@ -140,7 +138,7 @@ def turns(first: int) -> list[tuple[str, dict[str, Any], str]]:
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
     """In the other form with replayed points and batches of two sizes: test_counts_of_points.py."""
     experiment = described(rule, 2, learner, keys=keys)
-    arrays, single = engine_of(experiment), engine_of(experiment, compiled=False)
+    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
     for _ in stages(experiment, arrays, single):
         pass
     assert same(known(arrays), known(single))
@@ -149,12 +147,11 @@ def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: 
 def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     found, lived = formed(monkeypatch), []
     experiment = described("symmetric")
-    engine, single = engine_of(experiment), Block._run_agents
-    monkeypatch.setattr(Block, "_run_agents", lambda block: (lived.append(block.done), single(block)))
+    engine, single = engine_of(experiment), Block._prime
+    monkeypatch.setattr(Block, "_prime", lambda block: (lived.append(block.done), single(block)))
     engine.run(rounds_of(experiment))
     assert found == [[]]
     assert not lived  # after the rounds that prime the network
-    assert engine.blocks[0]._compiled
 
 
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "adaptive"])
@@ -168,8 +165,8 @@ def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> 
     snapshots = engine.snapshot()
     rest = rounds_of(experiment) - at
     engine.run(rest)
-    for blocks, compiled in ((None, True), (BLOCKS, True), (EACH, True), (None, False)):
-        other = engine_of(experiment, blocks, compiled)
+    for blocks, plain in ((None, False), (BLOCKS, False), (EACH, False), (None, True)):
+        other = engine_of(experiment, blocks, plain)
         other.restore(snapshots, at)
         other.run(rest)
         assert same(known(other), known(engine))
@@ -179,14 +176,13 @@ def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> 
 @EVERY_RULE
 def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> None:
     experiment = described(rule, batch, rows=(30, 1, 16, 3, 1, 8))
-    single = engine_of(experiment, compiled=False)
+    single = engine_of(experiment, plain=True)
     engines = [engine_of(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
     for rounds in (2, 3, 5):
         single.run(rounds)
         for engine in engines:
             engine.run(rounds)
             assert same(known(engine), known(single))
-    assert all(block._compiled for engine in engines for block in engine.blocks)
 
 
 def test_samples_that_are_put_back_do_not_pile_up() -> None:

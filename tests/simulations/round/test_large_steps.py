@@ -18,9 +18,8 @@ from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.learners.second_order import newton, newton_steps
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.network import open_network
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
+from tests.helpers.halves import Halves, plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)])
 BLOCKS = [[0, 3], [1, 2, 4]]
@@ -73,9 +72,9 @@ def described(learner: dict[str, Any], **tables: Any) -> Experiment:
     return Experiment.from_dict({**keys, **tables})
 
 
-def engine_of(experiment: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True) -> SerialEngine:
-    plans = open_network(experiment).plans
-    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def engine_of(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
+    plans = plans_of(experiment, plain)
+    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
 
 
 def learned(engine: SerialEngine) -> dict[int, Any]:
@@ -83,13 +82,12 @@ def learned(engine: SerialEngine) -> dict[int, Any]:
 
 
 def lived(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 8)) -> list[Any]:
-    """Return what is learned after each of some numbers of rounds; compiled blocks stay in arrays."""
+    """Return what is learned after each of some numbers of rounds; blocks stay in arrays."""
     engine, found = engine_of(experiment, *given), []
     for count in rounds:
         engine.run(count)
         found.append(learned(engine))
-    compiled = not given[1:] or given[1]
-    assert all((block._population is not None) == compiled for block in engine.blocks)
+    assert all(block._population is not None for block in engine.blocks)
     return found
 
 
@@ -108,7 +106,7 @@ CASES = [
 @pytest.mark.parametrize(("learner", "way"), CASES, ids=[" ".join(each) for each in CASES])
 def test_networks_that_grow_into_matrix_products_have_the_same_bits(learner: str, way: str, small: Any) -> None:
     experiment = described(LEARNERS[learner], **WAYS[way])
-    wanted = lived(experiment, None, False)
+    wanted = lived(experiment, None, True)
     for blocks in (None, BLOCKS):
         for one, other in zip(lived(experiment, blocks), wanted, strict=True):
             assert same(one, other)
@@ -130,8 +128,8 @@ def test_networks_go_on_from_before_and_after(learner: str, way: str, small: Any
         engine.run(at)
         snapshots = engine.snapshot()
         engine.run(9)
-        for blocks, compiled in ((None, True), (BLOCKS, True), (None, False)):
-            other = engine_of(experiment, blocks, compiled)
+        for blocks, plain in ((None, False), (BLOCKS, False), (None, True)):
+            other = engine_of(experiment, blocks, plain)
             other.restore(snapshots, at)
             other.run(9)
             assert same(learned(other), learned(engine))
@@ -140,7 +138,7 @@ def test_networks_go_on_from_before_and_after(learner: str, way: str, small: Any
 @pytest.mark.parametrize("learner", ["polk", "newton"])
 def test_threads_and_blocks_have_the_same_tables(learner: str, small: Any) -> None:
     experiment = described(LEARNERS[learner], protocol="consensus")
-    wanted = simulate(replace(experiment, backend=Halves(5, compiled=False)))
+    wanted = simulate(replace(experiment, backend=Halves(5, plain=True)))
     for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
         found = simulate(replace(experiment, backend=backend))
         assert found.summary["digest"] == wanted.summary["digest"]
@@ -170,7 +168,7 @@ def test_dictionaries_of_different_sizes_have_room_of_their_own(links: dict[str,
     tables = {"protocol": WAYS["one-sided"]["protocol"], "links": links}
     nodes = [{"nodes": [2], "learner": {"batch_size": 40}}]
     experiment = described(learner, topology=nx.path_graph(11), node=nodes, **tables)
-    wanted = lived(experiment, None, False)
+    wanted = lived(experiment, None, True)
     alike = engine_of(experiment)
     alike.run(16)
     monkeypatch.setattr(population, "UNUSED", 0)

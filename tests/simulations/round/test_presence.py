@@ -42,8 +42,8 @@ def described(protocol: Any, learner: dict[str, Any] | None = None, **tables: An
     )
 
 
-def engine_of(experiment: Experiment, compiled: bool = True) -> SerialEngine:
-    return SerialEngine([open_network(experiment).plans], compiled)
+def engine_of(experiment: Experiment) -> SerialEngine:
+    return SerialEngine([open_network(experiment).plans])
 
 
 def returns(agent: Any, now: int) -> bool:
@@ -54,7 +54,7 @@ def returns(agent: Any, now: int) -> bool:
 def test_who_comes_back_without_memory_has_learned_only_since() -> None:
     """An isolated node knows a pass of its learner, from the first step on, over the samples since it came back."""
     experiment = described({"name": "isolated", "as_published": True}, clock=FORGETFUL, rounds=60)
-    engine, anew = engine_of(experiment, compiled=False), dict.fromkeys(GRAPH, 0)
+    engine, anew = engine_of(experiment), dict.fromkeys(GRAPH, 0)
     for now in range(experiment.rounds):
         before = {agent.node: agent.samples for agent in engine.blocks[0].agents}
         engine.run(1)
@@ -71,9 +71,10 @@ def test_who_comes_back_without_memory_has_learned_only_since() -> None:
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
 def test_who_comes_back_keeps_neither_messages_nor_duals(protocol: str) -> None:
     experiment = described({"name": protocol, "form": "one_sided"}, clock=FORGETFUL, links={"on_missing": "repeat"})
-    engine, seen = engine_of(experiment, compiled=False), 0
+    engine, seen = engine_of(experiment), 0
     for now in range(ROUNDS):
         engine.run(1)
+        engine.snapshot()  # so that the agents have what is kept of them
         for agent in engine.blocks[0].agents:
             if returns(agent, now):
                 seen += 1

@@ -33,6 +33,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
+from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
 
@@ -66,9 +67,9 @@ def described(rule="consensus", rounds=24, schedule=None, **tables):
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def lived(experiment, blocks=None, compiled=True, rounds=None):
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def lived(experiment, blocks=None, plain=False, rounds=None):
+    plans = plans_of(experiment, plain)
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
     return engine
 
@@ -139,7 +140,7 @@ def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
 def test_blocks_give_the_same_bits(rule):
     whole = learned(lived(described(rule)))
     assert same(whole, learned(lived(described(rule), BLOCKS)))
-    assert same(whole, learned(lived(described(rule), BLOCKS, compiled=False)))
+    assert same(whole, learned(lived(described(rule), BLOCKS, plain=True)))
 
 
 @EVERY_RULE
@@ -159,7 +160,7 @@ def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
     if name == "policy_evaluation":
         keys["stream"] = TRANSITIONS
     experiment = described(rule, rounds=30, links=links, **keys)
-    assert same(learned(lived(experiment)), learned(lived(experiment, BLOCKS, compiled=False)))
+    assert same(learned(lived(experiment)), learned(lived(experiment, BLOCKS, plain=True)))
 
 
 LOSSY_RULES = {
@@ -190,7 +191,7 @@ def test_nodes_on_unreliable_links_have_the_same_bits_in_compiled_rounds(rule, m
     experiment = described(LOSSY_RULES[rule], rounds=30, **LOSSY[rule, mix])
     engines = [lived(experiment), lived(experiment, BLOCKS)]
     assert all(isinstance(block._population, LossyPopulation) for engine in engines for block in engine.blocks)
-    single = learned(lived(experiment, BLOCKS, compiled=False))
+    single = learned(lived(experiment, BLOCKS, plain=True))
     assert all(same(single, learned(engine)) for engine in engines)
 
 

@@ -25,20 +25,17 @@ KINDS: dict[str, dict[str, Any]] = {
 ROUNDS = 6
 
 
-def engine_of(
-    kind: str, compiled: bool, blocks: Sequence[Sequence[int]] = ((0, 1), (2, 3))
-) -> tuple[SerialEngine, Any]:
+def engine_of(kind: str, blocks: Sequence[Sequence[int]] = ((0, 1), (2, 3))) -> tuple[SerialEngine, Any]:
     tables = {"topology": {"name": "ring", "nodes": 4}, "stream": "sine_regression", **KINDS[kind]}
     network = open_network(Experiment.from_dict({"learner": {"name": "polk", "batch_size": 2}, **tables}))
     parts = [[network.plans[place] for place in block] for block in blocks]
-    return SerialEngine(parts, compiled), network.source.nodes[0].held_out(0)
+    return SerialEngine(parts), network.source.nodes[0].held_out(0)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_report_says_the_same_twice_and_is_of_the_rounds_since_the_one_before(kind: str, compiled: bool) -> None:
-    often, held_out = engine_of(kind, compiled)
-    once, _ = engine_of(kind, compiled)
+def test_a_report_says_the_same_twice_and_is_of_the_rounds_since_the_one_before(kind: str) -> None:
+    often, held_out = engine_of(kind)
+    once, _ = engine_of(kind)
     for _ in range(2):
         often.run(ROUNDS)
         once.run(ROUNDS)
@@ -52,9 +49,9 @@ def test_a_report_says_the_same_twice_and_is_of_the_rounds_since_the_one_before(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_progressive_risks_of_parts_make_up_that_of_the_whole(kind: str) -> None:
-    whole, held_out = engine_of(kind, True)
+    whole, held_out = engine_of(kind)
     whole.run(2 * ROUNDS)
-    parts, losses, samples = engine_of(kind, True)[0], np.zeros(4), np.zeros(4)
+    parts, losses, samples = engine_of(kind)[0], np.zeros(4), np.zeros(4)
     for _ in range(2):
         parts.run(ROUNDS)
         for _ in range(2):
@@ -68,12 +65,12 @@ def test_progressive_risks_of_parts_make_up_that_of_the_whole(kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_of_blocks_is_that_of_the_whole(kind: str) -> None:
-    whole, held_out = engine_of(kind, True, ((0, 1, 2, 3),))
+    whole, held_out = engine_of(kind, ((0, 1, 2, 3),))
     whole.run(ROUNDS)
     wanted = whole.report(held_out)
     assert wanted.nodes.tolist() == [0, 1, 2, 3]
     assert wanted.edges["target"].tolist() == [1, 3, 0, 2, 1, 3, 0, 2]  # of a ring
     for blocks in (((2, 0), (3, 1)), ((3,), (0, 2), (1,))):
-        parts, _ = engine_of(kind, True, blocks)
+        parts, _ = engine_of(kind, blocks)
         parts.run(ROUNDS)
         np.testing.assert_equal(vars(parts.report(held_out)), vars(wanted))

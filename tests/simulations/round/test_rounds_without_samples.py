@@ -21,6 +21,7 @@ from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 
 NODES, STEPS = 4, 40
 GRAPH = nx.cycle_graph(NODES)
@@ -122,7 +123,7 @@ def test_who_lacks_the_first_rows_is_as_one_who_wakes_later(protocol: Any) -> No
 
 
 @pytest.mark.parametrize("learner", [POLK, {**POLK, "batch_size": 3}, FEATURES], ids=str)
-def test_the_same_bits_in_blocks_agent_by_agent_and_resumed(learner: dict[str, Any]) -> None:
+def test_the_same_bits_in_blocks_by_methods_and_resumed(learner: dict[str, Any]) -> None:
     protocol = "diffusion" if learner is FEATURES else {"name": "proximity"}
     experiment = described(table(), protocol, learner, rows={"epochs": 3})
     rounds = 3 * STEPS // learner.get("batch_size", 1) + 2
@@ -132,8 +133,8 @@ def test_the_same_bits_in_blocks_agent_by_agent_and_resumed(learner: dict[str, A
     snapshots = engine.snapshot()
     engine.run(rounds - 17)
     expected = learned(engine)
-    plans = open_network(experiment).plans
-    apart = SerialEngine([plans[:1], plans[1:]], compiled=False)
+    plans = plain_plans(open_network(experiment).plans)
+    apart = SerialEngine([plans[:1], plans[1:]])
     apart.run(rounds)
     assert_same(learned(apart), expected)
     resumed = SerialEngine([open_network(experiment).plans])

@@ -72,12 +72,10 @@ def tolerances(result: Any) -> dict[int, np.ndarray[Any, np.dtype[np.float64]]]:
     return {label: found[node == label].reshape(-1, 2) for label in range(len(ROWS))}
 
 
-@pytest.mark.parametrize(
-    "way", ["compiled", "agent by agent", "on unreliable links", "on unreliable links, agent by agent"]
-)
+@pytest.mark.parametrize("way", ["compiled", "by methods", "on unreliable links", "on unreliable links, by methods"])
 def test_tolerances_are_those_of_rows_that_are_new(way: str) -> None:
     keys: dict[str, Any] = {"links": NOTHING} if "unreliable" in way else {}
-    described = replace(experiment(**keys), backend=Halves(10, "agent" not in way))
+    described = replace(experiment(**keys), backend=Halves(10, "methods" in way))
     once = tolerances(simulate(replace(described, stream=Rows(epochs=1))))
     often = tolerances(simulate(described))
     for label, rows in enumerate(ROWS):
@@ -96,10 +94,10 @@ def test_a_node_knows_how_many_of_its_samples_differ() -> None:
     assert all(np.isinf(plan.neighborhood.distinct) for plan in open_network(Experiment.from_dict(drawn)).plans)
 
 
-@pytest.mark.parametrize("way", ["compiled", "agent by agent", "on unreliable links"])
+@pytest.mark.parametrize("way", ["compiled", "by methods", "on unreliable links"])
 def test_stacking_weighs_its_copies_by_rows_that_are_new(way: str) -> None:
     keys: dict[str, Any] = {"links": NOTHING} if way == "on unreliable links" else {}
-    described = replace(experiment("stacking", **keys), backend=Halves(10, way == "compiled"))
+    described = replace(experiment("stacking", **keys), backend=Halves(10, way == "by methods"))
     at_first, once, often = (known(replace(described, rounds=rounds)) for rounds in (3, 21, 50))
     for rows, start, one, other in zip(ROWS, at_first, once, often, strict=True):
         assert one.counts[0] == rows - rows % BATCH
@@ -108,13 +106,13 @@ def test_stacking_weighs_its_copies_by_rows_that_are_new(way: str) -> None:
             assert np.array_equal(getattr(one, name), getattr(other, name))
 
 
-@pytest.mark.parametrize("way", ["compiled", "agent by agent", "on unreliable links"])
+@pytest.mark.parametrize("way", ["compiled", "by methods", "on unreliable links"])
 @pytest.mark.parametrize("learner", ["newton", "rls", "krls", "polk", "random_features"])
 def test_noise_and_bands_are_those_of_rows_that_are_new(learner: str, way: str) -> None:
     keys: dict[str, Any] = {"links": NOTHING} if way == "on unreliable links" else {}
     keys |= {"learner": {"name": learner, "batch_size": BATCH}, "evaluation": {"level": 0.9}}
     protocol = "diffusion_rls" if learner == "random_features" else "consensus"
-    agents = lived(replace(experiment(protocol, **keys), backend=Halves(10, way == "compiled")))
+    agents = lived(replace(experiment(protocol, **keys), backend=Halves(10, way == "by methods")))
     for rows, agent in zip(ROWS, agents, strict=True):
         assert agent.samples == 5 * rows and agent.times == 5.0
         if learner == "polk":

@@ -19,6 +19,7 @@ from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.travelling import links_of
+from kernelswarm.simulations.testing.plain_twins import plain_plans
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}
@@ -107,7 +108,7 @@ def test_restored_it_goes_on_with_the_same_bits(averaged: bool, clock: dict[str,
 
 @pytest.mark.parametrize("averaged", [True, False])
 @pytest.mark.parametrize("split", ["patches", "ends"])
-def test_arrays_have_the_same_bits_as_the_agent(averaged: bool, split: str, tmp_path: Path) -> None:
+def test_compiled_functions_have_the_bits_of_methods(averaged: bool, split: str, tmp_path: Path) -> None:
     """Where samples come unevenly, and where a node's data end."""
     tables: dict[str, Any] = {"protocol": {"name": "centralized", "averaged": averaged}}
     if split == "ends":
@@ -118,9 +119,9 @@ def test_arrays_have_the_same_bits_as_the_agent(averaged: bool, split: str, tmp_
     links, clock = {**EVERYTHING, "bandwidth": 4.0}, {"name": "churn", "leaves": 0.2, "returns": 0.4}
     experiment = described(links, clock=clock, **tables)
     found = []
-    for compiled in (True, False):
+    for plain in (False, True):
         network = open_network(experiment)
-        block = Block(network.plans, compiled)
+        block = Block(plain_plans(network.plans) if plain else network.plans)
         for rounds in (1, 1, 9, 14, 15):
             block.run(rounds)
         report = block.report(network.source.nodes[0].held_out(0))

@@ -20,6 +20,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 
 
@@ -80,9 +81,9 @@ def described(protocol: str, schedule: Any = None, **tables: Any) -> Experiment:
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def lived(experiment: Experiment, blocks: list[list[int]] | None = None, compiled: bool = True) -> SerialEngine:
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks], compiled)
+def lived(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
+    plans = plans_of(experiment, plain)
+    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(experiment.rounds)
     return engine
 
@@ -127,7 +128,7 @@ def test_blocks_have_the_same_link_conditions(protocol, mix):
     experiment = described(protocol, **MIXES[mix])
     whole = learned(lived(experiment))
     assert_same(whole, learned(lived(experiment, [[0, 3], [1], [2, 4]])))
-    assert_same(whole, learned(lived(experiment, [[0, 3], [1, 2, 4]], compiled=False)))
+    assert_same(whole, learned(lived(experiment, [[0, 3], [1, 2, 4]], plain=True)))
 
 
 @EVERY_CELL
@@ -243,7 +244,7 @@ def test_any_mix_is_the_same_in_any_blocks(
         rounds=25,
     )
     whole = learned(lived(experiment))
-    assert_same(whole, learned(lived(experiment, [[0, 2], [1, 3, 4]], compiled=False)))
+    assert_same(whole, learned(lived(experiment, [[0, 2], [1, 3, 4]], plain=True)))
 
 
 def test_bursts_have_the_length_they_say():

@@ -151,12 +151,12 @@ def test_interrupted_run_ends_as_the_whole_one(case: str, tmp_path: Path, undist
     assert_equal(resume(folder).result, whole)
 
 
-@pytest.mark.parametrize(("case", "compiled"), [(case, place % 2 == 0) for place, case in enumerate(CASES)])
-def test_resumed_in_other_blocks(case: str, compiled: bool, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
+@pytest.mark.parametrize(("case", "plain"), [(case, place % 2 == 1) for place, case in enumerate(CASES)])
+def test_resumed_in_other_blocks(case: str, plain: bool, tmp_path: Path, undisturbed: Callable[..., Result]) -> None:
     experiment = described(tmp_path, case)
     whole = undisturbed(case)
     folder = killed(experiment, tmp_path / "run", 23)
-    halves = f'backend={{name="tests.helpers.halves:Halves",size=2,compiled={str(compiled).lower()}}}'
+    halves = f'backend={{name="tests.helpers.halves:Halves",size=2,plain={str(plain).lower()}}}'
     with pytest.raises(Killed):
         resume(folder, [halves], until(37))
     assert_equal(resume(folder, ["backend=serial"]).result, whole)  # out of blocks that had drawn ahead

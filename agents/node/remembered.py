@@ -1,4 +1,4 @@
-"""What couples a node to its neighbours in a round on links that are not ideal."""
+"""What a node on links that are not ideal remembers: its samples, what it predicted there, and what it said last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.node.inbox import parted, stacked
 
 Array = npt.NDArray[np.float64]
@@ -17,57 +16,6 @@ class LastSent(NamedTuple):
 
     points: Array
     values: Array
-
-
-class Pairs(NamedTuple):
-    """What couples a node to one neighbour in a round: points with both ends' values.
-
-    Attributes
-    ----------
-    evaluation : Evaluated
-        The node's own function there.
-    theirs : Array
-        The neighbour's values, (n, C).
-    row_sums : Array
-        The neighbour's row sums, (n,); zeros where they are not sent.
-    age : int
-        Rounds that the values took beyond those of ideal links.
-    variances : Array
-        The neighbour's variances, (n,), as they were when it evaluated these values; none where they do not travel.
-    """
-
-    evaluation: Evaluated
-    theirs: Array
-    row_sums: Array
-    age: int
-    variances: Array
-
-
-class Known(NamedTuple):
-    """What a node itself knows at the points of the pairs of a round.
-
-    Attributes
-    ----------
-    row_sums : Array
-        Of the pairs, (n,).
-    variances : Array
-        Its own, (n,); none where they do not travel.
-    """
-
-    row_sums: Array
-    variances: Array
-
-    def at(self, begin: int, end: int | None = None) -> "Known":
-        """Return what is known of some of the points."""
-        return Known(self.row_sums[begin:end], self.variances[begin:end])
-
-
-def received_pairs(evaluation: Evaluated, sent: Array, age: int, outputs: int) -> Pairs:
-    """Return the pairs of what a neighbour sent: values (n, C), and behind them the columns that there are of row sums
-    and variances."""
-    values, *columns = (np.ascontiguousarray(part) for part in np.split(sent, [outputs, outputs + 1], axis=1))
-    row_sums, variances = (part.reshape(-1) for part in columns)
-    return Pairs(evaluation, values, row_sums if len(row_sums) else np.zeros(len(sent)), age, variances)
 
 
 def remembered(
