@@ -1,6 +1,6 @@
 """The round on unreliable links as the docs state it: every function a plain sum, every message kept as it was sent.
 
-What becomes of messages, and who is awake, is read from the experiment's conditions. All else is written anew from
+What becomes of messages, who is awake, and the noise of numbers is the realization of the experiment. All else is from
 `docs/links.md` and `docs/mathematics.md`, for the squared loss and the squared distance, and nothing is compressed.
 """
 
@@ -18,6 +18,7 @@ from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import LOST, Realization
+from tests.helpers.changed_messages import Changes
 from tests.helpers.dense_functions import Expansion, Filter
 from tests.helpers.naive_network import limited, own_part
 
@@ -110,10 +111,8 @@ class UnreliableNetwork:
         self.symmetric, self.implicit = self.rule.form == "symmetric", self.rule.step == "implicit"
         self.certainty, self.proximity = certainty_of(self.rule), hasattr(self.rule, "gamma")
         self.lessons, self.margin = 0, np.inf
-        self.nodes = {
-            plan.neighborhood.node: self._node(plan, source)
-            for plan, source in zip(plans, network.source.nodes, strict=True)
-        }
+        self.nodes = {plan.neighborhood.node: self._node(plan) for plan in plans}
+        self.changes = Changes(self.conditions, list(self.nodes))
         self.edges = [(i, j) for i, node in self.nodes.items() for j in node.neighbors]  # i hears j
         hearers, senders = np.array(self.edges, dtype=np.int64).T
         attributes = tuple(each for plan in plans for each in plan.neighborhood.edges)
@@ -125,10 +124,10 @@ class UnreliableNetwork:
         self.now = 0
         self.run(PRIMING)
 
-    def _node(self, plan: Any, source: Any) -> Node:
+    def _node(self, plan: Any) -> Node:
         replay, degree = replay_of(self.rule), len(plan.neighborhood.neighbors)
         buffer = ReplayBuffer(replay, plan.inputs, plan.neighborhood) if replay.points and degree else None
-        return Node(plan, source, self._function(plan), np.zeros(degree), np.zeros(degree), buffer)
+        return Node(plan, plan.source, self._function(plan), np.zeros(degree), np.zeros(degree), buffer)
 
     def _function(self, plan: Any) -> Any:
         return Filter(plan.learner, plan.learner.ridge) if hasattr(plan.learner, "ridge") else Expansion(plan.learner)
@@ -320,7 +319,7 @@ class UnreliableNetwork:
                 node.received[e] = newest.carried, newest.points
         points, targets = node.source.draw(node.plan.learner.batch_size)
         if node.buffer is not None:
-            for each in (*new, points):
+            for each in (*new, self.changes.released(points, self._label(node), now)):
                 node.buffer.keep(each)
             points = np.concatenate([points, node.buffer.draw()])
         node.following, node.drawn[now] = now, (points, targets)
@@ -348,9 +347,8 @@ class UnreliableNetwork:
             if delay == LOST or delay > self.links.max_age:
                 self.dropped.append((hearer, place, 2 if delay == LOST else 3))
                 continue
-            own, answer = self._tell(node, mine, sets), self._tell(node, heard[e], sets)
             rounds = now, now + 1 + delay, carried, node.learning, node.received[e][0]
-            message = Message(*rounds, node.drawn[carried][0], own, answer, float(node.duals[e]))
+            message = Message(*rounds, *self._contents(node, other, carried, heard[e], sets, float(node.duals[e])))
             hearer.mail[place].append(message)
 
     def _size(self, node: Node, e: int, points: int, own: int, answered: int) -> int:
@@ -373,8 +371,23 @@ class UnreliableNetwork:
         moved = np.max(np.abs(node.function.values(said[0]) - said[1]))
         return bool(moved <= trigger.threshold * trigger.decay ** (now - PRIMING))
 
+    def _contents(
+        self, node: Node, hearer: int, carried: int, heard: Array, sets: Sequence[Array], dual: float
+    ) -> tuple[Array, Told, Told, float]:
+        """Return points, own values, answer and dual variable as they arrive."""
+        sender, now, changes = self._label(node), node.following, self.changes
+        points, targets = node.drawn[carried]
+        own, answer = self._tell(node, node.own[0], sets), self._tell(node, heard, sets)
+        return (
+            changes.points(points, len(points) - len(targets), sender, carried),
+            own._replace(values=changes.own(own.values, sender, now)),
+            answer._replace(values=changes.answer(answer.values, sender, hearer, now)),
+            changes.limit(dual),
+        )
+
     def _tell(self, node: Node, points: Array, sets: Sequence[Array]) -> Told:
         eta = node.plan.learner.batch_size if self.certainty else node.plan.learner.step_size.value
         inner = node.function.inner
         row_sums = eta * sum((np.abs(inner(points, x)).sum(axis=1) for x in sets), np.zeros(len(points)))
-        return Told(node.function.values(points), row_sums, np.diag(inner(points, points)))
+        limits = np.array([self.changes.limit(each) for each in row_sums])
+        return Told(node.function.values(points), limits, np.diag(inner(points, points)))
