@@ -27,7 +27,8 @@ def plain_twin(part: Any) -> Any:
     >>> hands_over(Consensus(0.3)), hands_over(plain_twin(Consensus(0.3))), plain_twin(Consensus(0.3)).penalty
     (True, False, 0.3)
     """
-    twin = object.__new__(_plain_class(type(part)))
+    kind: Any = type(part)
+    twin = object.__new__(_plain_class(kind))
     for field in dataclasses.fields(part):
         object.__setattr__(twin, field.name, getattr(part, field.name))
     return twin
