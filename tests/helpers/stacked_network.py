@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.agents.bands.conformal import follow, nothing_said
 from kernelswarm.agents.functions.contract import Function
+from kernelswarm.agents.node.node import DivergenceError
+from kernelswarm.protocols.contract import Neighborhood, Predictions
+from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.unreliable_messages import PRIMING, Array, Messages
+from tests.helpers.unreliable_vectors import GrownError
 
 NO_MORE, LEAST, SMALL = 1.0, 1e-30, 1e-9
 """How far the logarithm of a share moves in a round, what a share is at least, and which shares hold others up."""
@@ -35,10 +40,26 @@ class Shares:
     samples: int = 0
     weight: float = 0.0
     rounds: int = 0
+    heard: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        self.heard = np.zeros((0, self.count))
         self.products, self.slopes = np.zeros((self.count, self.count)), np.zeros(self.count)
         self.losses, self.own = np.zeros(self.count), np.full(self.count, 1.0 / self.count)
+
+    def receive(self, heard: Array) -> None:
+        """Hear the logarithms of neighbours' shares, (deg, K)."""
+        self.heard = heard
+
+    def send(self) -> Array:
+        """Return the logarithms of the node's own."""
+        return np.log(self.own)
+
+    def mixture_weights(self) -> Array:
+        """Return its own shares times the geometric mean of its neighbours'."""
+        logs = np.log(self.own) + (self.heard.mean(axis=0) if len(self.heard) else 0.0)
+        found = np.exp(logs - logs.max())
+        return np.asarray(found / found.sum())
 
     def learn(self, values: Array, mixture: Array, targets: Array, loss: Any) -> None:
         """Add the samples of a round, (n, q), at which copies say ``values`` (K, n, C), and take a Newton step."""
@@ -76,35 +97,57 @@ def stepped(products: Array, slopes: Array, shares: Array) -> Array:
     return np.asarray(found / found.sum())
 
 
+class Asked:
+    """What a node knows of its copies under a protocol in plain Python, each method of which is asked."""
+
+    def __init__(self, rule: Any, neighborhood: Neighborhood) -> None:
+        self.rule, self.known = rule, rule.begin(neighborhood)
+
+    def receive(self, heard: Array) -> None:
+        self.known = self.rule.receive(self.known, heard)
+
+    def send(self) -> Array:
+        return np.array(self.rule.send(self.known))
+
+    def mixture_weights(self) -> Array:
+        return np.array(self.rule.mixture_weights(self.known))
+
+    def learn(self, values: Array, mixture: Array, targets: Array, loss: Any) -> None:
+        lost = np.array([np.sum(loss.values(each, targets)) for each in values])
+        gradients, numbers = loss.derivatives(mixture, targets), loss.task == "regression"
+        seen = Predictions(values, lost, mixture, gradients, loss.curvature, numbers)
+        self.known = self.rule.learn(self.known, seen)
+
+
 @dataclass
 class Node:
     """A node and its copies' shares."""
 
     plan: AgentPlan
-    shares: Shares
+    shares: Shares | Asked
     heard: dict[int, Array]
-    """The logarithms of the shares of each neighbour that it asks, as they were heard last."""
+    """What each neighbour that it asks said last, as far as it was heard."""
     sent_at: int = -1
     learned: int = 0
     samples: int = 0
     loss: float = 0.0
+    band: Array | None = None
+    """Its conformal band, where it has one."""
+    target: float = 0.0
+    """The largest of their targets."""
     following: tuple[Array, Array] | None = None
-
-    def mixture_weights(self) -> Array:
-        """Return its own shares times the geometric mean of its neighbours'."""
-        logs = np.log(self.shares.own)
-        if self.heard:
-            logs = logs + np.mean(list(self.heard.values()), axis=0)
-        found = np.exp(logs - logs.max())
-        return np.asarray(found / found.sum())
 
 
 class StackedNetwork:
-    """The nodes of an experiment under ``stacking``."""
+    """The nodes of an experiment under ``stacking``, or under a protocol of ensembles in plain Python."""
+
+    diverged = 1e8
+    """How far beyond the targets values may be."""
 
     def __init__(self, experiment: Experiment) -> None:
         plans = open_network(experiment).plans
-        self.messages, self.members = Messages(plans), plans[0].rule.members  # type: ignore[union-attr]
+        self.rule: Any = plans[0].rule
+        self.messages, self.members = Messages(plans), self.rule.members
         self.alone = [self.copies(experiment, k) for k in range(len(self.members))]
         self.nodes = {plan.neighborhood.node: self.begin(plan) for plan in plans}
         self.now = 0
@@ -116,15 +159,34 @@ class StackedNetwork:
 
     def begin(self, plan: AgentPlan) -> Node:
         """Return a node before the first round."""
-        known, count = plan.neighborhood, len(self.members)
-        asks = known.asks or (True,) * len(known.neighbors)
-        alike = np.full(count, -np.log(count))
-        return Node(plan, Shares(count), {j: alike for j, each in zip(known.neighbors, asks, strict=True) if each})
+        known, asks = plan.neighborhood, plan.neighborhood.asks or (True,) * len(plan.neighborhood.neighbors)
+        asked = tuple(j for j, each in zip(known.neighbors, asks, strict=True) if each)
+        formulas = isinstance(self.rule, Stacking)
+        shares = Shares(len(self.members)) if formulas else Asked(self.rule, replace(known, neighbors=asked))
+        return Node(plan, shares, dict.fromkeys(asked, shares.send()))
 
     def functions(self, label: int) -> list[Function]:
         """Return the copies' functions."""
         place = self.messages.labels.index(label)
         return [engine.blocks[0].agents[place].function for engine in self.alone]
+
+    def first_to_grow(self, rounds: int) -> str:
+        """Return what is said of the first node whose mixture, or one of whose copies, is far beyond the targets."""
+        for _ in range(rounds + PRIMING):
+            found: list[tuple[int, int, str]] = []
+            try:
+                self.round()
+            except GrownError as error:
+                found.append((error.args[0], 0, error.args[1]))
+            for k, engine in enumerate(self.alone if self.now >= PRIMING else ()):
+                try:
+                    engine.run(1)
+                except DivergenceError as error:
+                    found.append((error.node, 1 + k, str(error)))
+            if found:
+                return min(found)[2]
+            self.now += 1
+        raise AssertionError("nothing has grown")
 
     def run(self, rounds: int) -> None:
         """Live through rounds, those before the first among the first call's."""
@@ -152,12 +214,13 @@ class StackedNetwork:
                     there = messages.arrived[j, label]
                     if there:
                         node.heard[j] = there[max(there)]
+                node.shares.receive(np.array(list(node.heard.values())).reshape(-1, len(self.members)))
                 self.learn(label, node, label in fresh)
             if now:
                 node.following = node.plan.source.draw(node.plan.learner.batch_size)
             node.sent_at = now
         for label in awake:
-            messages.send(label, now, np.log(self.nodes[label].shares.own))
+            messages.send(label, now, self.nodes[label].shares.send())
 
     def learn(self, label: int, node: Node, fresh: bool) -> None:
         """Weigh the copies by the samples of a round, before these learn from them."""
@@ -171,7 +234,16 @@ class StackedNetwork:
         new: Function = learner.function(learner.init(plan.inputs, plan.outputs))
         functions = [new] * len(self.members) if fresh else self.functions(label)
         values = np.stack([function.values(points) for function in functions])
-        mixture = np.tensordot(node.mixture_weights(), values, 1)
+        mixture = np.tensordot(node.shares.mixture_weights(), values, 1)
+        node.target = max(node.target, float(np.abs(targets).max()))
+        largest = float(np.abs(mixture).max())
+        if largest > self.diverged * (1.0 + node.target):
+            where = f"node {label} diverged in round {node.learned}: its values reached {largest:.3g}"
+            raise GrownError(label, f"{where} where targets reach {node.target:.3g}")
+        if plan.banded:
+            level, known = plan.level or 0.0, plan.neighborhood.distinct
+            node.band = nothing_said(mixture.shape[1], level) if node.band is None else node.band
+            follow(node.band, mixture, targets, level, known, 1)
         node.loss += float(np.sum(learner.loss.values(mixture, targets)))
         if node.samples <= plan.neighborhood.distinct:
             node.shares.learn(values, mixture, targets, learner.loss)
@@ -188,14 +260,19 @@ def assert_as_the_formulas_say(
         engine.run(count)
         wanted.run(count)
         for agent in [agent for block in engine.blocks for agent in block.agents]:
-            node, links = wanted.nodes[agent.node], agent.links
-            np.testing.assert_allclose(links.mixture_weights, node.shares.own, rtol=rtol, atol=1e-13)
-            shares = agent.rule.mixture_weights(links)  # type: ignore[attr-defined]
-            np.testing.assert_allclose(shares, node.mixture_weights(), rtol=rtol, atol=1e-13)
+            node, known = wanted.nodes[agent.node], agent.links
+            shares = node.shares.mixture_weights()
+            for found, formula in (
+                (wanted.rule.send(known), node.shares.send()),
+                (wanted.rule.mixture_weights(known), shares),
+            ):
+                np.testing.assert_allclose(found, formula, rtol=rtol, atol=1e-12)
             functions = [function.values(probes) for function in wanted.functions(agent.node)]
-            mixture = np.tensordot(node.mixture_weights(), np.stack(functions), 1)
+            mixture = np.tensordot(shares, np.stack(functions), 1)
             np.testing.assert_allclose(agent.function.values(probes), mixture, rtol=rtol, atol=1e-11)
             assert (agent.round, agent.samples) == (node.learned, node.samples)
+            if node.band is not None:
+                np.testing.assert_allclose(agent.band, node.band, rtol=rtol)
             np.testing.assert_allclose(agent.tally.loss, node.loss, rtol=rtol)
             if agent.tally.traffic is not None:
                 for e, j in enumerate(agent.neighbors):

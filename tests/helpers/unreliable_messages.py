@@ -1,7 +1,7 @@
 """Messages on links and by clocks of all kinds, in plain Python: who is awake, what arrives when, what is counted.
 
-What becomes of a message and who is awake is read from the product's realization, and random numbers from its sequence;
-all else is written anew from the documentation. Noise and faults are left out.
+What becomes of a message, who is awake and what faulty nodes say is read from the product's realization, and random
+numbers from its sequence; all else is written anew from the documentation.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kernelswarm.protocols.chance import pair, uniform
 from kernelswarm.protocols.clocks.clocks import Synchronous
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
+from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.unreliable.realization import LOST, NODE, Conditions, Realization, keys_of
 from kernelswarm.simulations.round.block import AgentPlan
 
@@ -54,6 +55,7 @@ class Messages:
         self._places = {edge: place for place, edge in enumerate(edges)}
         keys = keys_of(*self.conditions.key, np.array(self.labels), np.full(len(self.labels), NODE))
         self._keys = dict(zip(self.labels, keys.tolist(), strict=True))
+        self._faults = SpokenFaults(self.conditions.faults, self.labels)
         self.arrived: dict[Edge, dict[int, Array]] = {edge: {} for edge in edges}
         """What has arrived on each edge, by the rounds in which it was sent."""
         self._flying: list[tuple[int, Edge, int, Array]] = []
@@ -109,11 +111,17 @@ class Messages:
         return [int(self.counts[label, other][SENT]), *self.counts[other, label][1:].tolist()]
 
     def changed(self, label: int, now: int, vector: Array) -> Array:
-        """Return a vector as links clip and round it, for all neighbours alike."""
-        links = self.conditions.links
+        """Return a vector as the node's faults misreport it, and as links clip, blur and round it: for all alike."""
+        links, (first, second), place = self.conditions.links, self._keys[label], self.labels.index(label)
+        begin, end = self._faults.start[place : place + 2]
+        misreported = np.array([vector])
+        misreport_in(misreported, self._faults.rows[begin:end], first, second, now, 0)
         bound = min(links.clip.points, links.clip.values)
-        clipped = np.clip(vector, -bound, bound)
-        return rounded(clipped, links.bits, self._keys[label], now) if links.bits < 64 else clipped
+        found = np.clip(misreported[0], -bound, bound)
+        if links.noise.scale:
+            draws = [pair(first, second, now + (2**26 + k) * 2**32) for k in range(len(found))]
+            found = found + links.noise.scale * np.array([links.noise.quantile(u, v) for u, v in draws])
+        return rounded(found, links.bits, (first, second), now) if links.bits < 64 else found
 
 
 def rounded(vector: Array, bits: int, key: tuple[int, int], sent: int) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples
+from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples, solved
 from tests.helpers.vector_sums import Sums
 
 
@@ -116,7 +116,7 @@ class Dkla(Admm):
     def solve(self, last_sent: Array, apart: Array, near: float, samples: Samples) -> None:
         share = 2.0 / max(self.sums.count, 1.0)
         right = share * self.sums.products + self.shaped(near * last_sent - apart - self.dual)
-        self.weights = np.linalg.solve(share * self.sums.gram + np.diag(samples.lambdas + near), right)
+        self.weights = solved(share * self.sums.gram + np.diag(samples.lambdas + near), right)
 
 
 class Domkl(Admm):
@@ -151,7 +151,7 @@ class Domkl(Admm):
         left = 2.0 / samples.batch_size * np.einsum("enl,enm->elm", z, z) + ridge
         right = 2.0 / samples.batch_size * np.einsum("enl,nc->elc", z, samples.targets)
         right += (inertia - samples.lambdas.reshape(len(z), -1, 1)) * self.members
-        self.members = np.linalg.solve(left, right + self.shaped(near * last_sent - apart - self.dual))
+        self.members = solved(left, right + self.shaped(near * last_sent - apart - self.dual))
 
     def heard(self, vectors: Sequence[Array], counts: Array) -> None:
         kernels = len(self.logs)

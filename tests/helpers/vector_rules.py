@@ -43,6 +43,12 @@ class Samples(NamedTuple):
         return np.asarray((weights - self.descend(weights)) / self.eta)
 
 
+def solved(matrix: Array, right: Array) -> Array:
+    """Return ``inv(A + 1e-12 max(diag A) I) B``, of several matrices too: features alike have small weights."""
+    largest = np.diagonal(matrix, axis1=-2, axis2=-1).max(axis=-1)[..., np.newaxis, np.newaxis]
+    return np.linalg.solve(matrix + 1e-12 * largest * np.eye(matrix.shape[-1]), right)
+
+
 class Known(NamedTuple):
     """What a node knows of the network before the first round."""
 

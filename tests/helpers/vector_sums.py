@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples, metropolis
+from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples, metropolis, solved
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,13 @@ class Sums:
         return Sums(self.gram + other.gram, self.products + other.products, self.count + other.count)
 
     def solved(self, ridge: float, lambdas: Array) -> Array:
-        """Return ``inv(Z'Z + ridge I + n/2 diag(lambda)) Z'Y``."""
-        return np.linalg.solve(self.gram + np.diag(ridge + 0.5 * self.count * lambdas), self.products)
+        """Return ``inv(Z'Z + ridge I + n/2 diag(lambda)) Z'Y``; of noisy sums that are none the nearest Z'Z."""
+        whole = np.diag(ridge + 0.5 * max(self.count, 0.0) * lambdas)
+        values, directions = np.linalg.eigh(self.gram)
+        gram = self.gram
+        if np.linalg.eigvalsh(gram + whole)[0] <= 0.0:
+            gram = directions * np.maximum(values, 0.0) @ directions.T
+        return solved(gram + whole, self.products)
 
     @property
     def vector(self) -> Array:

@@ -20,6 +20,7 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.halves import Halves
+from tests.helpers.stacked_network import assert_as_the_formulas_say
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 ALONE = Neighborhood(0, (), None, None, 1.0, 1, (), (), ())
@@ -139,7 +140,7 @@ def test_each_copy_is_what_its_protocol_makes_alone(conditions):
         {"name": "proximity", "dual_step": 2.0},
     ]
     for k, protocol in enumerate(alone):
-        single = replace(experiment(protocol=protocol, **conditions), backend=Halves(10, compiled=False))
+        single = replace(experiment(protocol=protocol, **conditions), backend=Halves(10))
         models = simulate(single).models
         for agent in agents:
             for name, array in agent.ensemble[k].function.arrays().items():
@@ -185,29 +186,7 @@ def test_links_that_do_nothing_and_clocks_that_never_rest_have_the_bits_of_none(
 
 @pytest.mark.parametrize("conditions", [STORM, CHANGING, ONE_WAY], ids=["storm", "changing", "one way"])
 def test_of_a_neighbour_s_opinion_the_newest_counts_that_has_arrived(conditions):
-    description = experiment(30, **conditions)
-    plans = open_network(description).plans
-    engine = SerialEngine([plans], compiled=False)
-    sent = {plan.neighborhood.node: {} for plan in plans}
-    engine.run(1)
-    for _ in range(25):
-        agents = engine.blocks[0].agents
-        for agent in agents:
-            sent[agent.node][agent.now - 1] = agent.rule.send(agent.links)
-        engine.run(1)
-    compared = 0
-    for agent, plan in zip(agents, plans, strict=True):
-        if agent.sent_at != agent.now - 1:
-            continue
-        asks = plan.neighborhood.asks or (True,) * len(agent.neighbors)
-        opinions = []
-        for e in np.flatnonzero(asks):
-            newest = max(sent for sent, packet in agent.inbox.packets[e].items() if packet.due < agent.now)
-            opinions.append(sent[agent.neighbors[e]][newest])
-        wanted = agent.links.mixture_weights * np.exp(np.mean(opinions or [np.zeros(COPIES)], axis=0))
-        assert agent.rule.mixture_weights(agent.links) == pytest.approx(wanted / wanted.sum())
-        compared += len(opinions)
-    assert compared > 2
+    assert_as_the_formulas_say(experiment(30, **conditions), (1, 25))
 
 
 def test_on_ideal_links_a_node_mixes_with_what_its_neighbours_thought_a_round_before():
@@ -230,11 +209,12 @@ def test_on_ideal_links_a_node_mixes_with_what_its_neighbours_thought_a_round_be
 
 def test_a_node_that_comes_back_without_memory_counts_all_copies_alike():
     description = experiment(40, **FORGETFUL)
-    engine = SerialEngine([open_network(description).plans], compiled=False)
-    agents, begun = engine.blocks[0].agents, 0
+    engine, begun = SerialEngine([open_network(description).plans]), 0
+    engine.run(1)
     for _ in range(40):
-        before = [(agent.sent_at, agent.now) for agent in agents]
+        before = [(agent.sent_at, agent.now) for agent in engine.blocks[0].agents]
         engine.run(1)
+        agents = engine.blocks[0].agents
         for agent, (sent_at, now) in zip(agents, before, strict=True):
             returned = agent.sent_at == now and sent_at != now - 1
             if agent.sent_at == now >= 4:

@@ -1,4 +1,4 @@
-"""Nodes that send vectors live in arrays over unreliable links as they do one by one, bit for bit."""
+"""Nodes that send vectors live in arrays over unreliable links, in blocks and from snapshots with the same bits."""
 
 import gc
 from dataclasses import replace
@@ -12,6 +12,8 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut
+from tests.helpers.unreliable_vectors import GrownError, Network, assert_as_the_formulas_say
 from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
 
 LEARNER = {
@@ -22,6 +24,7 @@ LEARNER = {
     "step_size": {"name": "diminishing", "initial": 0.2},
 }
 POLK = {"name": "polk", "step_size": 0.1, "batch_size": 2, "kernel": {"name": "gaussian", "bandwidth": 0.4}}
+HALVES = [[0, 2, 4], [1, 3]]
 CELLS = [(PROTOCOLS[k % len(PROTOCOLS)], mix) for k, mix in enumerate(MIXES) if mix != "directed"]
 CELLS += [({"name": name}, "directed") for name in ("diffusion", "gradient_tracking")]  # ADMM needs both ends
 CELLS += [(protocol, "everything") for protocol in PROTOCOLS]
@@ -46,41 +49,15 @@ def mixed(protocol, mix):
     return MIXES[mix]
 
 
-def block(experiment, compiled=True):
-    return Block(open_network(experiment).plans, compiled)
-
-
-def in_blocks(experiment, rounds, *kinds):
-    """Live through rounds in blocks of every so many-th node, compiled or not."""
-    plans = open_network(experiment).plans
-    parts = [Block(plans[k :: len(kinds)], kind) for k, kind in enumerate(kinds)]
-    sent = [part.send() for part in parts]
-    for _ in range(rounds):
-        sent = [part.advance(*sent[:k], *sent[k + 1 :]) for k, part in enumerate(parts)]
-    assert [part._population is not None for part in parts] == list(kinds)
-    return parts
+def block(experiment):
+    return Block(open_network(experiment).plans)
 
 
 @pytest.mark.parametrize(("protocol", "mix"), CELLS, ids=str)
-def test_arrays_have_the_bits_of_single_nodes_on_any_links(protocol, mix):
+def test_blocks_and_snapshots_have_the_bits_of_one_block_on_any_links(protocol, mix):
     experiment = described(protocol, **mixed(protocol, mix))
-    alone, together = block(experiment, compiled=False), block(experiment)
-    for rounds in (2, 1, 13, 16):  # all that join have come, and after the half way too
-        alone.run(rounds)
-        together.run(rounds)
-        if alone.done == 16:
-            halfway = together.snapshot()
-            assert_equal(left(together), left(alone))
-    assert alone._population is None and together._population is not None
-    wanted = left(alone)
-    assert_equal(left(together), wanted)
-    assert_equal(left(*in_blocks(experiment, 32, True, False)), wanted)
-    assert_equal(left(*in_blocks(experiment, 32, True, True)), wanted)
-    resumed = block(experiment)
-    resumed.restore(halfway)
-    resumed.run(16)
-    assert resumed._population is not None
-    assert_equal(left(resumed), wanted)
+    wanted = assert_the_same_however_cut(experiment, (1, 13, 16), HALVES)
+    assert_the_same_from_snapshots(experiment, (14,), 16, HALVES)
     assert sum(array[:, 1].sum() for (_, key), array in wanted.items() if key == "weather.traffic") > 10  # delivered
 
 
@@ -98,18 +75,6 @@ def test_links_that_do_nothing_change_nothing(protocol):
     assert_equal({key: found[key] for key in wanted}, wanted)
 
 
-def test_a_node_of_many_rounds_asleep_keeps_the_samples_drawn_for_it():
-    """Samples are drawn for 256 rounds at once: who has slept goes on with the first that it has not learned from."""
-    experiment = described({"name": "gradient_tracking"}, clock={"name": "poisson", "slowest": 0.05, "fastest": 3.0})
-    alone, together = block(experiment, compiled=False), block(experiment)
-    for rounds in (300, 1, 1, 250, 100):
-        alone.run(rounds)
-        together.run(rounds)
-    learned = [agent.round for agent in together.agents]
-    assert min(learned) < 100 < 256 < max(learned)
-    assert_equal(left(together), left(alone))
-
-
 def test_arrays_last_where_the_data_of_one_node_end(tmp_path):
     generator = np.random.default_rng(0)
     rows = np.hstack([generator.normal(size=(500, 2)), generator.integers(0, 5, (500, 1))])
@@ -117,28 +82,27 @@ def test_arrays_last_where_the_data_of_one_node_end(tmp_path):
     stream = {"name": "file", "path": str(tmp_path / "rows.csv"), "target": "y", "node_column": "node"}
     topology = {"name": "ring", "nodes": 5}
     clock = {"name": "bernoulli", "probability": 0.7}
-    experiment = described({"name": "odkla"}, stream=stream, topology=topology, clock=clock, links={"loss": 0.3})
-    alone, together = block(experiment, compiled=False), block(experiment)
-    for rounds in (30, 60, 60):
-        alone.run(rounds)
-        together.run(rounds)
-        assert together._population is not None
-        assert_equal(left(together), left(alone))
+    tables = {"stream": stream, "topology": topology, "clock": clock, "links": {"loss": 0.3}}
+    evaluation = {"level": 0.9, "bands": "conformal"}  # pooled ones would be counted among what is sent
+    experiment = described({"name": "odkla"}, evaluation=evaluation, **tables)
+    together = block(experiment)
+    together.run(30)
+    formed = together._population
+    together.run(122)
+    assert together._population is formed is not None
     assert min(len(agent.targets) for agent in together.agents) == 0
+    assert_as_the_formulas_say(experiment, (28, 60, 60))
 
 
-def test_divergence_on_unreliable_links_is_reported_in_the_same_words():
+def test_divergence_on_unreliable_links_is_said_of_the_node_and_the_round_that_the_formulas_say():
     learner = {"name": "linear", "step_size": 3.0, "regularization": 0.0}
     clock = {"name": "bernoulli", "probability": 0.5}
     experiment = described({"name": "diffusion", "as_published": True}, learner=learner, clock=clock)
-    said = []
-    for compiled in (False, True):
-        one = block(experiment, compiled)
-        with pytest.raises(DivergenceError) as caught:
-            one.run(2000)
-        assert (one._population is not None) == compiled
-        said.append(str(caught.value))
-    assert said[0] == said[1]
+    with pytest.raises(GrownError) as wanted:
+        Network(experiment).run(2000)
+    with pytest.raises(DivergenceError) as caught:
+        block(experiment).run(2000)
+    assert str(caught.value).startswith(f"{wanted.value}: lower learner.step_size = 3")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Protocols of vectors in plain Python join the compiled rounds: the same bits as node by node, on all links."""
+"""Protocols of vectors in plain Python: compiled rounds ask them where the formulas do, on all links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from kernelswarm import Experiment, SimulationError, simulate
 from kernelswarm.agents.learners.features.linear import Linear
-from kernelswarm.agents.node.node import PRIMING, DivergenceError
+from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.simulations.backends.serial import SerialEngine
@@ -30,13 +30,15 @@ from tests.helpers.plain_rules import (
     PlainGradientTracking,
     PlainMomentum,
 )
-from tests.simulations.round import test_counts_of_vectors as counted
-from tests.simulations.round.test_counts_of_points import (
-    ROUNDS,
-    assert_it_goes_on,
-    assert_same_tables,
-    assert_the_same_bits,
+from tests.helpers.same_bits import (
+    assert_the_same_from_snapshots,
+    assert_the_same_however_cut,
+    assert_the_same_tables,
 )
+from tests.helpers.unreliable_vectors import GrownError
+from tests.helpers.unreliable_vectors import Network as Reference
+from tests.simulations.round import test_counts_of_vectors as counted
+from tests.simulations.round.test_counts_of_points import ROUNDS
 from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH
 from tests.simulations.round.test_rounds_without_samples import described as of_rows
 from tests.simulations.round.test_rounds_without_samples import table
@@ -60,9 +62,10 @@ def network(rule: str, case: str = "both", links: str = "ideal", **tables: Any) 
 
 
 @pytest.mark.parametrize(("rule", "case", "links"), counted.in_turn(RULES))
-def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str) -> None:
-    cuts = (None, BLOCKS, EACH) if rule == "own" else (None, BLOCKS)
-    assert_the_same_bits(network(rule, case, links), ROUNDS, cuts, PRIMING)
+def test_they_are_asked_where_the_formulas_say(rule: str, case: str, links: str) -> None:
+    experiment = network(rule, case, links)
+    counted.held(experiment, ROUNDS)
+    assert_the_same_however_cut(experiment, ROUNDS, BLOCKS, *([EACH] if rule == "own" else []))
 
 
 @counted.ON_ALL_LINKS
@@ -70,7 +73,7 @@ def test_the_same_bits_as_node_by_node(rule: str, case: str, links: str) -> None
 def test_a_network_goes_on_from_a_checkpoint(rule: str, links: str) -> None:
     if rule == "own, early":
         rule = "own, explicit"  # what moves before it speaks is evaluated anew where a network goes on
-    assert_it_goes_on(network(rule, "both", links), (3, 10), 14, BLOCKS)
+    assert_the_same_from_snapshots(network(rule, "both", links), (3, 10), 14, BLOCKS)
 
 
 @counted.ON_ALL_LINKS
@@ -79,23 +82,24 @@ def test_the_same_tables_where_nodes_have_names(rule: str, links: str) -> None:
     names = dict(zip(GRAPH, ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn"), strict=True))
     graph = nx.relabel_nodes(nx.cycle_graph(6), names)
     node = [{"nodes": ["Ben", "Eve"], "learner": {"batch_size": 3}}]
-    assert_same_tables(network(rule, "both", links, topology=graph, node=node), 6)
+    assert_the_same_tables(network(rule, "both", links, topology=graph, node=node))
 
 
 @pytest.mark.parametrize(("bands", "links"), counted.BANDS)
 @OWN
-def test_bands_keep_their_bits(rule: str, bands: str, links: str) -> None:
+def test_bands_follow_what_was_said_before_each_step(rule: str, bands: str, links: str) -> None:
     evaluation = {"level": 0.9, "bands": bands, "local_samples": 20, "global_samples": 20}
     experiment = network(rule, "both", links, evaluation=evaluation)
-    wanted = assert_the_same_bits(experiment, (1, 12, 20), (None, BLOCKS), PRIMING)
+    if bands == "conformal":
+        counted.held(experiment, (1, 12, 20))
+    wanted = assert_the_same_however_cut(experiment, (1, 12, 20), BLOCKS)
     assert sum("band" in name for _, name in wanted) == len(GRAPH)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @OWN
-def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int) -> None:
-    experiment = of_rows(table(), RULES[rule], {"name": "linear", "batch_size": batch, "step_size": 0.1})
-    assert_the_same_bits(experiment, (7, 60), (None,), PRIMING)
+def test_rows_without_a_target_are_rounds_in_which_a_node_sleeps(rule: str, batch: int) -> None:
+    counted.held(of_rows(table(), RULES[rule], {"name": "linear", "batch_size": batch, "step_size": 0.1}), (7, 60))
 
 
 @counted.ON_ALL_LINKS
@@ -103,7 +107,8 @@ def test_rows_without_a_target_are_rounds_in_arrays(rule: str, batch: int) -> No
 def test_a_learner_in_plain_python_as_well(rule: str, links: str) -> None:
     powers = PlainPowers(step_size=Constant(0.05), regularization=0.01, batch_size=2)
     experiment = replace(network(rule, "ends", links), learner=powers)
-    assert_the_same_bits(experiment, (1, 2, 5, 12), (None, BLOCKS), PRIMING)
+    counted.held(experiment, (1, 2, 5, 12))
+    assert_the_same_however_cut(experiment, (1, 2, 5, 12), BLOCKS)
 
 
 def failing(method: str, way: str, links: str) -> Experiment:
@@ -115,16 +120,16 @@ def failing(method: str, way: str, links: str) -> Experiment:
 
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 @pytest.mark.parametrize("method", ["adapt", "receive"])
-def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round_of_single_nodes(method: str, links: str) -> None:
+def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: str) -> None:
     experiment, told = failing(method, "raises", links), []
-    for size, compiled in ((6, False), (6, True), (2, True)):
+    for size in (6, 2):
         with pytest.raises(SimulationError) as failure:
-            simulate(replace(experiment, backend=Halves(size, compiled)))
+            simulate(replace(experiment, backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
         assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
         told.append(str(failure.value))
-    assert told == [told[0]] * 3
+    assert told == [told[0]] * 2
     round = 11 if method == "receive" else 10  # the samples are seen when the round before ends
     assert told[0].startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
 
@@ -158,16 +163,14 @@ def test_a_vector_of_another_length_is_refused_with_the_node_and_the_round() -> 
     assert "failed in round 5" in str(failure.value) and words in str(failure.value)
 
 
-def test_divergence_is_said_in_the_same_words() -> None:
-    linear, said = Linear(step_size=Constant(3.0), regularization=0.0), []
+def test_divergence_is_said_of_the_node_and_the_round_that_the_formulas_say() -> None:
+    linear = Linear(step_size=Constant(3.0), regularization=0.0)
     experiment = replace(network("own, explicit", "sizes", node=[]), learner=linear)
-    for compiled in (False, True):
-        block = Block(open_network(experiment).plans, compiled)
-        with pytest.raises(DivergenceError) as caught:
-            block.run(2000)
-        assert (block._population is not None) == compiled
-        said.append(str(caught.value))
-    assert said[0] == said[1]
+    with pytest.raises(GrownError) as wanted:
+        Reference(experiment).run(2000)
+    with pytest.raises(DivergenceError) as caught:
+        Block(open_network(experiment).plans).run(2000)
+    assert str(caught.value).startswith(f"{wanted.value}: lower learner.step_size = 3")
 
 
 def test_what_stands_at_addresses_goes_with_the_population() -> None:

@@ -9,24 +9,21 @@ import pytest
 
 from kernelswarm import SimulationError, simulate
 from kernelswarm.agents.learners.features.linear import Linear
-from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
-from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import MIXES
 from tests.helpers.plain_parts import Marked, PlainPowers, PlainSquared
-from tests.helpers.vector_protocols import PROTOCOLS
-from tests.simulations.round.test_counts_of_points import (
-    LARGER,
-    ROWS,
-    assert_it_goes_on,
-    assert_same_tables,
-    assert_the_same_bits,
-    lived,
+from tests.helpers.same_bits import (
+    assert_the_same_from_snapshots,
+    assert_the_same_however_cut,
+    assert_the_same_tables,
 )
+from tests.helpers.unreliable_vectors import assert_as_the_formulas_say
+from tests.helpers.vector_protocols import PROTOCOLS
+from tests.simulations.round.test_counts_of_points import LARGER, ROWS
 from tests.simulations.round.test_data_that_end import BLOCKS, GRAPH, Ending
 
 POWERS = PlainPowers(step_size=Constant(0.1), regularization=0.01, batch_size=2)
@@ -59,8 +56,11 @@ def described(
 
 @ON_ALL_LINKS
 @pytest.mark.parametrize("protocol", [each for each in PROTOCOLS if each["name"] != "domkl"], ids=str)
-def test_the_same_bits_as_node_by_node(protocol: dict[str, Any], links: str) -> None:
-    assert_the_same_bits(described(protocol, links), (1, 2, 5, 10), (None, BLOCKS), PRIMING)
+def test_what_learners_are_asked_leads_where_the_formulas_say(protocol: dict[str, Any], links: str) -> None:
+    experiment = described(protocol, links)
+    tolerances = (1e-6, 1e-8) if protocol["name"] == "mocha" else (1e-9, 1e-11)
+    assert_as_the_formulas_say(experiment, (1, 2, 5, 10), *tolerances)
+    assert_the_same_however_cut(experiment, (1, 2, 5, 10), BLOCKS)
 
 
 @ON_ALL_LINKS
@@ -68,33 +68,33 @@ def test_learners_of_which_some_are_plain(links: str) -> None:
     own = {"name": "tests.helpers.plain_parts:PlainPowers", "degree": 1, "step_size": 0.1, "batch_size": 3}
     experiment = described({"name": "ditto"}, links, Linear(step_size=Constant(0.1)), rows=(300,) * 6)
     experiment = replace(experiment, overrides=(Override((1, 4), own),))
-    assert same(lived(experiment, (9, 10)), lived(experiment, (9, 10), compiled=False))
+    assert_as_the_formulas_say(experiment, (9, 10))
 
 
 @ON_ALL_LINKS
 @pytest.mark.parametrize("protocol", ["gradient_tracking", "odkla", "dkla"])
 def test_a_network_goes_on_from_a_checkpoint(protocol: str, links: str) -> None:
     experiment = described({"name": protocol}, links, node=LARGER)
-    assert_it_goes_on(experiment, (3, 10), 10, BLOCKS)
+    assert_the_same_from_snapshots(experiment, (3, 10), 10, BLOCKS)
 
 
 @ON_ALL_LINKS
 def test_the_same_digests_and_tables(links: str) -> None:
     experiment = described({"name": "multitask"}, links, learner=replace(POWERS, loss=PlainSquared()))
-    assert_same_tables(experiment, 6)
+    assert_the_same_tables(experiment)
 
 
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 def test_what_a_learner_raises_names_its_node(links: str) -> None:
     experiment = described({"name": "diffusion"}, links, replace(POWERS, batch_size=1, failing=True), stream=Marked())
     told = []
-    for size, compiled in ((6, False), (6, True), (2, True)):
+    for size in (6, 2):
         with pytest.raises(SimulationError) as failure:
-            simulate(replace(experiment, backend=Halves(size, compiled)))
+            simulate(replace(experiment, backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
         told.append(str(failure.value))
-    assert told == [told[0]] * 3 and "there is no such key" in told[0]
+    assert told == [told[0]] * 2 and "there is no such key" in told[0]
 
 
 def test_learners_that_rounds_call_are_named() -> None:

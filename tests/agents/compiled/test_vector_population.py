@@ -1,6 +1,6 @@
-"""Nodes that send vectors live in arrays through the rounds of single nodes, bit for bit."""
+"""Nodes that send vectors live in arrays: in blocks, from snapshots, under protocols that hand nothing over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import networkx as nx
 import numpy as np
@@ -15,7 +15,11 @@ from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.vector_protocols import PROTOCOLS, assert_equal, learner_for, left
+from tests.helpers.equality import same
+from tests.helpers.plain_rules import by_its_methods
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, lived
+from tests.helpers.unreliable_vectors import GrownError, Network, assert_as_the_formulas_say
+from tests.helpers.vector_protocols import PROTOCOLS, learner_for
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 LEARNERS = [
@@ -35,50 +39,31 @@ def experiment(protocol, learner, graph=GRAPH):
     return Experiment.from_dict(known)
 
 
-def block(described, compiled=True, part=slice(None)):
-    return Block(open_network(described).plans[part], compiled)
+def block(described, part=slice(None)):
+    return Block(open_network(described).plans[part])
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["name"])
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
-def test_arrays_have_the_bits_of_single_nodes(protocol, learner):
+def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(protocol, learner):
     described = experiment(protocol, learner)
-    alone, together = block(described, compiled=False), block(described)
+    asked = replace(described, protocol=by_its_methods(described.protocol))
     # Of each protocol one learner lives more rounds than are drawn ahead, each in turn.
     long = (PROTOCOLS.index(protocol) + LEARNERS.index(learner)) % 2 == 0
-    for rounds in (2, 1, 17, 300 if long else 30):
-        alone.run(rounds)
-        together.run(rounds)
-        assert together._population is not None or rounds == 2
-    assert alone._population is None
-    assert_equal(left(together), left(alone))
-    learned = [array for (_, key), array in left(alone).items() if key == "learner.coefficients"]
+    stops = (1, 17, 300 if long else 30)
+    found = lived(described, stops)
+    assert same(lived(asked, stops), found)
+    learned = [array for (_, key), array in found[-1].items() if key == "learner.coefficients"]
     assert all(np.abs(array).max() > 0.05 for array in learned)
 
 
-def test_blocks_in_arrays_and_blocks_of_single_nodes_understand_each_other():
+def test_blocks_understand_each_other():
     described = experiment({"name": "gradient_tracking"}, LEARNERS[0])
-    whole = block(described, compiled=False)
-    whole.run(41)
-    for kinds in ((True, True), (True, False)):
-        parts = [block(described, kind, slice(k, None, 2)) for k, kind in enumerate(kinds)]
-        sent = [part.send() for part in parts]
-        for _ in range(41):
-            sent = [parts[0].advance(sent[1]), parts[1].advance(sent[0])]
-        assert [part._population is not None for part in parts] == list(kinds)
-        assert_equal(left(*parts), left(whole))
+    assert_the_same_however_cut(described, (41,), [[0, 2, 4], [1, 3]], [[0], [1], [2], [3], [4]])
 
 
 def test_arrays_go_on_where_they_were_left():
-    described = experiment({"name": "ditto"}, LEARNERS[1])
-    first, wanted = block(described), block(described)
-    first.run(20)
-    again = block(described)
-    again.restore(first.snapshot())
-    again.run(30)
-    wanted.run(50)
-    assert again._population is not None
-    assert_equal(left(again), left(wanted))
+    assert_the_same_from_snapshots(experiment({"name": "ditto"}, LEARNERS[1]), (20,), 30, [[0, 3], [1, 2, 4]])
 
 
 def test_arrays_last_where_data_ends(tmp_path):
@@ -94,26 +79,22 @@ def test_arrays_last_where_data_ends(tmp_path):
             "protocol": {"name": "diffusion"},
         }
     )
-    alone, together = block(described, compiled=False), block(described)
-    alone.run(40)
+    together = block(described)
     together.run(10)
     formed = together._population
     together.run(30)
     assert together._population is formed is not None
-    assert_equal(left(together), left(alone))
+    assert_as_the_formulas_say(described, (8, 30))
 
 
-def test_divergence_is_said_in_the_same_words():
+def test_divergence_is_said_of_the_node_and_the_round_that_the_formulas_say():
     learner = {"name": "linear", "step_size": 3.0, "regularization": 0.0}
     described = experiment({"name": "diffusion", "as_published": True}, learner)
-    said = []
-    for compiled in (False, True):
-        one = block(described, compiled)
-        with pytest.raises(DivergenceError) as caught:
-            one.run(2000)
-        assert (one._population is not None) == compiled
-        said.append(str(caught.value))
-    assert said[0] == said[1]
+    with pytest.raises(GrownError) as wanted:
+        Network(described).run(2000)
+    with pytest.raises(DivergenceError) as caught:
+        block(described).run(2000)
+    assert str(caught.value).startswith(f"{wanted.value}: lower learner.step_size = 3")
 
 
 def test_what_is_not_compiled_is_named():

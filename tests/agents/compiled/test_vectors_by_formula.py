@@ -30,13 +30,16 @@ LINKS: dict[str, dict[str, Any]] = {
     "asleep": {"links": LATE, "clock": {"name": "bernoulli", "probability": 0.6}},
     "rounded": {"links": {**LATE, "quantization": {"bits": 6}}},
     "fine": {"links": {"quantization": {"bits": 20}, "clip": {"values": 30.0}, "bandwidth": 4.0}},
-    "trigger": {"links": {"trigger": {"threshold": 0.05, "decay": 0.97}, "on_missing": "repeat"}},
+    "trigger": {"links": {"trigger": {"threshold": 0.3, "decay": 0.9}, "on_missing": "repeat"}},
+    "noisy": {"links": {"noise": {"name": "laplace", "scale": 0.1, "on": "both"}, "clip": {"points": 0.7}}},
+    "faulty": {"fault": MIXES["faulty"]["fault"][:3]},
+    "everything": {**MIXES["everything"], "fault": MIXES["everything"]["fault"][:1]},
     "forgetful": MIXES["churn without memory"],
     "joining": MIXES["joining"],
     "failures": MIXES["failures"],
 }
 LOSSY = list(LINKS)[1:]
-WHOLE = ("ideal", "fine", "trigger", "failures")
+WHOLE = ("ideal", "fine", "trigger", "noisy", "faulty", "failures")
 """Links on which whatever is sent arrives."""
 ADMM = ("odkla", "dkla", "domkl")
 CELLS = [(protocol, "ideal") for protocol in PROTOCOLS]

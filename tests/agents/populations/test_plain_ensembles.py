@@ -1,4 +1,4 @@
-"""Protocols of ensembles in plain Python join the compiled rounds: the same bits as node by node, on all links."""
+"""Protocols of ensembles in plain Python: compiled rounds ask them where the formulas do, on all links."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import networkx as nx
 import pytest
 
 from kernelswarm import Experiment, SimulationError, simulate
-from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
 from tests.agents.populations import test_stacked_population as stacked
+from tests.helpers.equality import same
 from tests.helpers.halves import Halves
-from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret
-from tests.simulations.round.test_counts_of_points import (
-    assert_it_goes_on,
-    assert_same_tables,
-    assert_the_same_bits,
+from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret, by_its_methods
+from tests.helpers.same_bits import (
+    assert_the_same_from_snapshots,
+    assert_the_same_however_cut,
+    assert_the_same_tables,
+    lived,
 )
+from tests.helpers.stacked_network import assert_as_the_formulas_say
 from tests.simulations.round.test_counts_of_points import network as counted
 from tests.simulations.round.test_data_that_end import BLOCKS
 from tests.simulations.round.test_rounds_without_samples import POLK, table
@@ -41,32 +43,40 @@ def network(rule: str, case: str, **tables: Any) -> Experiment:
 
 
 @pytest.mark.parametrize(
-    ("rule", "links", "rests"),
-    [
-        *(("own", links, links == "late") for links in LINKS),
-        *(("stacking", links, True) for links in ("ideal", "late")),
-    ],
+    ("rule", "links"), [*(("own", links) for links in LINKS), ("stacking", "ideal"), ("stacking", "late")]
 )
-def test_the_same_bits_as_node_by_node(rule: str, links: str, rests: bool) -> None:
+def test_they_are_asked_where_the_formulas_say(rule: str, links: str) -> None:
     experiment = replace(stacked.experiment(**LINKS[links]), protocol=RULES[rule])
-    assert all(stacked.assert_the_same(experiment, (1, 7, 20), rests))
+    assert_as_the_formulas_say(experiment, (1, 7, 20))
+    stacked.assert_the_same(experiment, (1, 7, 20), rests=rule == "stacking" or links == "late")
+
+
+@FEW
+@pytest.mark.parametrize("tables", [{}, stacked.CLASSES], ids=["numbers", "classes"])
+def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(tables: dict[str, Any], links: dict[str, Any]) -> None:
+    handed = stacked.experiment(**tables, **links)
+    asked = replace(handed, protocol=by_its_methods(handed.protocol))
+    for one, other in zip(lived(asked, (1, 7, 20)), lived(handed, (1, 7, 20)), strict=True):
+        assert same(one, other)
 
 
 @EVERY_RULE
-def test_classes_keep_their_bits(rule: str) -> None:
+def test_classes(rule: str) -> None:
     experiment = replace(stacked.experiment(**stacked.CLASSES), protocol=RULES[rule])
-    assert all(stacked.assert_the_same(experiment, (1, 7, 20)))
+    assert_as_the_formulas_say(experiment, (1, 7, 20))
+    stacked.assert_the_same(experiment, (1, 7, 20))
 
 
 @FEW
 @pytest.mark.parametrize(("rule", "case"), [("own", "sizes"), ("own", "ends"), ("own", "all"), ("stacking", "all")])
-def test_batches_that_differ_and_data_that_end_keep_their_bits(rule: str, case: str, links: dict[str, Any]) -> None:
-    assert_the_same_bits(network(rule, case, **links), (1, 2, 5, 13, 12), (None, BLOCKS), PRIMING)
+def test_batches_that_differ_and_data_that_end(rule: str, case: str, links: dict[str, Any]) -> None:
+    assert_as_the_formulas_say(network(rule, case, **links), (3, 5, 25))
+    assert_the_same_however_cut(network(rule, case, **links), (1, 2, 5, 13, 12), BLOCKS)
 
 
 @FEW
 def test_a_network_goes_on_from_a_checkpoint(links: dict[str, Any]) -> None:
-    assert_it_goes_on(network("own", "all", **links), (3, 10), 10, BLOCKS)
+    assert_the_same_from_snapshots(network("own", "all", **links), (3, 10), 10, BLOCKS)
 
 
 @FEW
@@ -74,14 +84,15 @@ def test_the_same_tables_where_nodes_have_names(links: dict[str, Any]) -> None:
     names = dict(enumerate(("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn")))
     node = [{"nodes": ["Ben", "Eve"], "learner": {"batch_size": 3}}]
     graph = nx.relabel_nodes(nx.cycle_graph(6), names)
-    assert_same_tables(network("own", "all", topology=graph, node=node, **links), 6)
+    assert_the_same_tables(network("own", "all", topology=graph, node=node, **links))
 
 
 @FEW
-def test_bands_and_rows_without_a_target_keep_their_bits(links: dict[str, Any]) -> None:
+def test_bands_and_rows_without_a_target(links: dict[str, Any]) -> None:
     evaluation = {"level": 0.9, "bands": "conformal", "local_samples": 20, "global_samples": 20}
     experiment = of_rows(table(), RULES["own"], POLK, evaluation=evaluation, **links)
-    wanted = assert_the_same_bits(experiment, (1, 7, 60), (None, [[0, 2], [1, 3]]), PRIMING)
+    assert_as_the_formulas_say(experiment, (7, 60))
+    wanted = assert_the_same_however_cut(experiment, (1, 7, 60), [[0, 2], [1, 3]])
     assert sum("band" in name for _, name in wanted) == 4
 
 
@@ -91,18 +102,16 @@ def failing(method: str, way: str, links: dict[str, Any]) -> Experiment:
 
 @FEW
 @pytest.mark.parametrize("method", ["learn", "receive"])
-def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round_of_single_nodes(
-    method: str, links: dict[str, Any]
-) -> None:
+def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: dict[str, Any]) -> None:
     told = []
-    for size, compiled in ((5, False), (5, True), (2, True)):
+    for size in (5, 2):
         with pytest.raises(SimulationError) as failure:
-            simulate(replace(failing(method, "raises", links), backend=Halves(size, compiled)))
+            simulate(replace(failing(method, "raises", links), backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
         assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
         told.append(str(failure.value))
-    assert told == [told[0]] * 3
+    assert told == [told[0]] * 2
     round = 11 if method == "learn" else 12  # it counts the rounds in which it has received something
     assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in told[0]
 

@@ -1,4 +1,4 @@
-"""Nodes with copies of their learner live in arrays through the rounds of single nodes, bit for bit."""
+"""Nodes with copies of their learner live in arrays: in blocks, from snapshots, to the end of their data."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -12,13 +12,14 @@ from kernelswarm.agents.node import node
 from kernelswarm.agents.populations import lossy_stacked_population, stacked_population
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
 from tests.helpers.cases import case
+from tests.helpers.same_bits import engine_in
+from tests.helpers.stacked_network import StackedNetwork, assert_as_the_formulas_say
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 ONE, TWO = [[0, 1, 2, 3, 4]], [[0, 3], [1, 2, 4]]
@@ -60,16 +61,15 @@ def experiment(**tables):
     return Experiment.from_dict({**keys, **NUMBERS, **tables, "rounds": 40, "evaluate_every": 40})
 
 
-def completed(description, blocks, compiled, rounds, rests=False):
-    """All that is measured and learned, after each of some numbers of rounds, and whether nodes are in arrays then."""
+def completed(description, blocks, rounds, rests=False):
+    """All that is measured and learned after each of some numbers of rounds."""
     network = open_network(description)
-    parts = [[network.plans[k] for k in block] for block in blocks]
     held_out = pool([source.held_out(0) for source in network.source.nodes], 20)
-    engine, found = SerialEngine(parts, compiled), []
+    engine, found = engine_in(description, blocks), []
     for count in rounds:
         if rests and found:
-            left, plans = engine.snapshot(), open_network(description).plans
-            engine = SerialEngine([[plans[k] for k in block] for block in blocks], compiled)
+            left = engine.snapshot()
+            engine = engine_in(description, blocks)
             engine.restore(left, 0)
         engine.run(count)
         report = vars(engine.report(held_out))
@@ -80,20 +80,16 @@ def completed(description, blocks, compiled, rounds, rests=False):
             for label, tally in tallies.items()
         }
         found.append((report, functions, counts))
-    return found, [block._population is not None for block in engine.blocks]
+    assert all(block._population is not None for block in engine.blocks)
+    return found
 
 
 def assert_the_same(description, rounds, rests=False):
-    """Hold one block and two to the nodes one by one; returns which blocks have their nodes in arrays."""
-    wanted, _ = completed(description, ONE, False, rounds)
-    together = []
-    for blocks in (ONE, TWO):
-        found, in_arrays = completed(description, blocks, True, rounds, rests)
+    """Hold two blocks to one, and both, where they rest, to one that never does."""
+    wanted = completed(description, ONE, rounds)
+    for blocks in (ONE, TWO) if rests else (TWO,):
         with case("blocks", blocks):
-            np.testing.assert_equal(found, wanted)
-        together += in_arrays
-    assert len(together) == len(ONE) + len(TWO)
-    return together
+            np.testing.assert_equal(completed(description, blocks, rounds, rests), wanted)
 
 
 @pytest.mark.parametrize(
@@ -101,19 +97,24 @@ def assert_the_same(description, rounds, rests=False):
     [NUMBERS, CLASSES, REPLAY, *ROBUST],
     ids=["numbers", "classes", "replay", "trust", "median"],
 )
-def test_same_bits_as_single_nodes(tables):
-    assert all(assert_the_same(experiment(**tables), (1, 7, 20)))
+def test_blocks_have_the_bits_of_one(tables):
+    assert_the_same(experiment(**tables), (1, 7, 20))
 
 
 @pytest.mark.parametrize("rule", [{}, {"replay": 2}], ids=str)
 @pytest.mark.parametrize("mix", LOSSY)
-def test_same_bits_as_single_nodes_on_unreliable_links(mix, rule):
-    assert all(assert_the_same(experiment(protocol={"name": "stacking", **rule}, **LOSSY[mix]), (1, 7, 20)))
+def test_blocks_have_the_bits_of_one_on_unreliable_links(mix, rule):
+    assert_the_same(experiment(protocol={"name": "stacking", **rule}, **LOSSY[mix]), (1, 7, 20))
+
+
+@pytest.mark.parametrize("tables", ROBUST, ids=["trust", "median"])
+def test_copies_that_defend_themselves_are_mixed_as_the_formulas_say(tables):
+    assert_as_the_formulas_say(experiment(**tables), (20,))
 
 
 @pytest.mark.parametrize("tables", [{}, {**REPLAY, "links": LATE}, LOSSY["churn without memory"]], ids=str)
 def test_same_bits_between_rests(tables):
-    assert all(assert_the_same(experiment(**tables), (3, 8, 5), rests=True))
+    assert_the_same(experiment(**tables), (3, 8, 5), rests=True)
 
 
 @dataclass(frozen=True)
@@ -132,23 +133,26 @@ class Rows:
 
 @EVERY_LINK
 @pytest.mark.parametrize("replay", [0, 1])
-def test_same_bits_where_nodes_run_dry(replay, links):
-    rule = {"name": "stacking", "replay": replay}
-    compiled = assert_the_same(experiment(stream=Rows(), protocol=rule, links=links), (5, 6))
-    assert all(compiled)
+def test_nodes_that_run_dry(replay, links):
+    described = experiment(stream=Rows(), protocol={"name": "stacking", "replay": replay}, links=links)
+    assert_as_the_formulas_say(described, (5, 6, 10))
+    assert_the_same(described, (5, 6))
 
 
 @pytest.mark.parametrize("tables", [{}, {"links": LATE, "clock": ASLEEP}], ids=["ideal", "lossy"])
 @pytest.mark.parametrize("largest", [0.15, 0.2, 0.25, 0.3, 0.4])
-def test_what_grows_without_bound_is_found_at_the_same_node_in_the_same_round(largest, tables, monkeypatch):
+def test_what_grows_without_bound_is_found_at_the_node_and_in_the_round_that_the_formulas_say(
+    largest, tables, monkeypatch
+):
     for module in (node, population, stacked_population, lossy_population, lossy_stacked_population):
         monkeypatch.setattr(module, "DIVERGED", largest)
-    sent = []
-    for compiled in (True, False):
+    wanted = StackedNetwork(experiment(**tables))
+    wanted.diverged = largest
+    said = wanted.first_to_grow(40)
+    for blocks in (ONE, TWO) if not tables else (ONE,):
         with pytest.raises(node.DivergenceError) as caught:
-            completed(experiment(**tables), ONE, compiled, (40,))
-        sent.append(str(caught.value))
-    assert sent[0] == sent[1]
+            completed(experiment(**tables), blocks, (40,))
+        assert str(caught.value).split(": lower")[0] == said.split(": lower")[0]
 
 
 class Others(Stacking):

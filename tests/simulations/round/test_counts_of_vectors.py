@@ -1,5 +1,5 @@
-"""Nodes that send vectors, with batches of different sizes and of different numbers of rows, are in arrays to the end,
-with the bits of agent by agent, on links of all kinds."""
+"""Nodes that send vectors, with batches of different sizes and of different numbers of rows, learn what the formulas
+say, on links of all kinds, and with the same bits however they are cut into blocks."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.agents.node.node import PRIMING
+from kernelswarm.protocols.parameters.mocha import Mocha
 from kernelswarm.simulations.experiment.experiment import Experiment
-from tests.helpers.equality import same
 from tests.helpers.link_mixes import MIXES
-from tests.helpers.vector_protocols import PROTOCOLS, learner_for
-from tests.simulations.round.test_counts_of_points import (
-    LARGER,
-    ROUNDS,
-    ROWS,
-    assert_it_goes_on,
-    assert_same_tables,
-    assert_the_same_bits,
-    lived,
+from tests.helpers.same_bits import (
+    assert_the_same_from_snapshots,
+    assert_the_same_however_cut,
+    assert_the_same_tables,
 )
+from tests.helpers.unreliable_vectors import assert_as_the_formulas_say
+from tests.helpers.vector_protocols import PROTOCOLS, learner_for
+from tests.simulations.round.test_counts_of_points import LARGER, ROUNDS, ROWS
 from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, Ending
 from tests.simulations.round.test_rounds_without_samples import described as of_rows
 from tests.simulations.round.test_rounds_without_samples import table
@@ -75,43 +72,46 @@ def network(protocol: dict[str, Any], case: str, links: str = "ideal", **tables:
     )
 
 
+def held(experiment: Experiment, stops: tuple[int, ...]) -> None:
+    """Hold a network to the formulas; of MOCHA's relations half of the digits are lost in a Gram matrix."""
+    tolerances = (1e-6, 1e-8) if isinstance(experiment.protocol, Mocha) else (1e-9, 1e-11)
+    assert_as_the_formulas_say(experiment, stops, *tolerances)
+
+
 @pytest.mark.parametrize(("protocol", "case", "links"), in_turn(PROTOCOLS), ids=str)
-def test_the_same_bits_as_agent_by_agent(protocol: dict[str, Any], case: str, links: str) -> None:
-    """And only the rounds that prime the network are lived agent by agent."""
-    cuts = (None, BLOCKS, EACH) if protocol in FEW else (None,)
-    assert_the_same_bits(network(protocol, case, links), ROUNDS, cuts, PRIMING)
+def test_what_is_learned_is_what_the_formulas_say(protocol: dict[str, Any], case: str, links: str) -> None:
+    experiment = network(protocol, case, links)
+    held(experiment, ROUNDS)
+    if protocol in FEW:
+        assert_the_same_however_cut(experiment, ROUNDS, BLOCKS, EACH)
 
 
 @ENDS_AND_BOTH
 @pytest.mark.parametrize("loss", [{"name": "huber", "threshold": 0.5}, "multiclass_logistic"], ids=str)
 @pytest.mark.parametrize("step", ["implicit", "explicit"])
-def test_steps_of_a_share_of_a_batch_keep_their_bits(step: str, loss: Any, case: str) -> None:
+def test_steps_of_a_share_of_a_batch(step: str, loss: Any, case: str) -> None:
     rows = CASES[case].get("rows", ROWS)
     stream = "gaussian_mixture" if loss == "multiclass_logistic" else "sine_regression"
     protocol = {"name": "multitask", "step": step, "penalty": 0.3}
-    experiment = network(protocol, case, learner={"loss": loss, "step_size": 0.1}, stream=Ending(rows, stream))
-    assert same(lived(experiment, (4, 29)), lived(experiment, (4, 29), compiled=False))
+    held(network(protocol, case, learner={"loss": loss, "step_size": 0.1}, stream=Ending(rows, stream)), (4, 29))
 
 
 @pytest.mark.parametrize(("protocol", "case", "links"), in_turn(FEW), ids=str)
 def test_a_network_goes_on_from_a_checkpoint(protocol: dict[str, Any], case: str, links: str) -> None:
-    experiment = network(protocol, case, links)
-    assert_it_goes_on(experiment, (3, 10), 14, BLOCKS)
+    assert_the_same_from_snapshots(network(protocol, case, links), (3, 10), 14, BLOCKS)
 
 
 @pytest.mark.parametrize(
     ("protocol", "case", "links"), in_turn([{"name": "gradient_tracking"}, {"name": "drfgp"}]), ids=str
 )
 def test_the_same_digests_and_tables(protocol: dict[str, Any], case: str, links: str) -> None:
-    experiment = network(protocol, case, links)
-    assert_same_tables(experiment, 6)
+    assert_the_same_tables(network(protocol, case, links))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("protocol", FEW[:-1], ids=str)
-def test_rows_without_a_target_are_rounds_in_arrays(protocol: dict[str, Any], batch: int) -> None:
-    experiment = of_rows(table(), protocol, {"name": "linear", "batch_size": batch, "step_size": 0.1})
-    assert_the_same_bits(experiment, (7, 60), (None,), PRIMING)
+def test_rows_without_a_target_are_rounds_in_which_a_node_sleeps(protocol: dict[str, Any], batch: int) -> None:
+    held(of_rows(table(), protocol, {"name": "linear", "batch_size": batch, "step_size": 0.1}), (7, 60))
 
 
 BANDS = [("conformal", "ideal"), ("pooled", "ideal"), ("conformal", "lossy"), ("conformal", "asleep")]
@@ -119,9 +119,11 @@ BANDS = [("conformal", "ideal"), ("pooled", "ideal"), ("conformal", "lossy"), ("
 
 @pytest.mark.parametrize(("bands", "links"), BANDS)
 @pytest.mark.parametrize("protocol", FEW[:-1], ids=str)
-def test_bands_keep_their_bits(protocol: dict[str, Any], bands: str, links: str) -> None:
+def test_bands_follow_what_was_said_before_each_step(protocol: dict[str, Any], bands: str, links: str) -> None:
     evaluation = {"level": 0.9, "bands": bands, "local_samples": 20, "global_samples": 20}
     case = ("ends", "both")[(FEW.index(protocol) + BANDS.index((bands, links))) % 2]
     experiment = network(protocol, case, links, evaluation=evaluation)
-    wanted = assert_the_same_bits(experiment, (1, 12, 20), (None, BLOCKS), PRIMING)
+    if bands == "conformal":
+        held(experiment, (1, 12, 20))
+    wanted = assert_the_same_however_cut(experiment, (1, 12, 20), BLOCKS)
     assert sum("band" in name for _, name in wanted) == len(GRAPH)

@@ -1,0 +1,82 @@
+"""The same bits however a network is run: in one block or in many, in one go or from snapshots, in threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.running.simulation import simulate
+from tests.helpers.equality import same
+from tests.helpers.halves import Halves
+
+Blocks = list[list[int]] | None
+"""The places of the nodes of each block; None for all in one."""
+Known = dict[tuple[int, str], Any]
+
+
+def engine_in(experiment: Experiment, blocks: Blocks = None) -> SerialEngine:
+    """Return an engine that has lived no round."""
+    plans = open_network(experiment).plans
+    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
+
+
+def changed_by(engine: SerialEngine) -> Known:
+    """Return all that rounds change, by node and name; not how many samples are at hand."""
+    return {
+        (node, name): array
+        for node, kept in engine.snapshot().items()
+        for name, array in kept.arrays.items()
+        if not name.startswith("ahead_")
+    }
+
+
+def lived(experiment: Experiment, stops: Sequence[int], blocks: Blocks = None) -> list[Known]:
+    """Return all that rounds have changed after each of some numbers of rounds."""
+    engine, found = engine_in(experiment, blocks), []
+    for count in stops:
+        engine.run(count)
+        found.append(changed_by(engine))
+    return found
+
+
+def assert_the_same_however_cut(experiment: Experiment, stops: Sequence[int], *cuts: Blocks) -> Known:
+    """Assert the bits of one block in others; returns all that rounds have changed in the end."""
+    wanted = lived(experiment, stops)
+    for blocks in cuts:
+        assert same(lived(experiment, stops, blocks), wanted)
+    return wanted[-1]
+
+
+def assert_the_same_from_snapshots(experiment: Experiment, stops: Sequence[int], rounds: int, *cuts: Blocks) -> None:
+    """Assert that networks in one block, and in others, go on from snapshots with the bits of one that never rested."""
+    for at in stops:
+        engine = engine_in(experiment)
+        engine.run(at)
+        snapshots = engine.snapshot()
+        whole = engine_in(experiment)
+        whole.run(at + rounds)
+        for blocks in (None, *cuts):
+            other = engine_in(experiment, blocks)
+            other.restore(snapshots, at)
+            other.run(rounds)
+            assert same(changed_by(other), changed_by(whole))
+
+
+def assert_the_same_tables(experiment: Experiment) -> None:
+    """Assert that a run in threads, and in blocks, has the digest and the tables of one in one block."""
+    wanted, *others = (
+        simulate(replace(experiment, backend=backend)) for backend in (Serial(threads=1), Serial(threads=3), Halves(2))
+    )
+    for found in others:
+        assert found.summary["digest"] == wanted.summary["digest"]
+        for name in ("nodes", "edges"):
+            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+            assert one.keys() == other.keys() and one
+            for key, column in one.items():
+                np.testing.assert_array_equal(column, other[key])
