@@ -1,4 +1,4 @@
-"""What a round of stacking takes: in compiled code, node by node, and beside five compiled runs of its members.
+"""What a round of stacking takes, beside five runs of its members.
 
 CPU seconds of a node-round on rings, one sample a round, p = 2, order about 20, least of several turns that alternate.
 
@@ -24,18 +24,14 @@ STREAMS = {
 WARM_ROUNDS, TURNS = 400, 3
 
 
-def engines(
-    nodes: int, protocol: Rule | Stacking, stream: dict[str, object], loss: str, epsilon: float
-) -> tuple[SerialEngine, SerialEngine]:
-    """Prepare a ring in its steady state, compiled and node by node."""
+def engine(nodes: int, protocol: Rule | Stacking, stream: dict[str, object], loss: str, epsilon: float) -> SerialEngine:
+    """Prepare a ring in its steady state."""
     kernel = {"name": "gaussian", "bandwidth": 0.7746}
     learner = {"name": "polk", "loss": loss, "step_size": 0.5, "kernel": kernel, "budget": {"epsilon": epsilon}}
     description = {"topology": nx.cycle_graph(nodes), "stream": stream, "learner": learner, "protocol": protocol}
-    experiment = Experiment.from_dict(description)
-    compiled, alone = (SerialEngine([open_network(experiment).plans], way) for way in (True, False))
-    compiled.run(WARM_ROUNDS)
-    alone.restore(compiled.snapshot(), WARM_ROUNDS)
-    return compiled, alone
+    found = SerialEngine([open_network(Experiment.from_dict(description)).plans])
+    found.run(WARM_ROUNDS)
+    return found
 
 
 def seconds(running: SerialEngine, rounds: int) -> float:
@@ -48,25 +44,19 @@ def seconds(running: SerialEngine, rounds: int) -> float:
 def main() -> None:
     """Print the table."""
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; microseconds of CPU time for each node-round")
-    print(f"{'ring':>5}  {'outputs':<8}{'compiled':>10}{'members':>10}{'one by one':>12}{'ratios':>16}")
+    print(f"{'ring':>5}  {'outputs':<8}{'stacking':>10}{'members':>10}{'ratio':>8}")
     stacking = Stacking(penalty=0.1, dual_step=1.0)
     with threadpool_limits(1):
         for nodes in (20, 200):
             for name, (stream, loss, epsilon) in STREAMS.items():
-                compiled, alone = engines(nodes, stacking, stream, loss, epsilon)
-                members = [engines(nodes, member, stream, loss, epsilon)[0] for member in stacking.members]
-                many, few = 20_000 // nodes, 400 // nodes
+                stacked = engine(nodes, stacking, stream, loss, epsilon)
+                members = [engine(nodes, member, stream, loss, epsilon) for member in stacking.members]
+                rounds = 20_000 // nodes
                 turns = [
-                    (
-                        seconds(compiled, many) / many,
-                        sum(seconds(member, many) for member in members) / many,
-                        seconds(alone, few) / few,
-                    )
-                    for _ in range(TURNS)
+                    (seconds(stacked, rounds), sum(seconds(member, rounds) for member in members)) for _ in range(TURNS)
                 ]
-                ours, theirs, slow = (1e6 * min(column) / nodes for column in zip(*turns, strict=True))
-                ratios = f"{ours / theirs:.2f}, {slow / ours:.1f}"
-                print(f"{nodes:>5}  {name:<8}{ours:>10.1f}{theirs:>10.1f}{slow:>12.1f}{ratios:>16}", flush=True)
+                ours, theirs = (1e6 * min(column) / nodes / rounds for column in zip(*turns, strict=True))
+                print(f"{nodes:>5}  {name:<8}{ours:>10.1f}{theirs:>10.1f}{ours / theirs:>8.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Node-rounds a second of protocols that send vectors: a ring of 20 nodes, 100 random features, one sample a round.
 
-Compiled rounds beside those of single nodes, and beside one-sided explicit consensus with the same features; then the
-same on the lossy links of `benchmarks/lossy_rounds.py`, beside ideal ones. All turns alternate in one process, in
-processor time.
+Beside one-sided explicit consensus with the same features; then the same on the lossy links of
+`benchmarks/lossy_rounds.py`, beside ideal ones. All turns alternate in one process, in processor time.
 
     python benchmarks/vector_rounds.py [--lossy]
 """
@@ -23,7 +22,7 @@ from kernelswarm.simulations.running.network import open_network
 
 IDEAL: dict[str, Any] = {}
 NODES, TURNS = 20, 3
-ROUNDS, ALONE = 1000, 100
+ROUNDS = 1000
 LEARNERS: dict[str, dict[str, object]] = {
     "random_features, L = 100": {"name": "random_features", "kernel": {"name": "gaussian", "bandwidth": 0.7746}},
     "linear": {"name": "linear"},
@@ -47,52 +46,48 @@ MIXED: dict[str, dict[str, object]] = {
 ON_LOSSY_LINKS = ("diffusion", "gradient_tracking", "odkla", "mocha", "dkla", "diffusion_rls")
 
 
-def block(
-    learner: dict[str, object], protocol: dict[str, object], compiled: bool, conditions: Mapping[str, Any] = IDEAL
-) -> Block:
+def block(learner: dict[str, object], protocol: dict[str, object], conditions: Mapping[str, Any] = IDEAL) -> Block:
     described = {"topology": {"name": "ring", "nodes": NODES}, "stream": "sine_regression", **conditions}
     network = open_network(Experiment.from_dict({**described, "learner": learner, "protocol": protocol}))
-    made = Block(network.plans, compiled)
+    made = Block(network.plans)
     made.run(100)
     return made
 
 
-def rate(made: Block, rounds: int) -> float:
+def rate(made: Block) -> float:
     begun = time.process_time()
-    made.run(rounds)
-    return NODES * rounds / (time.process_time() - begun)
+    made.run(ROUNDS)
+    return NODES * ROUNDS / (time.process_time() - begun)
 
 
 def ideal() -> None:
     """Print the table on ideal links."""
-    print("| learner | protocol | compiled, node-rounds/s | node by node | ratio | of consensus |")
-    print("|---|---|---:|---:|---:|---:|")
+    print("| learner | protocol | node-rounds/s | of consensus |")
+    print("|---|---|---:|---:|")
     for called, learner in {**LEARNERS, **MIXED}.items():
-        beside = block(learner, BESIDE, True)
+        beside = block(learner, BESIDE)
         for protocol in PROTOCOLS if called in LEARNERS else [{"name": "domkl"}]:
-            together, alone = block(learner, protocol, True), block(learner, protocol, False)
-            turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(beside, ROUNDS)) for _ in range(TURNS)]
-            fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
-            ratio, part = (statistics.median(turn[0] / turn[k] for turn in turns) for k in (1, 2))
+            together = block(learner, protocol)
+            turns = [(rate(together), rate(beside)) for _ in range(TURNS)]
+            fast = statistics.median(own for own, _ in turns)
+            part = statistics.median(own / other for own, other in turns)
             words = ", ".join(str(value) for value in protocol.values())
-            print(f"| {called} | {words} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {part:.0%} |", flush=True)
+            print(f"| {called} | {words} | {fast:,.0f} | {part:.0%} |", flush=True)
 
 
 def lossy() -> None:
     """Print the table of rounds on unreliable links."""
-    print("| protocol | links and clock | compiled, node-rounds/s | node by node | ratio | times plain |")
-    print("|---|---|---:|---:|---:|---:|")
+    print("| protocol | links and clock | node-rounds/s | times plain |")
+    print("|---|---|---:|---:|")
     learner = next(iter(LEARNERS.values()))
     for protocol in ({"name": name} for name in ON_LOSSY_LINKS):
-        plain = block(learner, protocol, True)
+        plain = block(learner, protocol)
         for called, conditions in CONDITIONS.items():
-            together, alone = block(learner, protocol, True, conditions), block(learner, protocol, False, conditions)
-            turns = [(rate(together, ROUNDS), rate(alone, ALONE), rate(plain, ROUNDS)) for _ in range(TURNS)]
-            fast, slow = (statistics.median(turn[k] for turn in turns) for k in range(2))
-            ratio = statistics.median(turn[0] / turn[1] for turn in turns)
-            times = statistics.median(turn[2] / turn[0] for turn in turns)
-            row = f"| {protocol['name']} | {called} | {fast:,.0f} | {slow:,.0f} | {ratio:.0f}x | {times:.2f} |"
-            print(row, flush=True)
+            together = block(learner, protocol, conditions)
+            turns = [(rate(together), rate(plain)) for _ in range(TURNS)]
+            fast = statistics.median(own for own, _ in turns)
+            times = statistics.median(other / own for own, other in turns)
+            print(f"| {protocol['name']} | {called} | {fast:,.0f} | {times:.2f} |", flush=True)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The round of :class:`~kernelswarm.agents.node.lossy_vectors.LossyVectorNode`, for all nodes of a block.
+"""The round of nodes that send vectors on links and by clocks that are not ideal, for all of a block.
 
 Messages travel as those of points and values do (:mod:`~kernelswarm.agents.compiled.receiving`), and nodes learn as on
 ideal links (:mod:`~kernelswarm.agents.compiled.vector_rounds`): here is what lies between.

@@ -1,7 +1,8 @@
-"""The round of :class:`~kernelswarm.agents.node.vectors.VectorNode`, for all nodes of a block, in compiled code.
+"""The round of nodes that send vectors, for all of a block, in compiled code.
 
-As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise than there. What a node learns from what
-it has received, and what it does before it sends, has one text for links of all kinds.
+A round ends when the vectors are heard that were sent on its samples: a node receives, ends its round, and sees the
+samples of the next before it sends. What it learns from what it has received, and what it does before it sends, has one
+text for links of all kinds.
 """
 
 from typing import NamedTuple

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
@@ -67,37 +67,15 @@ class LossyStackedAgent(StackedAgent):
         """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Live through one round with what the neighbours sent, and return what this node sends."""
+        """Take what was said before the first round, where links are ideal, and go on as on these."""
         now, traffic = self.now, self.tally.traffic
         assert traffic is not None
         self.now += 1
-        awake = self.inbox.awake(now - PRIMING)
-        if awake and self._forgets and self.sent_at != now - 1:
-            self._forget(now)
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
             self.inbox.take(e, message.ensemble[-1], slot, now, traffic[e])
-        self.inbox.deliver(now, awake, traffic)
-        learns = awake and self.own is not None
-        if learns:
-            for e in range(len(self.neighbors)):
-                newest = self.inbox.newest(e, now)
-                if newest is not None:
-                    self.received[e] = newest.points[0]
-            self._update_mixture_weights(self.received[self.asks])
-            self.round += 1
-        if awake:
-            self.hand(*self.source.draw(self.learner.batch_size))
-            self.sent_at = now
-        scalars, size = self.sent(), self.bytes_of_copies()
-        self._advance_ensemble(incoming)
-        self.gather()
-        if learns:
-            active = self.inbox.active(now - PRIMING)
-            numbers = len(self.ensemble) * int(np.count_nonzero(active & self.asked))
-            self.add_up(1, self.sent() - scalars + numbers)
-            self.tally.bytes_sent += self.bytes_of_copies() - size + BYTES * numbers
-            traffic[:, SENT] += active
-        return self.outgoing()
+        self.inbox.deliver(now, True, traffic)
+        self.sent_at = now
+        return super().advance(incoming)
 
     def outgoing(self) -> Outgoing:
         """Return what all copies send, and what neighbours hear of their shares, if the node is awake."""
@@ -126,14 +104,6 @@ class LossyStackedAgent(StackedAgent):
         self.now, self.sent_at = arrays["weather.now"].tolist()
         self.received, self.tally.traffic = arrays["weather.heard"].copy(), arrays["weather.traffic"].copy()
         self.inbox.take_over(arrays)
-
-    def _forget(self, now: int) -> None:
-        """Begin anew, and have the copies do so, before they are compared at the samples of this round."""
-        self.begin_anew()
-        self.inbox.forget(now)
-        for copy in self.ensemble:
-            cast(LossyAgent, copy).come_back(now, True)
-        self.gather()
 
     def bytes_of_copies(self) -> float:
         """Return the bytes that the copies have sent, the points once."""

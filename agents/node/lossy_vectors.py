@@ -1,19 +1,17 @@
 """A node that exchanges vectors on links, and by a clock, that are not ideal."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT, Inbox
+from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, requirement_of
 from kernelswarm.protocols.links.links import bytes_of
-from kernelswarm.protocols.parameters.mixing import squares
 from kernelswarm.protocols.unreliable.realization import Conditions
 
 Array = npt.NDArray[np.float64]
@@ -25,7 +23,8 @@ class LossyVectorNode(VectorNode):
     It is the :class:`VectorNode` as long as every vector arrives in time. Of each neighbour it takes the newest vector
     that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``on_missing
     = "repeat"``, that vector once more. A trigger keeps the node from sending while its vector is no farther than the
-    threshold from the one that it sent last. A node that is not awake does nothing.
+    threshold from the one that it sent last. A node that is not awake does nothing. All that happens in arrays
+    (:class:`~kernelswarm.agents.compiled.lossy_vector_population.LossyVectorPopulation`).
 
     Parameters
     ----------
@@ -51,32 +50,22 @@ class LossyVectorNode(VectorNode):
         """The vector that its neighbours know."""
         self.quiet = False
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self._links_between, self._trigger = conditions.links, conditions.links.trigger
         self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Live through one round with what the neighbours sent, and return what this node sends."""
-        now = self.now
-        self.now += 1
-        traffic = self.tally.traffic
+        """Take what was sent before the first round, where links are ideal, and go on as on these."""
+        now, traffic = self.now, self.tally.traffic
         assert traffic is not None
-        awake = self.inbox.awake(now - PRIMING)
-        if awake and self._forgets and self.sent_at != now - 1:
-            self.begin_anew(now)
+        self.now += 1
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
             self.inbox.take(e, message, slot, now, traffic[e])
-        self.inbox.deliver(now, awake, traffic)
-        if not awake:
-            return self.outgoing()
-        if self.targets is not None:
-            self._receive(*self._received(now))
+        self.inbox.deliver(now, True, traffic)
         self._begin()
-        self.sent_at = now
-        self._listen_to_itself(now)
-        sent = self.outgoing()
-        self._count(sent)
-        return sent
+        vector, self.sent_at = self._sent(), now
+        self.inbox.distort_own(vector, now)
+        self.last_sent = vector[0]
+        return self.outgoing()
 
     def outgoing(self) -> Outgoing:
         """Return the vector, for the edges on which it is sent."""
@@ -132,39 +121,3 @@ class LossyVectorNode(VectorNode):
         self.quiet = bool(arrays["weather.quiet"])
         self.tally.traffic = arrays["weather.traffic"].copy()
         self.inbox.take_over(arrays)
-
-    def _received(self, now: int) -> tuple[list[Array], Array]:
-        """Return the newest vector of each neighbour, and how much it counts."""
-        vectors, counts = [self.last_sent] * len(self.neighbors), np.zeros(len(self.neighbors))
-        for e in np.flatnonzero(self.asks).tolist():
-            sent, packet = next(self.inbox.usable(e, now), (NO_ANSWER, None))
-            if packet is None or (sent == self.used[e] and self._links_between.on_missing == "skip"):
-                continue
-            self.used[e] = sent
-            vectors[e], counts[e] = packet.points[0], self._links_between.damped(now - 1 - sent)
-        return vectors, counts
-
-    def _listen_to_itself(self, now: int) -> None:
-        """Find whether there is anything new to say, and what neighbours will know then."""
-        vector = self._sent()
-        threshold = self._trigger.at(max(0, now - PRIMING))
-        watched = threshold > 0.0 and now >= PRIMING
-        self.quiet = watched and math.sqrt(squares(vector, self.last_sent)[0]) <= threshold
-        if not self.quiet:
-            self.inbox.distort_own(vector, now)
-            self.last_sent = vector[0]
-
-    def _known(self) -> Array:
-        """Return the vector that the neighbours know: the last that was sent, as the links round it."""
-        return self.last_sent
-
-    def _count(self, sent: Outgoing) -> None:
-        """Count what was sent."""
-        tally = self.tally
-        if self.now <= PRIMING:
-            return
-        assert tally.traffic is not None and sent.stamps is not None
-        sending = sent.stamps[1:] != SILENT
-        tally.traffic[sending, SENT] += 1
-        tally.scalars_sent += self.width * int(sending.sum())
-        tally.bytes_sent += self.message_bytes * int(sending.sum())

@@ -7,13 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Averageable, Function
-from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.contract import Learner, PredictiveVariance
 from kernelswarm.agents.node.agent import Agent, columns_behind_values
 from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Predictions, Rule, StackedRule
-from kernelswarm.protocols.coupling import total
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule, StackedRule
 
 Array = npt.NDArray[np.float64]
 
@@ -40,7 +38,8 @@ class StackedAgent(Node):
     """A node whose copies live through the rounds on the same samples, each as it would alone.
 
     In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
-    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares.
+    holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. Rounds
+    run in arrays (:class:`~kernelswarm.agents.populations.stacked_population.StackedPopulation`).
 
     Parameters
     ----------
@@ -76,18 +75,13 @@ class StackedAgent(Node):
         return [*found, (len(self.ensemble), 0)]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Live through one round with what the neighbours sent, in sorted order, and return what this node sends."""
-        if self.own is not None:
-            received = [message.ensemble[-1].points[0] for message in incoming]
-            self._update_mixture_weights(np.array(received).reshape(len(received), len(self.ensemble)))
-            self.round += 1
+        """Have all copies go through a round that primes the network, on the same samples, and return what the node
+        sends."""
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
-        self.hand(points, targets)
-        sent, last = self.sent(), self.ensemble[-1].own
-        self._advance_ensemble(incoming)
-        if last is not None:
-            self.add_up(1, self.sent() - sent + self.besides(1, last.points.size))
+        self._handed.samples = points, targets
+        for k, copy in enumerate(self.ensemble):
+            copy.advance([message.ensemble[k] for message in incoming] if copy.neighbors else ())
         self.gather()
         return self.outgoing()
 
@@ -101,10 +95,6 @@ class StackedAgent(Node):
     def clear(self) -> None:
         """Forget what is in flight, which others keep for the copies."""
         self.own, self.theirs, self.targets, self.following = None, [], None, None
-
-    def hand(self, points: Array, targets: Array) -> None:
-        """Have the copies draw these samples next, (b, p) and (b, q)."""
-        self._handed.samples = points, targets
 
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
         """Evaluate all copies at the node's own points (b, p), and at those that they replay, and at each neighbour's,
@@ -196,30 +186,3 @@ class StackedAgent(Node):
     def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
         """Return a copy under one protocol."""
         return Agent(neighborhood, slots, self.learner, member, self._handed, inputs, self.outputs)
-
-    def _advance_ensemble(self, incoming: Sequence[Outgoing]) -> None:
-        for k, copy in enumerate(self.ensemble):
-            copy.advance([message.ensemble[k] for message in incoming] if copy.neighbors else ())
-
-    def _update_mixture_weights(self, received: Array) -> None:
-        """Hear what neighbours say of their copies, (deg, K), and learn from the samples what its own are worth."""
-        self.links = self.rule.receive(self.links, received)
-        targets = self.targets
-        assert targets is not None
-        if not len(targets):
-            return
-        loss = self.learner.loss
-        values = [copy.own.values[: len(targets)] for copy in self.ensemble if copy.own is not None]
-        mixture = combined(values, self.rule.mixture_weights(self.links))
-        self.admit(mixture, targets)
-        if not self.sees_new:  # a copy that knows the rows by heart would count for more than it is worth
-            return
-        seen = Predictions(
-            np.stack(values),
-            np.array([total(loss.values(each, targets)) for each in values]),
-            mixture,
-            loss.derivatives(mixture, targets),
-            loss.curvature,
-            loss.task == "regression",
-        )
-        self.links = self.rule.learn(self.links, seen)

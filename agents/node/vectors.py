@@ -82,9 +82,9 @@ class RoundSamples:
 class VectorNode(Node):
     """A node that sends a vector to all its neighbours.
 
-    A round ends when the vectors are heard that were sent on its samples: one call of :meth:`advance` hears, ends the
-    round, and begins the next on the samples drawn before. Of the two calls that prime the network, the first draws
-    samples, the second sends what follows from them.
+    A round ends when the vectors are heard that were sent on its samples. Rounds run in arrays
+    (:class:`~kernelswarm.agents.compiled.vector_population.VectorPopulation`). Here is what the node is between them,
+    what primes it, and what rounds ask of a rule in plain Python.
 
     Parameters
     ----------
@@ -119,11 +119,10 @@ class VectorNode(Node):
         self.width = self._sent().shape[1]
 
     def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """End the round with what the neighbours sent, begin the next one, and return what this node sends."""
-        if self.targets is not None:
-            vectors = [message.points[0] for message in incoming]
-            self._receive(vectors, np.ones(len(vectors)))
-            self.tally.scalars_sent += self.width * len(vectors)
+        """Live through a round that primes the network, and return what this node sends.
+
+        Of the two such rounds the first draws samples, the second sends what follows from them.
+        """
         self._begin()
         return self.outgoing()
 
@@ -198,22 +197,6 @@ class VectorNode(Node):
         drawn = self.source.draw(self.learner.batch_size)
         drawn[0].flags.writeable = False
         self.following = drawn
-
-    def _receive(self, vectors: Sequence[Array], counts: Array) -> None:
-        """End a round with the neighbours' vectors, and count its samples."""
-        own, targets = self.own, self.targets
-        assert own is not None and targets is not None
-        if len(targets):
-            self.admit(own.values, targets)
-        last_sent = self._known()
-        received = np.stack(vectors) if len(vectors) else np.zeros((0, len(last_sent)))
-        self.receive(Received(last_sent, received, counts))
-        self.tally.rounds += 1
-
-    def _known(self) -> Array:
-        """Return the vector that the neighbours know, (n,)."""
-        known: Array = self._sent()[0]
-        return known
 
     def _sent(self) -> Array:
         return np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)

@@ -1,8 +1,7 @@
 """The part of the round that nodes with copies have beside their copies', on links that are not ideal.
 
-Nothing is computed otherwise than in :class:`~kernelswarm.agents.node.lossy_stacked.LossyStackedAgent`. What nodes say
-of their copies travels as vectors do (:mod:`~kernelswarm.agents.compiled.receiving`), and is weighed as on ideal links
-(:mod:`~kernelswarm.agents.populations.mixture_weights`): here is what lies between.
+What nodes say of their copies travels as vectors do (:mod:`~kernelswarm.agents.compiled.receiving`), and is weighed as
+on ideal links (:mod:`~kernelswarm.agents.populations.mixture_weights`): here is what lies between.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """The part of the round that nodes with copies have beside their copies', in compiled code over arrays.
 
-Nothing is computed otherwise than in :class:`~kernelswarm.agents.node.stacked.StackedAgent`. What copies learn does not
-depend on what they count, so that this follows when all of them have lived through some rounds. Nodes and edges are
-counted as in :mod:`~kernelswarm.agents.compiled.arrays`.
+In a round a node hears what its neighbours' copies are worth to them, and weighs its own by what these say of its
+samples. What copies learn does not depend on what they count, so that this follows when all of them have lived through
+some rounds. Nodes and edges are counted as in :mod:`~kernelswarm.agents.compiled.arrays`.
 """
 
 from typing import NamedTuple
