@@ -30,7 +30,7 @@ def columns_behind_values(rule: Exchange) -> int:
 class Agent(Node):
     """A node that sends its points, and answers its neighbours' with its function's values there.
 
-    Points travel one round ahead of their answers. Two calls of :meth:`advance` prime the network: the first only sends
+    Points travel one round ahead of their answers. Two calls of :meth:`prime` prime the network: the first only sends
     points, the second answers them. All further rounds are lived in arrays, into which the node then moves.
 
     Parameters
@@ -90,7 +90,7 @@ class Agent(Node):
         replay = replay_of(rule)
         self.buffer = ReplayBuffer(replay, inputs, neighborhood) if replay.points and self.neighbors else None
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Take one of the two rounds that prime the network, and return what this node sends."""
         received = [message.points for message in incoming]
         if self.following is not None:

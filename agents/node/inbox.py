@@ -1,6 +1,6 @@
 """What a node has heard on links that are not ideal: messages that have arrived, and those on their way."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.links.noises import QUANTILE
 from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import LOST, NODE, Conditions, Realization, keys_of
+from kernelswarm.protocols.unreliable.realization import NODE, Conditions, Realization, keys_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -106,25 +106,17 @@ class Inbox:
         """What is known of the edges."""
         self._realization = Realization(conditions, np.array([neighborhood.node], dtype=np.int64), self.facts)
         self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()
-        self._edge_keys = keys_of(*conditions.key, senders, hearers).tolist()
         own = np.array([neighborhood.node], dtype=np.int64), np.array([NODE], dtype=np.int64)
         self._own_key: list[int] = keys_of(*conditions.key, *own)[0].tolist()
         self._quantile = address(links.noise.quantile, QUANTILE)
         self._exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip()
-        self._faults = SpokenFaults(conditions.faults, [*neighbors, neighborhood.node])
+        self._faults = SpokenFaults(conditions.faults, [neighborhood.node])
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
         """By edge and the round in which they were sent."""
         self.last = np.full(len(senders), NO_ANSWER)
         """The rounds of the last messages sent on each edge, arrived or not."""
         self.latest: list[Array | None] = [None] * len(senders)
         """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
-
-    def awake(self, round: int) -> bool:
-        """Return whether the node is awake in a round of the realization."""
-        if round < 0:
-            return True
-        place = self._realization.look(round)
-        return bool(self._realization.awake[0, place])
 
     def active(self, round: int) -> npt.NDArray[np.bool_]:
         """Return whether each edge is there in a round of the realization, (deg,)."""
@@ -133,41 +125,20 @@ class Inbox:
         place = self._realization.look(round)
         return self._realization.active[:, place]
 
-    def take(self, e: int, message: Outgoing, slot: int, now: int, counts: Integers) -> None:
-        """Take what a neighbour sent in the round before ``now``, with what the edge makes of it, and count it.
+    def begin(self, e: int, message: Outgoing, slot: int) -> Array:
+        """Take what a neighbour sent in the first of the rounds that prime the network, and return its points.
 
-        A message holds the sender's values at the points of its round before. Where it sent nothing on the edge then,
-        it sends these points, and not those that it has drawn since: its values would be about nothing known.
+        It arrives in time, faults begin later, and there is nothing in it but points, or a vector.
         """
         assert message.stamps is not None
-        previous, answered = int(message.stamps[0]), int(message.stamps[1 + slot])
-        sent, points, before = now - 1, message.points, None
-        if previous != SILENT and self._symmetric:
-            points = self._changed_points(points, message.replayed, e, sent)
-            before, self.latest[e] = self.latest[e], points
-        if answered == SILENT:
-            return
-        carried = sent
-        if before is not None and self.last[e] != previous:
-            carried, points = previous, before
-        self.last[e] = sent
-        delivery = self.delivery(e, sent)
-        if delivery == LOST:
-            counts[LOST_ON_THE_WAY] += sent >= PRIMING
-        elif delivery > self._conditions.links.max_age:
-            counts[TOO_LATE] += sent >= PRIMING
-        else:
-            answer = message.answers[slot] if message.answers else None
+        points, answered = self._changed_points(message.points, message.replayed, e), int(message.stamps[1 + slot])
+        if self._symmetric:
+            self.latest[e] = points
+        if answered != SILENT:
             dual = 0.0 if message.duals is None else float(message.duals[slot])
-            if not self._symmetric:
-                if answer is None and self._faults.start[e] < self._faults.start[e + 1]:  # a vector
-                    points = self._misreported(points, e, self._sender_keys[e], sent, POINTS)
-                points = self._changed_points(points, message.replayed, e, sent)
-            packet = Packet(now + delivery, carried, previous, answered, points, message.own, answer, dual)
-            self._misreport(packet, e, sent)
-            if not self._exact:
-                self._distort(packet, e, sent)
-            self.packets[e][sent] = packet
+            self.last[e] = 0
+            self.packets[e][0] = Packet(1, 0, int(message.stamps[0]), answered, points, None, None, dual)
+        return points
 
     def delivery(self, e: int, sent: int) -> int:
         """Return the delay of a message sent in a round of the network, or LOST."""
@@ -176,40 +147,9 @@ class Inbox:
         place = self._realization.look(sent - PRIMING)
         return int(self._realization.deliveries[e, place])
 
-    def deliver(self, now: int, awake: bool, counts: Integers) -> None:
-        """Let what is due arrive, or be lost where nobody is there, and forget what is too old."""
-        received = awake or self._conditions.clock.listens
-        for e, packets in enumerate(self.packets):
-            for sent in [sent for sent, packet in packets.items() if packet.due == now or sent < now - self.reach]:
-                due = packets[sent].due == now
-                if due:
-                    counts[e, DELIVERED if received else LOST_ON_THE_WAY] += sent >= PRIMING
-                if not (due and received):
-                    del packets[sent]
-
     def forget(self, now: int) -> None:
         """Drop what has arrived before round ``now``; what is on its way still comes."""
         self.packets = [{sent: one for sent, one in packets.items() if one.due >= now} for packets in self.packets]
-
-    def usable(self, e: int, now: int) -> Iterator[tuple[int, Packet]]:
-        """Yield the messages that have arrived on an edge and are not too old, the newest first, by their rounds."""
-        oldest = now - 1 - self._conditions.links.max_age
-        for sent in sorted(self.packets[e], reverse=True):
-            packet = self.packets[e][sent]
-            if sent >= oldest and packet.due <= now:
-                yield sent, packet
-
-    def newest(self, e: int, now: int) -> Packet | None:
-        """Return the newest message that has arrived on an edge."""
-        sent = max((sent for sent, packet in self.packets[e].items() if packet.due <= now), default=None)
-        return None if sent is None else self.packets[e][sent]
-
-    def before(self, e: int, packet: Packet, now: int) -> Packet | None:
-        """Return the message with the points that a message's own values are at, itself or another, if it has come."""
-        if packet.carried == packet.previous:
-            return packet
-        other = self.packets[e].get(packet.previous)
-        return other if other is not None and other.due <= now and other.carried == packet.previous else None
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the messages as arrays, for a snapshot."""
@@ -250,13 +190,12 @@ class Inbox:
 
     def distort_own(self, vector: Array, sent: int) -> None:
         """Change a message of the node itself, (1, n), as its faults and the links will, for all neighbours alike."""
-        if self._faults.start[-2] < self._faults.start[-1]:
-            vector[:] = self._misreported(vector, len(self.packets), self._own_key, sent, POINTS)
+        first, second = self._own_key
+        misreport_in(vector, self._faults.rows, first, second, sent, POINTS)
         if self._exact:
             return
         links = self._conditions.links
         noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
-        first, second = self._own_key
         called(distort, vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
 
     def released(self, points: Array, sent: int) -> Array:
@@ -269,8 +208,8 @@ class Inbox:
         called(distort, noisy, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)
         return noisy
 
-    def _changed_points(self, points: Array, replayed: int, e: int, sent: int) -> Array:
-        """Return points that a neighbour sent in a round as the links change them, for all whom it tells alike.
+    def _changed_points(self, points: Array, replayed: int, e: int) -> Array:
+        """Return points that a neighbour sent in the first round as the links change them, for all whom it tells alike.
 
         The last ones, which are replayed, have had their noise: they are only rounded.
         """
@@ -281,49 +220,10 @@ class Inbox:
         noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
         if replayed:
             samples = changed[: len(points) - replayed]
-            called(distort, samples, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)
+            called(distort, samples, bound, noise, self._quantile, EXACT, first, second, 0, POINTS)
             noise, bound = 0.0, np.inf
-        called(distort, changed, bound, noise, self._quantile, bits, first, second, sent, POINTS)
+        called(distort, changed, bound, noise, self._quantile, bits, first, second, 0, POINTS)
         return changed
-
-    def _misreport(self, packet: Packet, e: int, sent: int) -> None:
-        """Change the values that a faulty neighbour says."""
-        if self._faults.start[e] == self._faults.start[e + 1]:
-            return
-        if packet.own is not None:
-            packet.own = self._misreported(packet.own, e, self._sender_keys[e], sent, OWN)
-        if packet.answer is not None:
-            packet.answer = self._misreported(packet.answer, e, self._edge_keys[e], sent, ANSWERS)
-
-    def _misreported(self, numbers: Array, place: int, key: list[int], sent: int, part: int) -> Array:
-        """Return what the neighbour at a place, or the last one, the node itself, says in place of values or a vector;
-        row sums behind values stay."""
-        columns = numbers.shape[1] if part == POINTS else self._outputs
-        changed = np.array(numbers[:, :columns], order="C")
-        rows = self._faults.rows[self._faults.start[place] : self._faults.start[place + 1]]
-        misreport_in(changed, rows, key[0], key[1], sent, part)
-        return np.concatenate([changed, numbers[:, columns:]], axis=1)
-
-    def _distort(self, packet: Packet, e: int, sent: int) -> None:
-        """Change values as the links do: those that go to all neighbours alike, answers each in their own way."""
-        links = self._conditions.links
-        (first, second), edge = self._sender_keys[e], self._edge_keys[e]
-        noise, bound = links.noise_on("values"), links.clip.values
-        for stage, key, values in ((OWN, (first, second), packet.own), (ANSWERS, edge, packet.answer)):
-            if values is None:
-                continue
-            changed_values = np.array(values[:, : self._outputs], order="C")
-            called(distort, changed_values, bound, noise, self._quantile, links.bits, key[0], key[1], sent, stage)
-            row_sums = values[:, self._outputs :]
-            if links.bits != EXACT:
-                row_sums = coarse(row_sums)
-            joined = np.concatenate([changed_values, row_sums], axis=1)
-            if stage == OWN:
-                packet.own = joined
-            else:
-                packet.answer = joined
-        if links.bits != EXACT:
-            packet.dual = float(coarse(np.array([packet.dual]))[0])
 
 
 def stacked(name: str, arrays: Sequence[Array]) -> dict[str, npt.NDArray[Any]]:

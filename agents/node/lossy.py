@@ -59,19 +59,14 @@ class LossyAgent(Agent):
         self.asks = neighborhood.asks[:degree] or (True,) * degree
         self.asked = neighborhood.asked[:degree] or (True,) * degree
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Take one of the two rounds that prime the network, in which nothing is lost, late or counted."""
-        now, traffic = self.now, self.tally.traffic
-        assert traffic is not None
+        now = self.now
         self.now += 1
-        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
-            self.inbox.take(e, message, slot, now, traffic[e])
-        self.inbox.deliver(now, True, traffic)
-        received: list[Array] = []
+        sent = enumerate(zip(incoming, self.slots, strict=bool(incoming)))
+        received = [self.inbox.begin(e, *told) for e, told in sent]
         if self.following is not None:
             points, self.targets = self.following
-            newest = [self.inbox.newest(e, now) for e in range(len(self.neighbors))]
-            received = [packet.points for packet in newest if packet is not None]
             self.received_at[:] = now - 1
             self.evaluate(points, received)
             assert self.own is not None

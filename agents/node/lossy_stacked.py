@@ -12,7 +12,6 @@ from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
-from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.protocols.links.links import IDEAL
 from kernelswarm.protocols.unreliable.realization import Conditions
@@ -40,7 +39,7 @@ class LossyStackedAgent(StackedAgent):
     """
 
     def __init__(self, neighborhood: Neighborhood, *parts: Any, conditions: Conditions) -> None:
-        self._conditions, self._forgets = conditions, forgets(conditions.clock)
+        self._conditions = conditions
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
@@ -66,16 +65,13 @@ class LossyStackedAgent(StackedAgent):
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
         """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Take what was said before the first round, where links are ideal, and go on as on these."""
-        now, traffic = self.now, self.tally.traffic
-        assert traffic is not None
+        self.sent_at = self.now
         self.now += 1
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
-            self.inbox.take(e, message.ensemble[-1], slot, now, traffic[e])
-        self.inbox.deliver(now, True, traffic)
-        self.sent_at = now
-        return super().advance(incoming)
+            self.inbox.begin(e, message.ensemble[-1], slot)
+        return super().prime(incoming)
 
     def outgoing(self) -> Outgoing:
         """Return what all copies send, and what neighbours hear of their shares, if the node is awake."""

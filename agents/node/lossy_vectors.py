@@ -9,7 +9,6 @@ import numpy.typing as npt
 from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
 from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.vectors import VectorNode
-from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import Neighborhood, requirement_of
 from kernelswarm.protocols.links.links import bytes_of
 from kernelswarm.protocols.unreliable.realization import Conditions
@@ -39,7 +38,7 @@ class LossyVectorNode(VectorNode):
         degree = len(self.neighbors)
         self.conditions = conditions
         self.inbox = Inbox(conditions, neighborhood, self.neighbors, 0)
-        self._neighborhood, self._forgets = neighborhood, forgets(conditions.clock)
+        self._neighborhood = neighborhood
         self.now = 0
         """The round of the network that comes next, those included that prime it."""
         self.sent_at = NO_ANSWER
@@ -53,14 +52,12 @@ class LossyVectorNode(VectorNode):
         self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Take what was sent before the first round, where links are ideal, and go on as on these."""
-        now, traffic = self.now, self.tally.traffic
-        assert traffic is not None
+        now = self.now
         self.now += 1
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
-            self.inbox.take(e, message, slot, now, traffic[e])
-        self.inbox.deliver(now, True, traffic)
+            self.inbox.begin(e, message, slot)
         self._begin()
         vector, self.sent_at = self._sent(), now
         self.inbox.distort_own(vector, now)

@@ -18,7 +18,6 @@ from kernelswarm.agents.learners.contract import Evaluated, Learner, LearnerWith
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.solving.noise_variance import learn_at_most
 
 Array = npt.NDArray[np.float64]
@@ -130,7 +129,8 @@ class Tally:
 class Node(ABC):
     """A node: its learner, its samples, the messages in flight.
 
-    A round is one call of :meth:`advance`. Two calls prime the network before the first round.
+    One or two calls of :meth:`prime` prime the network. Then nodes move into arrays, which live through the rounds, and
+    are brought up to date when they are asked for.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class Node(ABC):
     inputs, outputs : int
         p and C.
     steps : int
-        How often it is taken through :meth:`advance` in a round of the network.
+        The steps that it takes in a round of the network.
     """
 
     __slots__ = (
@@ -239,14 +239,9 @@ class Node(ABC):
             conformal.follow(self.band, values, targets, self.level, self.distinct, rounds)
 
     @abstractmethod
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Live through one round with what the neighbours sent, in sorted order, and return what this node sends.
-
-        Raises
-        ------
-        DivergenceError
-            When the values, or the strength of the coupling, say that the iteration grows without bound.
-        """
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
+        """Take one of the rounds that prime the network, with what the neighbours sent, in sorted order, and return
+        what this node sends."""
 
     @abstractmethod
     def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
@@ -264,28 +259,10 @@ class Node(ABC):
     def record(self) -> LinkRecord:
         """Return what is to be recorded of the node's directed edges."""
 
-    def admit(self, values: Array, targets: Array) -> float:
-        """Count the samples of a round, and return the sum of their losses; raises as :meth:`check_values`."""
-        largest = _largest(targets)
-        if largest > self.largest_target:
-            self.largest_target = largest
-        self.check_values(values)
-        self.follow_band(values, targets)
-        loss = total(self.learner.loss.values(values, targets))
-        self.tally.loss += loss
-        self.tally.samples += len(targets)
-        self.samples += len(targets)
-        return loss
-
     @property
     def times(self) -> float:
         """How often each sample that the node has learned from was seen, at least 1, on average."""
         return max(1.0, self.samples / self.distinct)
-
-    @property
-    def sees_new(self) -> bool:
-        """Whether all samples of the round are new to the node, not rows that it has learned from before."""
-        return self.samples <= self.distinct
 
     def check_values(self, values: Array) -> None:
         """Raise DivergenceError where the function's values are far beyond the targets."""

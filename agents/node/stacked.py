@@ -74,14 +74,14 @@ class StackedAgent(Node):
         found = [(copy.width, self.outputs + columns_behind_values(copy.rule)) for copy in self.ensemble]
         return [*found, (len(self.ensemble), 0)]
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Have all copies go through a round that primes the network, on the same samples, and return what the node
         sends."""
         points, targets = self.source.draw(self.learner.batch_size)
         points.flags.writeable = False  # shared with every neighbour in this process
         self._handed.samples = points, targets
         for k, copy in enumerate(self.ensemble):
-            copy.advance([message.ensemble[k] for message in incoming] if copy.neighbors else ())
+            copy.prime([message.ensemble[k] for message in incoming] if copy.neighbors else ())
         self.gather()
         return self.outgoing()
 

@@ -118,7 +118,7 @@ class VectorNode(Node):
         """The rounds after which the learner began anew, last."""
         self.width = self._sent().shape[1]
 
-    def advance(self, incoming: Sequence[Outgoing]) -> Outgoing:
+    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
         """Live through a round that primes the network, and return what this node sends.
 
         Of the two such rounds the first draws samples, the second sends what follows from them.

@@ -250,7 +250,7 @@ class Block:
         if self._pool is not None:
             self._pool.average()
         sent = [
-            agent.advance([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
+            agent.prime([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
         ]
         self._messages |= zip(self.nodes, sent, strict=True)
 

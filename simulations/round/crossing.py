@@ -1,6 +1,6 @@
 """Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
 
-The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may be a block that is not in arrays yet.
+The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may not be in arrays yet.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Messages between blocks whose nodes have copies of their learner and are held in arrays: gathered and scattered.
 
-The format is that of :func:`~kernelswarm.simulations.round.wire.pack_ensemble`, so that either end may be a block of
-single agents.
+The format is that of :func:`~kernelswarm.simulations.round.wire.pack_ensemble`, so that either end may not be in
+arrays yet.
 """
 
 from collections.abc import Mapping, Sequence

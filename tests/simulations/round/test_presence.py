@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled import passes
+from kernelswarm.protocols.unreliable.realization import Realization
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -48,7 +49,13 @@ def engine_of(experiment: Experiment) -> SerialEngine:
 
 def returns(agent: Any, now: int) -> bool:
     """Tell whether a node was away in the round before."""
-    return bool(now and agent.inbox.awake(now) and not agent.inbox.awake(now - 1))
+    realization = Realization(agent.conditions, np.array([agent.node]), agent.inbox.facts)
+
+    def awake(round: int) -> bool:
+        place = realization.look(round)
+        return bool(realization.awake[0, place])
+
+    return now > 0 and awake(now) and not awake(now - 1)
 
 
 def test_who_comes_back_without_memory_has_learned_only_since() -> None:

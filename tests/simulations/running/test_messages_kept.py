@@ -128,9 +128,9 @@ def test_the_estimate_is_of_the_arrays_that_a_population_makes(protocol: str, mo
     one = experiment(6, protocol, LINKS[2], rounds=3, evaluate_every=3)
     network = open_network(one)
     nodes = [plan.build() for plan in network.plans]
-    sent = {node.node: node.advance(()) for node in nodes}
+    sent = {node.node: node.prime(()) for node in nodes}
     while not fits(nodes):
-        sent = {node.node: node.advance([sent[other] for other in node.neighbors]) for node in nodes}
+        sent = {node.node: node.prime([sent[other] for other in node.neighbors]) for node in nodes}
     population: Any = populated(nodes, sent)
     assert isinstance(population, LossyPopulation | LossyVectorPopulation)
     arrays = list(population._air)
