@@ -312,7 +312,7 @@ class LossyPopulation(Population):
         return orders * 2
 
     def begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, as single agents do, and have not yet."""
+        """Let the nodes begin anew that come back in the round to come, and have not yet."""
         kept, now = self._kept, self._now
         place = self._realization.look(now - PRIMING)  # which may find out about more rounds
         awake = self._realization.awake[:, place]

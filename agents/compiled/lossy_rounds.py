@@ -1,7 +1,7 @@
-"""The round of :class:`~kernelswarm.agents.node.lossy.LossyAgent`, for all agents of a block, in compiled code.
+"""The round on links and by clocks that are not ideal, for all agents of a block, in compiled code.
 
-As in :mod:`~kernelswarm.agents.compiled.rounds` nothing is computed otherwise than there, and no part is known. Each
-node that is awake steps on what it gathers, with the same text as on ideal links, publishes and sends.
+As in :mod:`~kernelswarm.agents.compiled.rounds` no part is known. Each node that is awake steps on what it gathers,
+with the same text as on ideal links, publishes and sends.
 """
 
 import math

@@ -157,7 +157,7 @@ class LossyVectorPopulation(VectorPopulation):
         return reached
 
     def _begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, as single nodes do."""
+        """Let the nodes begin anew that come back in the round to come."""
         exchange, now, sizes = self._exchange, self._now, self._samples.step_sizes
         awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():

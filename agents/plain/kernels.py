@@ -32,7 +32,7 @@ def _cross(kernel: Kernel) -> Compiled:
     name = f"{type(kernel).__name__}.cross"
 
     def cross(_numbers: Array, points: Array, centers: Array, values: Array) -> None:
-        if len(points) and len(centers):  # single agents do not ask about nothing either
+        if len(points) and len(centers):  # nothing is asked about nothing
             fill(values[:, : len(centers)], kernel.cross(points, centers), name)
 
     return cross

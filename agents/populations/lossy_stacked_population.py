@@ -162,7 +162,7 @@ class LossyStackedPopulation:
             each.hand(self._ahead)
 
     def _begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, and their copies, as single nodes do."""
+        """Let the nodes begin anew that come back in the round to come, and their copies."""
         for each in self.populations:
             each.begin_anew()
         exchange, now = self._exchange, self._now

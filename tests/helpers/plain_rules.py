@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -49,13 +48,6 @@ class PlainDomkl(Domkl):
 @dataclass(frozen=True)
 class PlainStacking(Stacking):
     """Stacking, whose class hands nothing over."""
-
-
-def by_its_methods(part: Any) -> Any:
-    """Return a part whose class hands nothing over, so that rounds ask the methods that it has."""
-    kind, found = type(part), copy.copy(part)
-    object.__setattr__(found, "__class__", type(kind.__name__, (kind,), {}))
-    return found
 
 
 class Momentum(NamedTuple):

@@ -15,8 +15,8 @@ from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_twin
 from tests.helpers.equality import same
-from tests.helpers.plain_rules import by_its_methods
 from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, lived
 from tests.helpers.unreliable_vectors import GrownError, Network, assert_as_the_formulas_say
 from tests.helpers.vector_protocols import PROTOCOLS, learner_for
@@ -47,7 +47,7 @@ def block(described, part=slice(None)):
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
 def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(protocol, learner):
     described = experiment(protocol, learner)
-    asked = replace(described, protocol=by_its_methods(described.protocol))
+    asked = replace(described, protocol=plain_twin(described.protocol))
     # Of each protocol one learner lives more rounds than are drawn ahead, each in turn.
     long = (PROTOCOLS.index(protocol) + LEARNERS.index(learner)) % 2 == 0
     stops = (1, 17, 300 if long else 30)

@@ -16,10 +16,11 @@ from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.running.network import open_network
+from kernelswarm.simulations.testing.plain_twins import plain_twin
 from tests.agents.populations import test_stacked_population as stacked
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
-from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret, by_its_methods
+from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret
 from tests.helpers.same_bits import (
     assert_the_same_from_snapshots,
     assert_the_same_however_cut,
@@ -55,7 +56,7 @@ def test_they_are_asked_where_the_formulas_say(rule: str, links: str) -> None:
 @pytest.mark.parametrize("tables", [{}, stacked.CLASSES], ids=["numbers", "classes"])
 def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(tables: dict[str, Any], links: dict[str, Any]) -> None:
     handed = stacked.experiment(**tables, **links)
-    asked = replace(handed, protocol=by_its_methods(handed.protocol))
+    asked = replace(handed, protocol=plain_twin(handed.protocol))
     for one, other in zip(lived(asked, (1, 7, 20)), lived(handed, (1, 7, 20)), strict=True):
         assert same(one, other)
 
