@@ -166,8 +166,25 @@ class Adjacency:
     @cached_property
     def parts(self) -> list[int]:
         """How many nodes the connected parts have, the largest first."""
-        _, part = connected_components(self.matrix, directed=False)
-        return sorted(np.bincount(part).tolist(), reverse=True)
+        return sorted(np.bincount(self.part).tolist(), reverse=True)
+
+    @cached_property
+    def part(self) -> Integers:
+        """The number of the connected part that each node is in, (V,)."""
+        return np.asarray(connected_components(self.matrix, directed=False)[1], dtype=np.int64)
+
+    def cut_off(self, places: Sequence[int]) -> list[int]:
+        """Return those of some places, increasing, that are in connected parts of such places only.
+
+        Examples
+        --------
+        >>> from_edges(5, [(0, 1), (2, 3), (3, 4)]).cut_off([0, 1, 2])
+        [0, 1]
+        """
+        others = np.ones(self.number_of_nodes(), dtype=bool)
+        others[list(places)] = False
+        joined = np.bincount(self.part, weights=others) > 0
+        return [place for place in sorted(places) if not joined[self.part[place]]]
 
     def around(self, place: int) -> list[int]:
         """Return the places of a node's neighbours, ascending."""

@@ -68,6 +68,33 @@ def is_directed(network: Graph | Adjacency) -> bool:
     return graph is not None and any(ASKS in edge for _, known in graph.adjacency() for edge in known.values())
 
 
+def who_asks(network: Graph | Adjacency, names: Mapping[int, object]) -> str:
+    """Say on how many edges only one end asks, with an example of what such an edge means; empty where on none.
+
+    Parameters
+    ----------
+    network : networkx.Graph or Adjacency
+        The network.
+    names : mapping of int to name
+        What each node is called.
+
+    Examples
+    --------
+    >>> who_asks(undirected(nx.DiGraph([(0, 1), (1, 2), (2, 1)])), {0: "Worms", 1: "Mainz", 2: "Bonn"})
+    'on 1 of 2 edges only one end asks: Worms -> Mainz means that Worms asks Mainz and learns from the answers'
+    """
+    if not is_directed(network):
+        return ""
+    graph = network.graph if isinstance(network, Adjacency) else network
+    edges = sorted(((min(i, j), max(i, j), known[ASKS]) for i, j, known in graph.edges(data=True) if ASKS in known))
+    low, high, asking = edges[0]
+    one, other = (names[low], names[high]) if asking == LOWER else (names[high], names[low])
+    return (
+        f"on {len(edges):,} of {graph.number_of_edges():,} edges only one end asks: {one} -> {other} means that {one} "
+        f"asks {other} and learns from the answers"
+    )
+
+
 @dataclass(frozen=True)
 class DirectedRing:
     """Nodes on a circle, each of which asks the one after it.

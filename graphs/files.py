@@ -37,6 +37,10 @@ Format = Literal[
 ]
 
 
+TABLES = {".xlsx": "Excel", ".xls": "Excel", ".parquet": "parquet", ".feather": "Arrow", ".arrow": "Arrow"}
+"""Suffixes of files that hold edges as tables, and what such a file is."""
+
+
 @dataclass(frozen=True)
 class File:
     """A network from a file, such as GraphML, GML, GEXF, JSON, a matrix or a list of edges or of neighbours.
@@ -112,7 +116,7 @@ def read_graph(path: str | os.PathLike[str], format: Format = "auto", strict: bo
         raise RefusedKey("path", f"= {str(path)!r} is not compressed with gzip ({error}): leave out .gz") from error
     except UnicodeDecodeError as error:
         raise RefusedKey(
-            "path", f"= {str(path)!r} is not a text file in UTF-8 ({error.reason}): save it as UTF-8"
+            "path", f"= {str(path)!r} is not a text file ({error.reason}): save it as text in UTF-8"
         ) from error
     except ValueError as error:
         raise RefusedKey("path", f"= {str(path)!r}: {error}") from error
@@ -123,6 +127,12 @@ def _kind(path: Path, format: Format) -> str:
         return format
     named = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     suffix = named.suffix.lower()
+    if suffix in TABLES:
+        raise RefusedKey(
+            "path",
+            f"= {str(path)!r} is a table of {TABLES[suffix]}: save its edges as .csv, with the columns source and "
+            "target",
+        )
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
         raise RefusedKey(

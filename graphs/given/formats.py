@@ -13,7 +13,9 @@ from xml.etree.ElementTree import ParseError
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.given.characters import as_utf8
 from kernelswarm.graphs.given.dot import read_dot
+from kernelswarm.graphs.given.ends import ends_of
 from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.graphs.given.matrices import from_matrix
 from kernelswarm.graphs.given.names import own_names
@@ -80,13 +82,13 @@ def read_format(content: bytes, kind: str) -> nx.Graph[Any]:
     Raises
     ------
     ValueError
-        It is not in the format, or not as UTF-8 where that is text.
+        It is not in the format, or no text where the format is.
     """
+    if kind not in (NPZ, NPY, MATLAB):
+        content = as_utf8(content)
     if kind in (TEXT, EDGES, ADJACENCY, MULTILINE, MATRIX):
         return read_text(content.decode("utf-8-sig"), "" if kind == TEXT else kind)
     reader, remedy = READERS[kind]
-    if kind not in (NPZ, NPY, MATLAB):
-        content.decode("utf-8-sig")  # which is refused in words of its own
     try:
         return reader(content)
     except Broken as error:
@@ -126,6 +128,8 @@ def _gexf(content: bytes) -> nx.Graph[Any]:
 
 def _json(content: bytes) -> nx.Graph[Any]:
     table = json.loads(content.decode("utf-8-sig"))
+    if isinstance(table, list) and table and all(isinstance(record, dict) for record in table):
+        return _records(table)
     if not isinstance(table, dict):
         raise ValueError("it holds no table")
     if "adjacency" in table:
@@ -144,6 +148,20 @@ def _json(content: bytes) -> nx.Graph[Any]:
             f"it holds neither nodes nor adjacency but {', '.join(map(str, list(table)[:4])) or 'nothing'}"
         )
     return gather(graph)
+
+
+def _records(records: list[dict[str, Any]]) -> nx.Graph[Any]:
+    """Read edges from records, as frames are written: each says where its edge begins and ends."""
+    names = list(records[0])
+    places = ends_of(names) or ((0, 1) if len(names) == 2 else None)
+    if places is None:
+        raise ValueError(f"none of {', '.join(names[:6])} says where edges begin and end: call two source and target")
+    source, target = (names[place] for place in places)
+    pairs = [(record[source], record[target]) for record in records]
+    if any(end is None for pair in pairs for end in pair):
+        raise ValueError(f"{source} or {target} is missing in a record: leave it out")
+    graph: nx.Graph[Any] = nx.Graph(pairs)
+    return graph
 
 
 def _market(content: bytes) -> nx.Graph[Any]:

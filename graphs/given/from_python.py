@@ -8,8 +8,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.given.ends import ends_of
 from kernelswarm.graphs.given.matrices import from_matrix, is_sparse
-from kernelswarm.graphs.given.text_lists import ENDS
 
 FORMS = (
     "a networkx graph, an adjacency matrix of numpy or scipy, a list of edges [(0, 1), (1, 2)], a dict of each node's "
@@ -87,15 +87,13 @@ def _from_pairs(edges: Any) -> nx.Graph[Any]:
 
 def _from_frame(frame: Any) -> nx.Graph[Any]:
     names = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
-    known = {str(name).lower(): name for name in names}
-    ends = next(((known[one], known[other]) for one, other in ENDS if {one, other} <= set(known)), None)
-    if ends is None and len(names) == 2:
-        ends = names[0], names[1]
-    if ends is None:
+    places = ends_of([str(name) for name in names]) or ((0, 1) if len(names) == 2 else None)
+    if places is None:
         raise ValueError(
             f"is a frame with the columns {', '.join(map(str, names[:6]))}, and none of them says where edges begin "
             "and end: call two of them source and target"
         )
+    ends = [names[place] for place in places]
     source, target = (np.asarray(frame[name]).tolist() for name in ends)
     if any(end is None or end != end for end in (*source, *target)):
         raise ValueError(f"has missing values in the columns {ends[0]} and {ends[1]}: leave their rows out")

@@ -9,26 +9,13 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.graphs.given.ends import after_numbers, ends_of
 from kernelswarm.graphs.given.lines import Line, lines_of
 from kernelswarm.graphs.given.matrices import from_matrix
 
 EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
-ENDS = (
-    ("source", "target"),
-    ("from", "to"),
-    ("src", "dst"),
-    ("start", "end"),
-    ("origin", "destination"),
-    ("node1", "node2"),
-    ("node_1", "node_2"),
-    ("node a", "node b"),
-    ("u", "v"),
-    ("i", "j"),
-    ("von", "nach"),
-)
-"""What columns with the ends of edges are called."""
 
 
 def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
@@ -153,10 +140,10 @@ def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
     """Return which columns a first line of names says to be the ends of edges; None where it is no such line."""
     if len(lines) < 2:
         return None
-    names = [name.lower() for name in lines[0].fields]
-    for source, target in ENDS:
-        if source in names and target in names:
-            return names.index(source), names.index(target)
+    names = lines[0].fields
+    named = ends_of(names) or after_numbers([line.fields for line in lines])
+    if named is not None:
+        return named
     if any(_is_title(lines, column) for column in range(2, len(names))):
         return 0, 1
     first, second = lines[0].fields[:2], lines[1].fields[:2]
@@ -165,9 +152,9 @@ def _header(lines: Sequence[Line]) -> tuple[int, int] | None:
 
 
 def _is_title(lines: Sequence[Line], column: int) -> bool:
-    """Tell whether a column holds numbers below a first line that holds none, such as km."""
-    below = [line.fields[column] if column < len(line.fields) else "" for line in lines[1:]]
-    return not _is_number(lines[0].fields[column]) and all(map(_is_number, below))
+    """Tell whether a column holds numbers, also 55,2, below a first line that holds none, such as km."""
+    first, *below = (line.fields[column].replace(",", ".") if column < len(line.fields) else "" for line in lines)
+    return not _is_number(first) and all(map(_is_number, below))
 
 
 def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:

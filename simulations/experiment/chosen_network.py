@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.directed import who_asks
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, compared, key
 from kernelswarm.graphs.validation import as_network
@@ -121,6 +122,11 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
         called = some([str(name) for name in without])
         words += f", of which {called} {'has' if len(without) == 1 else 'have'} no rows: "
         words += "what they learn, they learn from their neighbours"
+        where = {name: place for place, name in enumerate(names)}
+        far = network.cut_off([where[name] for name in without])
+        words += f"; no path leads to {some([str(names[place]) for place in far])} from a node with rows" if far else ""
+    asked = who_asks(network, dict(zip(network.labels.tolist(), names, strict=True)))
+    words += f"; {asked}" if asked else ""
     if not lacking:
         found = dict(zip(known, names, strict=True))
         pairs = ((name, found[own]) for name, own in zip(named, wanted, strict=True))

@@ -135,7 +135,9 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
     return {IN_PARTS: f"the network falls into {in_parts(parts)}: {EACH_BY_ITSELF}"}
 
 
-def unreached(report: Report, without: Collection[int | str], rule: AnyRule) -> dict[str, str]:
+def unreached(
+    report: Report, without: Collection[int | str], rule: AnyRule, cut_off: Collection[int] = ()
+) -> dict[str, str]:
     """Say in a sentence that nodes without data have learned nothing, by ``NOTHING_REACHED``; nothing where they have.
 
     Parameters
@@ -146,11 +148,15 @@ def unreached(report: Report, without: Collection[int | str], rule: AnyRule) -> 
         The labels of the nodes that have no data.
     rule : AnyRule
         The protocol.
+    cut_off : collection of int
+        The labels of those that no path leads to from a node with data.
     """
     empty = sum(node in without for node in report.nodes[report.unchanged].tolist())
     if not empty:
         return {}
-    if not rule.communicates:
+    if rule.communicates and not rule.pooled and len(cut_off) >= empty:
+        remedy = "no path leads to them from a node with data: join them to one, or leave them out"
+    elif not rule.communicates:
         remedy = "take a protocol that sends something, such as consensus"
     elif rule.form == "one_sided":
         remedy = 'set protocol.form = "symmetric": in a one-sided form nodes learn at their own samples only'

@@ -10,6 +10,7 @@ import numpy as np
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
+from kernelswarm.graphs.directed import who_asks
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import StackedRule, requirement_of
@@ -215,6 +216,8 @@ def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:
 def _network(experiment: Experiment, network: Network) -> Section:
     table, rule, found = experiment.to_dict()["topology"], experiment.protocol, diagnose(network.adjacency)
     lines = found.describe()
+    names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
+    lines |= {"directed": asked} if (asked := who_asks(network.adjacency, names)) else {}
     if len(found.parts) > 1 and rule.pooled:
         lines["parts"] += ": the one learner sees the samples of all"
     elif len(found.parts) > 1 and rule.communicates:

@@ -13,7 +13,7 @@ import numpy as np
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
-from kernelswarm.simulations.nodes.without_data import without_data
+from kernelswarm.simulations.nodes.without_data import places_without_data, without_data
 from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
@@ -102,7 +102,9 @@ def result_of(
             forgets(experiment.clock),
         )
         findings |= kernel_reach.finding(network.plans)
-        findings |= verdict.unreached(report, without_data(experiment), experiment.protocol)
+        places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
+        far = network.adjacency.labels[places].tolist()
+        findings |= verdict.unreached(report, without_data(experiment), experiment.protocol, far)
     if ending.reason is None:
         findings |= verdict.apart(parts, experiment.protocol)
     spent = final.get("seconds", 0.0)

@@ -172,7 +172,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "net.csv").write_bytes(b"\xff\xfe\x00\x81")
+    (tmp_path / "net.csv").write_bytes(b"\x89PNG\r\n\x00\x81")
     assert "UTF-8" in refusal(tmp_path / "net.csv")
 
 

@@ -120,3 +120,20 @@ def test_what_does_not_fit_is_refused(call: Command) -> None:
     alone = call("init", "--network", "graph.graphml")
     assert alone.code == 2 and "--network is for --data: give that file too" in alone.err
     assert not Path("experiment.toml").exists()
+
+
+def test_who_asks_whom_and_who_is_out_of_reach_is_said(call: Command) -> None:
+    rows_of("Worms", "Mainz", "Bonn")
+    river = nx.DiGraph([("Worms", "Mainz"), ("Mainz", "Bonn"), ("Basel", "Rheinfelden")])
+    said, experiment = written(call, river, "--nodes", "station")
+    words = "on 3 of 3 edges only one end asks: Basel -> Rheinfelden means that Basel asks Rheinfelden and learns from"
+    assert "no path leads to Basel, Rheinfelden from a node with rows" in said and words in said
+    assert words in call("check", "here/mine.toml").out
+    verdict = simulate(experiment.with_changes({"rounds": 20})).verdict
+    assert "no path leads to them from a node with data: join them to one" in verdict["nothing_reached"]
+
+
+def test_of_undirected_networks_nobody_is_said_to_ask(call: Command) -> None:
+    rows_of("Worms", "Mainz")
+    said, _ = written(call, nx.Graph([("Worms", "Mainz"), ("Mainz", "gate")]), "--nodes", "station")
+    assert "asks" not in said and "no path" not in said

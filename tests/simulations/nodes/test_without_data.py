@@ -187,7 +187,7 @@ def test_replay_carries_what_is_known_past_a_node_without_data() -> None:
     nodes = [{"nodes": [1, 3, 4], "data": False}]
     weights = simulate(described(topology=apart, node=nodes, **VECTORS["diffusion"]))
     found = weights.verdict["nothing_reached"]
-    assert "nothing reached 2 of 3 nodes" in found and "join them to nodes that have data" in found
+    assert "nothing reached 2 of 3 nodes" in found and "no path leads to them from a node with data" in found
     assert "replay" not in found and "penalty" not in found  # which diffusion has not
 
 
