@@ -16,6 +16,7 @@ from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.kernel_sum import OWN, KernelSum
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
@@ -103,7 +104,7 @@ class Expansion(KernelSum):
             The compression error, a Hilbert norm, and the number of changes the factor went through.
         """
         self.reserve(len(points))
-        gram, limit = self.kernel.cross(points, points), math.inf
+        gram, limit = kernel_rows(self.kernel, points, points), math.inf
         if self.kernel.supremum is not None:
             limit = komp.DEPENDENT / self.kernel.supremum
         added = Added(np.ascontiguousarray(points), weights, np.ascontiguousarray(rows), np.ascontiguousarray(gram))
@@ -127,7 +128,7 @@ class Expansion(KernelSum):
         Parameters and result are those of :meth:`step`; the dictionary stays as it is.
         """
         memory = np.empty((len(points) + 1, len(self.points_buffer)))
-        gram = self.kernel.cross(points, points)
+        gram = kernel_rows(self.kernel, points, points)
         lost: float = absorb_points(
             self.weights_buffer, self.factor_buffer, self.order, rows, gram, weights, shrink, memory
         )

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
@@ -81,7 +82,7 @@ class KernelSum:
 
     def rows(self, points: Array) -> Array:
         """Compute the kernel between ``points`` (n, p) and the dictionary, (n, M)."""
-        return self.kernel.cross(points, self.points_buffer[: self.order])
+        return kernel_rows(self.kernel, points, self.points_buffer[: self.order])
 
     def values(self, points: Array) -> Array:
         """Evaluate f at ``points`` (n, p): (n, C)."""
@@ -93,7 +94,7 @@ class KernelSum:
             # Points that are sent are read-only, another type to the compiler: where the first round is the only one
             # that agents live themselves, nothing is compiled for it.
             return np.zeros((len(points), 0)), np.zeros((len(points), self.outputs))
-        rows = self.kernel.cross(points, self.points_buffer[: self.order])
+        rows = kernel_rows(self.kernel, points, self.points_buffer[: self.order])
         return rows, self.combined(rows)
 
     def combined(self, rows: Array) -> Array:

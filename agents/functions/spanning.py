@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +29,7 @@ def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.
     Array
         The indices of the chosen points in increasing order, (r,).
     """
-    left = kernel.diagonal(points).copy()
+    left = kernel_diagonal(kernel, points).copy()
     least = threshold * float(left.max())
     lower = np.empty((0, len(points)))
     chosen: list[int] = []
@@ -37,7 +38,7 @@ def spanning(kernel: Kernel, points: Array, threshold: float) -> npt.NDArray[np.
         if not left[best] > least:
             break
         chosen.append(best)
-        row = kernel.cross(points[best : best + 1], points)[0] - lower[:, best] @ lower
+        row = kernel_rows(kernel, points[best : best + 1], points)[0] - lower[:, best] @ lower
         row /= np.sqrt(left[best])
         left -= row * row
         left[chosen] = 0.0

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.subspace_updates import coordinates, mix
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.parts.kernels import Kernel
+from kernelswarm.agents.plain.kernels import kernel_rows
 
 Array = npt.NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class SubspaceFunction:
     def features(self, points: Array) -> Array:
         """Compute z at ``points`` (n, p): (n, w)."""
         products = np.empty((len(points), self.basis.shape[1]))
-        coordinates(self.kernel.cross(points, self.points), self.basis, len(self.basis), products)
+        coordinates(kernel_rows(self.kernel, points, self.points), self.basis, len(self.basis), products)
         features: Array = mix(products, self.mixing)
         return features
 
@@ -75,7 +76,7 @@ class SubspaceFunction:
 
     def inner(self, other: "SubspaceFunction") -> float:
         """Compute the Hilbert inner product ``<f, g>``, summed over the outputs."""
-        return float(np.sum(self.weights * (self.kernel.cross(self.points, other.points) @ other.weights)))
+        return float(np.sum(self.weights * (kernel_rows(self.kernel, self.points, other.points) @ other.weights)))
 
     def distance(self, other: object) -> float:
         """Compute the Hilbert distance ``||f - g||``, whatever the two subspaces; NaN where the kernels differ."""

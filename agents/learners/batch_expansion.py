@@ -11,6 +11,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.plain.kernels import kernel_rows
 
 Array = npt.NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class BatchExpansion:
 
     def inner(self, state: KernelSum, at: Evaluated) -> Array:
         """Return the kernel between all points, (n, n)."""
-        return self.kernel.cross(at.points, at.points)
+        return kernel_rows(self.kernel, at.points, at.points)
 
     def gradient(self, state: KernelSum, own: Evaluated, targets: Array) -> Array:
         """Return the loss's derivatives at the samples, (n, C)."""

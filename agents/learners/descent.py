@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.refused_key import RefusedKey
 
@@ -83,7 +84,7 @@ class DescentInSpace(Descent):
 
     def inner(self, state: Any, at: Evaluated) -> Array:
         """Return the kernel between all points, (n, n)."""
-        return self.kernel.cross(at.points, at.points)
+        return kernel_rows(self.kernel, at.points, at.points)
 
     def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
         """Rebuild a function from its saved arrays, for evaluation."""
@@ -107,7 +108,7 @@ def explicit_or_implicit(
         points = np.concatenate([evaluation.points for evaluation in evaluations])
         rows = np.concatenate([evaluation.rows for evaluation in evaluations])
     if curvatures is not None:
-        return points, rows, implicit_weights(eta, gradients, curvatures, kernel.cross(points, points))
+        return points, rows, implicit_weights(eta, gradients, curvatures, kernel_rows(kernel, points, points))
     weights = [gradient * (-eta / max(len(gradient), 1)) for gradient in gradients]
     return points, rows, np.concatenate(weights)
 

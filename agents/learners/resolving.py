@@ -11,6 +11,7 @@ for that case.
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 
 Array = npt.NDArray[np.float64]
 Owners = npt.NDArray[np.intp]
@@ -121,7 +123,7 @@ def _gram(
     """Return the inner products of what a learner moves along, and their diagonal where that is to be had alone."""
     kernel: Any = getattr(learner, "kernel", None)
     if kernel is not None and learner.gain is not None:  # also what features tend to, which may be many, or yet to come
-        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
+        return lambda chosen: kernel_rows(kernel, chosen, chosen), partial(kernel_diagonal, kernel)
     state = learner.init(points.shape[1], outputs)
 
     def inner(chosen: Array) -> Array:
@@ -130,5 +132,5 @@ def _gram(
 
     # 0 where features are yet to come, and not a number of second-order steps whose step size is.
     if kernel is not None and not inner(points[:1])[0, 0] > 0.0:
-        return lambda chosen: kernel.cross(chosen, chosen), kernel.diagonal
+        return lambda chosen: kernel_rows(kernel, chosen, chosen), partial(kernel_diagonal, kernel)
     return inner, None

@@ -23,6 +23,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared, grid_of
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -120,7 +121,7 @@ class Spppot(DescentInSpace):
                 )
         elif not automatic_keys(self.kernel):
             chosen = grid.points[:: -(-len(grid.points) // CHECKED)]
-            if not (self.kernel.cross(chosen, chosen) >= 0.0).all():
+            if not (kernel_rows(self.kernel, chosen, chosen) >= 0.0).all():
                 raise RefusedKey(
                     "kernel",
                     "is negative between points of the grid: descent on an integral needs a kernel that is never "
@@ -179,7 +180,7 @@ class Spppot(DescentInSpace):
         A weight at x' moves f(x) by ``f(x) kappa(x, x')``. That has the eigenvalues of
         ``sqrt(f(x) f(x')) kappa(x, x')``, a column for each point and the largest output.
         """
-        gram = self.kernel.cross(at.points, at.points)
+        gram = kernel_rows(self.kernel, at.points, at.points)
         if self.linear:
             return gram
         scale_by_roots(at.values, gram)
@@ -212,7 +213,7 @@ class Spppot(DescentInSpace):
             apart = self.loss.derivatives(evaluations[0].values, targets) * part
         if implicit and self.mirror_map.slope is None:
             duals = state.dual.function.combined(rows)
-        gram = self.kernel.cross(points, points) if implicit else np.zeros((0, 0))
+        gram = kernel_rows(self.kernel, points, points) if implicit else np.zeros((0, 0))
         weigh_duals(gram, weights, rates, stiffness, implicit, duals, apart)
         info = (self._absorb if self.grid_only else self.descent.move)(state.dual, eta, points, weights, rows)
         if integral is not None:

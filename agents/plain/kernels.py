@@ -23,6 +23,38 @@ def kernel_form(kernel: Kernel) -> CompiledKernel:
     return found if found.unit or found.diagonal is not None else found._replace(diagonal=_diagonal(kernel))
 
 
+def kernel_rows(kernel: Kernel, points: Array, centers: Array) -> Array:
+    """Return kappa(points[i], centers[j]) for all pairs, as compiled code takes it: (n, p) and (m, p) give (n, m).
+
+    A kernel in plain Python may return any layout and type of numbers, such as the transpose of another array.
+
+    Raises
+    ------
+    ValueError
+        It returned another shape.
+    """
+    answer = kernel.cross(points, centers)
+    size = len(points), len(centers)
+    if type(answer) is np.ndarray and answer.shape == size and answer.dtype == np.float64 and answer.flags.c_contiguous:
+        return answer
+    found = np.empty(size)
+    fill(found, answer, f"{type(kernel).__name__}.cross")
+    return found
+
+
+def kernel_diagonal(kernel: Kernel, points: Array) -> Array:
+    """Return kappa(points[i], points[i]) in the same way: (n, p) gives (n,).
+
+    Raises
+    ------
+    ValueError
+        The kernel returned another shape.
+    """
+    found = np.empty(len(points))
+    fill(found, kernel.diagonal(points), f"{type(kernel).__name__}.diagonal")
+    return found
+
+
 def compares_alike(learner: Any) -> bool:
     """Tell whether a learner's kernel gives the same numbers whichever others it is asked for: compiled ones do."""
     return not hasattr(learner, "kernel") or hands_over(learner.kernel)

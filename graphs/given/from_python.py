@@ -73,6 +73,11 @@ def _from_pairs(edges: Any) -> nx.Graph[Any]:
     for edge in edges:
         size = len(edge) if isinstance(edge, tuple | list | np.ndarray) else 0
         weighted = size == 3 and isinstance(edge, tuple) and isinstance(edge[2], int | float | Mapping)
+        if isinstance(edge, nx.Graph):
+            raise ValueError(
+                "holds graphs, and a network is one: for one that changes give the graph of all edges, and a schedule "
+                "that says when they are there, as docs/topologies.md has it"
+            )
         if size != 2 and not weighted:
             raise ValueError(
                 f"holds {edge!r}, which is no edge: give pairs of nodes, such as [(0, 1), (1, 2)], or a matrix as "

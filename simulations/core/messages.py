@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -312,3 +313,22 @@ def rule(hint: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         return f"a list, each entry {rule(arguments[0])}"
     return _PLAIN_RULES.get(hint, "a value of another type")
+
+
+def no_part(value: object, kind: str) -> str:
+    """Say how a class of the user's own becomes a part, of a value from Python that stands where one is wanted.
+
+    Examples
+    --------
+    >>> no_part(3, "kernel"), no_part(print, "topology")
+    ('', '')
+    """
+    cls = value if isinstance(value, type) else type(value)
+    if cls.__module__ in ("builtins", "types", "numpy"):
+        return ""
+    if dataclasses.is_dataclass(cls):
+        return f"; {cls.__name__} is a class: give one of its objects, {cls.__name__}()"
+    return (
+        f"; one of your own is an object of a class under @dataclass(frozen=True), which {cls.__name__} is not, with "
+        f"the methods that docs/contributing.md says a {kind} has"
+    )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import OF_OTHERS, join, nearest, plain, rule, shown
+from kernelswarm.simulations.core.messages import OF_OTHERS, join, nearest, no_part, plain, rule, shown
 from kernelswarm.simulations.core.own_code import OwnCode
 from kernelswarm.simulations.experiment.graph_function import GraphFunction
 from kernelswarm.simulations.experiment.registry import PARTS as PARTS
@@ -69,7 +69,8 @@ def build(kind: str, value: Any, path: str = "", folder: Path | None = None, def
     table = {"name": value} if isinstance(value, str) else value
     if not isinstance(table, Mapping):
         known = ", ".join(names(kind))
-        raise InputError(f"{path} = {shown(value)} must be the name of a {kind} or a table with one (known: {known})")
+        must = f"must be the name of a {kind} or a table with one{no_part(value, kind)}"
+        raise InputError(f"{path} = {shown(value)} {must} (known: {known})")
     for key in table:
         if not isinstance(key, str):
             raise InputError(f"{path} has the key {shown(key)}: keys are names, as in a file")

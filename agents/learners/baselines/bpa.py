@@ -39,6 +39,7 @@ from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Constant, Schedule
+from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
@@ -136,7 +137,7 @@ class Bpa(MistakeDriven):
             targets,
             self.tolerated,
             self.largest,
-            self.kernel.diagonal(own.points),
+            kernel_diagonal(self.kernel, own.points),
             coefficients,
         )
         return coefficients

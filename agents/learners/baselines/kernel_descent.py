@@ -30,6 +30,7 @@ from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.protocols.first_class import Integers, sole
 from kernelswarm.refused_key import RefusedKey
 
@@ -136,7 +137,7 @@ class KernelDescent(DescentInSpace):
         work = np.zeros(HEADER + rule.rows * capacity + rule.numbers)
         gram = _NO_GRAM
         if rule.gram:
-            gram = _ONE if len(points) == 1 and own[UNIT] > 0.0 else self.kernel.cross(points, points)
+            gram = _ONE if len(points) == 1 and own[UNIT] > 0.0 else kernel_rows(self.kernel, points, points)
         shrink = 1.0 - eta * float(own[REGULARIZATION])
         move = sole(rule.move, MOVE)
         try:
@@ -148,7 +149,7 @@ class KernelDescent(DescentInSpace):
             function.order = int(counts[ORDER])
             answer = work[HEADER : HEADER + function.order]
             if wanted == NORMS:
-                answer[:] = self.kernel.diagonal(function.points)
+                answer[:] = kernel_diagonal(self.kernel, function.points)
             elif wanted == BLOCKED:
                 assert isinstance(function, Expansion)
                 work[ERROR], changes = function.step(points, weights, rows, shrink, 0.0)
@@ -156,7 +157,7 @@ class KernelDescent(DescentInSpace):
                 counts[ORDER] = function.order
             else:
                 among, place = (function.points, wanted) if wanted < len(answer) else (points, wanted - len(answer))
-                answer[:] = self.kernel.cross(among[place : place + 1], function.points)[0]
+                answer[:] = kernel_rows(self.kernel, among[place : place + 1], function.points)[0]
             wanted = move(own, function.storage, counts, work, points, rows, gram, weights, shrink, eta)
         function.order = int(counts[ORDER])
         if counts[WANTS] == LOOK:

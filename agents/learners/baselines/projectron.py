@@ -38,6 +38,7 @@ from kernelswarm.agents.learners.baselines.mistakes import (
 from kernelswarm.agents.learners.baselines.projection_steps import inspect_in_time
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
+from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
 from kernelswarm.refused_key import RefusedKey
@@ -170,7 +171,7 @@ class ProjectronPlus(Projectron):
             function.factor_buffer,
             function.order,
             own.rows,
-            self.kernel.diagonal(own.points),
+            kernel_diagonal(self.kernel, own.points),
             np.empty(3 * len(function.points_buffer)),
             coefficients,
         )

@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -120,7 +121,7 @@ class Nystroem(DescentInSpace):
             np.empty(scratch(capacity, size, function.outputs)),
             points,
             wide,
-            self.kernel.cross(points, points),
+            kernel_rows(self.kernel, points, points),
             Weighing(weights, rates, stiffness, curvatures is not None),
             1.0 - eta * self.regularization,
         )

@@ -22,7 +22,7 @@ from kernelswarm.agents.learners.features.linear_in_features import FeatureState
 from kernelswarm.agents.learners.features.nystroem_steps import INDEPENDENT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.sample import Sample, spaced
-from kernelswarm.agents.plain.kernels import kernel_form
+from kernelswarm.agents.plain.kernels import kernel_form, kernel_rows
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers, address
 from kernelswarm.refused_key import RefusedKey
@@ -39,7 +39,7 @@ class LandmarkFunction(SubspaceFunction):
     def features(self, points: Array) -> Array:
         """Compute ``U k_D`` at ``points`` (n, p): (n, M)."""
         found = np.empty((len(points), len(self.points)))
-        coordinates(self.kernel.cross(points, self.points), self.basis, len(self.basis), found)
+        coordinates(kernel_rows(self.kernel, points, self.points), self.basis, len(self.basis), found)
         return found
 
     def distance(self, other: object) -> float:

@@ -24,6 +24,7 @@ from kernelswarm.agents.learners.second_order.taught import NOTHING
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.solving.noise_variance import noise_of
 from kernelswarm.refused_key import RefusedKey
 
@@ -115,7 +116,7 @@ class Krls(CertainDescent, DescentInSpace):
 
     def inner(self, state: KrlsState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
-        function, gram = state.function, self.kernel.cross(at.points, at.points)
+        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
         rows, work = np.require(at.rows, requirements=["C", "W"]), np.empty((2, len(gram), function.order))
         krls_steps.products(
             function.lower_buffer, function.root_buffer, function.order, rows, self.penalty, self.reach, gram, work
@@ -163,7 +164,7 @@ class Krls(CertainDescent, DescentInSpace):
             function.order,
             np.require(at.points, requirements=["C", "W"]),
             wide,
-            self.kernel.cross(at.points, at.points),
+            kernel_rows(self.kernel, at.points, at.points),
             Terms(coupled, pulls, 0.0 if curvatures is None else self.reach, bends, aims, taught),
             self.penalty,
             self.dependency,

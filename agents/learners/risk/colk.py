@@ -31,6 +31,7 @@ from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 
 Array = npt.NDArray[np.float64]
 
@@ -217,7 +218,7 @@ class Colk(Polk):
                 state.previous.assign(state.function.points, state.function.weights)
         points, rows, weights, rates, stiffness = taken
         implicit = curvatures is not None
-        gram = self.kernel.cross(points, points) if implicit else np.empty((0, 0))
+        gram = kernel_rows(self.kernel, points, points) if implicit else np.empty((0, 0))
         weigh(gram, weights, rates, stiffness, implicit)
         return self.move(state, eta, points, weights, rows)
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from kernelswarm.agents.learners.descent import Descent, joined, share
 from kernelswarm.agents.learners.second_order import moves
 from kernelswarm.agents.parts.losses import Loss, curvatures_of, grid_of
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +47,9 @@ class CertainDescent(Descent):
         what is known is held so firmly that neighbours no longer move it.
         """
         kernel = self.kernel
-        seen = replace(sample, gram=lambda chosen: kernel.cross(chosen, chosen), diagonal=kernel.diagonal)
+        seen = replace(
+            sample, gram=lambda chosen: kernel_rows(kernel, chosen, chosen), diagonal=partial(kernel_diagonal, kernel)
+        )
         ratio, _ = seen.noise
         return replace(self, ridge=max(RIDGE_OF_NUMBERS, ratio) * seen.mean_gain)  # type: ignore[type-var]
 

@@ -34,6 +34,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
 from kernelswarm.agents.parts.schedules import Auto, Schedule
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.solving.noise_variance import noise_of
 
 Array = npt.NDArray[np.float64]
@@ -123,7 +124,7 @@ class Newton(CertainDescent, DescentInSpace):
 
     def inner(self, state: NewtonState, at: Evaluated) -> Array:
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
-        function, gram = state.function, self.kernel.cross(at.points, at.points)
+        function, gram = state.function, kernel_rows(self.kernel, at.points, at.points)
         root, factor = function.root_buffer, function.factor_buffer
         rows = np.require(at.rows, requirements=["C", "W"])
         moves.products(root, factor, function.order, rows, self.penalty, self.reach, gram)
@@ -182,7 +183,7 @@ class Newton(CertainDescent, DescentInSpace):
         taught: Array,
     ) -> tuple[float, int]:
         function, before = state.function, state.function.order
-        capacity, gram = len(function.points_buffer), self.kernel.cross(at.points, at.points)
+        capacity, gram = len(function.points_buffer), kernel_rows(self.kernel, at.points, at.points)
         work = np.empty(moves.room(capacity, len(at.points), function.outputs))
         rows = np.require(at.rows, requirements=["C", "W"])
         komp_work, tables = np.empty((5, capacity)), function.tables
@@ -205,7 +206,7 @@ class Newton(CertainDescent, DescentInSpace):
         if moved.kept == moved.before or moved.kept == moved.order:
             return np.empty((0, moved.before))
         points = function.points_buffer
-        return self.kernel.cross(moves.leaving_points(moved, points), points[: moved.before])
+        return kernel_rows(self.kernel, moves.leaving_points(moved, points), points[: moved.before])
 
     def _move_blocked(
         self,
@@ -220,7 +221,7 @@ class Newton(CertainDescent, DescentInSpace):
         taught: Array,
     ) -> tuple[float, int]:
         function, before = state.function, state.function.order
-        gram = self.kernel.cross(at.points, at.points)
+        gram = kernel_rows(self.kernel, at.points, at.points)
         points, rows, values = (np.require(each, requirements=["C", "W"]) for each in (at.points, at.rows, at.values))
         order, error, changes, state.cursor = blocked_moves.move(
             function.tables,

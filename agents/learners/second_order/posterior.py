@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.simd import dot
 from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.learners.second_order import information
+from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 
 Array = npt.NDArray[np.float64]
@@ -68,7 +69,7 @@ class Posterior:
                 of_features(self.root, rows, part)
             else:
                 rows = np.require(self.function.rows(some), requirements=["C", "W"])
-                of_kernels(self.root, self.factor, rows, self.function.kernel.diagonal(some), self.ridge, part)
+                of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
             part *= self.scale
         return found
 
@@ -86,7 +87,7 @@ class Posterior:
             features = self.function.features(points)
             prior = np.sum(features * features, axis=1) / self.ridge
         else:
-            prior = self.function.kernel.diagonal(points) / self.ridge
+            prior = kernel_diagonal(self.function.kernel, points) / self.ridge
         found: Array = np.sqrt(np.clip(self.variance(points) / np.maximum(self.scale * prior, 1e-300), 0.0, 1.0))
         return found
 

@@ -13,6 +13,7 @@ from kernelswarm.agents.arithmetic import subspace_updates
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
+from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -170,7 +171,7 @@ class Subspace:
     def products(self, points: Array) -> Array:
         """Compute ``A' k_S`` at ``points`` (n, p), their inner products with the basis: (n, r)."""
         found = np.empty((len(points), self.tracking.rank))
-        subspace_updates.coordinates(self.kernel.cross(points, self.points), self._factor, self.order, found)
+        subspace_updates.coordinates(kernel_rows(self.kernel, points, self.points), self._factor, self.order, found)
         return found
 
     def projections(self, points: Array) -> Array:
@@ -219,7 +220,7 @@ class Subspace:
         self.samples += 1
         self.reserve(1)
         self._points[order] = point[0]
-        row = self.kernel.cross(point, self._points[: order + 1])
+        row = kernel_rows(self.kernel, point, self._points[: order + 1])
         product, projection, fit, length = subspace_updates.project(
             row, order, self._factor, self._triangle, row[0, order], tracking.regularization
         )
