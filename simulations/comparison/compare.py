@@ -9,6 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from kernelswarm.simulations.comparison import comparison_folder, tuning
 from kernelswarm.simulations.comparison.comparison_folder import RUNS, Described, Index
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
@@ -20,6 +23,7 @@ from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.draws import drawn_keys
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.keywords import build_experiment, described
 from kernelswarm.simulations.experiment.registry import may_import
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Plan, cells, read_compare
 from kernelswarm.simulations.figures.sheet import Drawing
@@ -29,8 +33,8 @@ from kernelswarm.simulations.records.run_folder import check_place
 
 
 def compare(
-    experiment: Experiment,
-    vary: Mapping[str, Sequence[Any]],
+    experiment: Experiment | Mapping[str, Any],
+    vary: Mapping[str, Sequence[Any] | npt.NDArray[Any]],
     seeds: int = 1,
     jobs: int | None = None,
     out: Path | str | None = None,
@@ -55,8 +59,9 @@ def compare(
 
     Parameters
     ----------
-    experiment : Experiment
-        What all cells have in common.
+    experiment : Experiment or mapping
+        What all cells have in common; of a mapping, the keywords of
+        :func:`~kernelswarm.simulations.experiment.keywords.build_experiment`.
     vary : mapping of str to sequence
         Dotted keys with the values to try, such as ``{"protocol.name": ["isolated", "consensus"]}``, or with how they
         are drawn, such as ``{"learner.step_size": "log:0.01:1:8"}``; see
@@ -102,7 +107,9 @@ def compare(
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
     if out is not None:
         check_place(Path(out))
-    found = cells(experiment.to_dict(), vary)
+    experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else described(experiment, {})
+    tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
+    found = cells(experiment.to_dict(), tried)
     tasks = list(_tasks(experiment, found, seeds))
     found = _resolved(found, tasks)
     with ExitStack() as stack:
@@ -111,22 +118,22 @@ def compare(
         digests: Digests = {}
         if out is not None:
             base = Described(plain(experiment.to_dict()), origins(experiment, digests))
-            opening = comparison_folder.opened(Path(out), base, vary, afresh=afresh, numbered=numbered)
+            opening = comparison_folder.opened(Path(out), base, tried, afresh=afresh, numbered=numbered)
             folder, index, made = stack.enter_context(opening)
         hearing = stack.enter_context(watched(observe, "comparison_bar"))
         if tune:
             with comparison_folder.unmade(folder if made else None):
-                found = _tuned(tasks, found, vary, pooled, pilot_seeds, jobs, folder, hearing)
+                found = _tuned(tasks, found, tried, pooled, pilot_seeds, jobs, folder, hearing)
             tasks = list(_tasks(experiment, found, seeds))
         if folder is not None:
-            described = [_described(task, digests) for task in tasks]
-            tasks, index = _placed(tasks, described, found, vary, folder, replace(index, base=base))
-            tasks, runs = _earlier(tasks, described)
-            _prepare(experiment, Plan(vary, seeds, tune, pooled, pilot_seeds), folder, index)
+            known = [_described(task, digests) for task in tasks]
+            tasks, index = _placed(tasks, known, found, tried, folder, replace(index, base=base))
+            tasks, runs = _earlier(tasks, known)
+            _prepare(experiment, Plan(tried, seeds, tune, pooled, pilot_seeds), folder, index)
         run_all(tasks, runs, jobs, hearing, folder)
         _refuse_all_failed(runs, folder, made)
         ended = tuple(runs[place] for place in sorted(runs))
-        comparison = Comparison(tuple(vary), tuple(found), ended, folder, drawn_keys(vary))
+        comparison = Comparison(tuple(tried), tuple(found), ended, folder, drawn_keys(tried))
         if folder is not None:
             _publish(comparison, folder, drawing or Drawing())
     return comparison

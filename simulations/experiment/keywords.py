@@ -31,7 +31,8 @@ def build_experiment(
     data : arrays, frame or dict, optional
         The nodes' data, in place of a stream: (X, y) with X (n, p) and y (n,) or (n, q), or (X, y, node) where ``node``
         (n,) says by number or name whose each row is; a frame of pandas, polars or pyarrow, or a dict of columns, with
-        ``target``; or a dict of arrays such as ``numpy.load`` gives. It is copied, and dealt to the nodes as the rows
+        ``target``; a dict of arrays such as ``numpy.load`` gives; or a dict with (X, y) or a frame for each node by its
+        name. It is copied, and dealt to the nodes as the rows
         of a file are: ``stream={"split": "patches", "standardize": True}`` may stand beside it.
     test : as data, optional
         Rows to be measured on, and never learned from.

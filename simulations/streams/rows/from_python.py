@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 KINDS = (
-    "arrays (X, y) or (X, y, node), a data frame with the name of its target, or a dict of arrays x and y or of columns"
+    "arrays (X, y) or (X, y, node), a dict with a pair (X, y) or a frame for each node, a data frame with the name of "
+    "its target, or a dict of arrays x and y or of columns"
 )
 
 Names = str | Sequence[str]
@@ -33,8 +34,9 @@ def from_python(
     Parameters
     ----------
     data
-        Arrays (X, y) or (X, y, node), where X may be a frame; a dict of arrays x, y and perhaps node, x_test, y_test,
-        node_test, such as ``numpy.load`` gives; or a frame: of pandas, polars or pyarrow, or a dict of columns.
+        Arrays (X, y) or (X, y, node), where X may be a frame; such a pair, or a frame, for each node, in a dict by the
+        nodes' names, or pairs in a list; a dict of arrays x, y and perhaps node, x_test, y_test, node_test, such as
+        ``numpy.load`` gives; or a frame: of pandas, polars or pyarrow, or a dict of columns.
     test
         Rows to be measured on, of the same kind.
     target, node
@@ -52,7 +54,7 @@ def from_python(
     ValueError
         They are no such data; the text says what they are and what to do.
     """
-    data, test = _by_column(data), _by_column(test)
+    data, test = _by_column(_of_all_nodes(data, NAME)), _by_column(_of_all_nodes(test, TEST_NAME))
     pieces = _pieces(data, NAME)
     if pieces is not None and not is_frame(pieces[0]):
         _refuse_names(target, node)
@@ -86,6 +88,68 @@ def _pieces(data: Any, name: str) -> Sequence[Any] | None:
     if len(data) not in (2, 3):
         raise ValueError(f"{name} has {len(data)} entries and must be {KINDS}")
     return data
+
+
+def _of_all_nodes(data: Any, name: str) -> Any:
+    """Return the rows of all nodes together where each node has its own, (X, y) or a frame; other data as they are."""
+    own = dict(enumerate(data)) if isinstance(data, list) and len(data) > 1 else data
+    if not isinstance(own, Mapping) or not own:
+        return data
+    if all(isinstance(rows, tuple | list) and len(rows) == 2 and np.ndim(_first(rows)) == 2 for rows in own.values()):
+        inputs, targets = zip(*((np.asarray(x), np.asarray(y)) for x, y in own.values()), strict=True)
+        for place, pieces in enumerate((inputs, targets)):
+            widths = {called: piece.shape[1:] for called, piece in zip(own, pieces, strict=True)}
+            if len(set(widths.values())) > 1:
+                (one, first), (other, second) = _two_that_differ(widths)
+                raise ValueError(
+                    f"{name}: {'Xy'[place]} of node {shown(one)} has {_columns(first)} and that of {shown(other)} "
+                    f"{_columns(second)}: give all nodes the same"
+                )
+        for called, x, y in zip(own, inputs, targets, strict=True):
+            if len(x) != len(y):
+                raise ValueError(f"{name}: node {shown(called)} has {len(x)} rows of X and {len(y)} of y: give as many")
+        return np.concatenate(inputs), np.concatenate(targets), np.repeat(_names(own), list(map(len, inputs)))
+    if isinstance(data, Mapping) and all(map(is_frame, own.values())):
+        return _stacked(own, name)
+    return data
+
+
+def _first(rows: Sequence[Any]) -> Any:
+    """Return X of a pair where it is an array; frames and ragged lists are none."""
+    return rows[0] if isinstance(rows[0], np.ndarray) else np.array(rows[0], object) if isinstance(rows[0], list) else 0
+
+
+def _names(own: Mapping[Any, Any]) -> Numbers:
+    """Return the nodes' names as an array: of whole numbers where all are, of text otherwise."""
+    whole = all(isinstance(called, int | np.integer) for called in own)
+    return np.array(list(own) if whole else list(map(str, own)))
+
+
+def _two_that_differ(widths: Mapping[Any, tuple[int, ...]]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    first = next(iter(widths.items()))
+    return first, next(item for item in widths.items() if item[1] != first[1])
+
+
+def _columns(shape: tuple[int, ...]) -> str:
+    count = shape[0] if shape else 1
+    return f"{count} column{'s' * (count != 1)}"
+
+
+def _stacked(own: Mapping[Any, Any], name: str) -> pyarrow.Table:
+    """Return the frames of all nodes as one table with the column ``node``."""
+    import pyarrow
+
+    tables = []
+    for called, frame in zip(_names(own).tolist(), own.values(), strict=True):
+        where = f"{name}[{shown(called)}]"
+        columns = named(frame, where)
+        if "node" in columns:
+            raise ValueError(f"{where} has a column node, and the dict names the nodes: leave one of them out")
+        tables.append(_joined({**columns, "node": np.repeat(called, len(next(iter(columns.values()))))}, where, frame))
+        if set(tables[0].column_names) != set(tables[-1].column_names):
+            lacking = sorted(set(tables[0].column_names) ^ set(tables[-1].column_names))[0]
+            raise ValueError(f"{name}: only some nodes have the column {shown(lacking)}: give all the same columns")
+    return pyarrow.concat_tables(tables, promote_options="permissive")
 
 
 def _refuse_names(target: Names | None, node: str | None) -> None:
