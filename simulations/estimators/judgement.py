@@ -30,6 +30,8 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     chosen = samples.taken(spaced(count, LOOKED_AT))
     points = dense(chosen.points)
     reached = reach(learner.kernel, points)
+    if not np.ptp(samples.targets, axis=0).any():
+        return None  # of targets that are all alike there is nothing to learn
     if order == 0 and reached is None:
         epsilon = learner.budget.bound(learner.step_size.at(0), learner.budget.start(), learner.batch_size)
         return (

@@ -13,6 +13,8 @@ from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.bandwidths import SHARE, Form, tried
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.protocols.solving.noise_variance import learn_at_most
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators.estimators import OnlineClassifier, OnlineRegressor
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, takes
 from kernelswarm.simulations.estimators.rows import Samples
@@ -56,6 +58,11 @@ class _SecondOrder(PolkEstimator):
         return replace(model, posterior=replace(found.thinned(self._times), function=model.function))
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
+        size: Any = self.n_components
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise InputError(
+                f"n_components = {shown(size)} must be a whole number of at least 1: so many points are kept, about"
+            )
         super()._begin(samples, classes, epoch)
         learner: Any = self.learner_
         self._times = 1.0 if epoch is None else float(self.epochs)  # how often each sample is counted

@@ -192,6 +192,24 @@ def test_nothing_learned_is_said() -> None:
     assert "nothing was learned: every step was smaller than the budget, eps = 1e+03" in text
 
 
+@pytest.mark.parametrize("kind", [PolkRegressor, KernelRegressor])
+def test_nothing_is_said_where_there_is_nothing_to_learn(kind: Any) -> None:
+    x, _ = wave()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind().fit(x, np.full(len(x), 7.1))
+        assert (kind().fit(x[:1], [0.3]).predict(x) == 0.3).all()
+    np.testing.assert_allclose(model.predict(x), 7.1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [0, -3, 2.5, "many", None, True])
+@pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
+def test_a_dictionary_of_no_size_is_refused(kind: Any, size: Any) -> None:
+    x, y = wave()
+    with pytest.raises(InputError, match=r"n_components = .* must be a whole number of at least 1"):
+        kind(size).fit(x, y > 0.0)
+
+
 def test_worse_than_a_constant_is_said() -> None:
     x, y = wave()
     text = complaint(PolkRegressor(step_size=1e-3, budget=1e-3, fit_intercept=False, epochs=1), x, y + 100.0)
