@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.command.progress_text import duration
+from kernelswarm.simulations.core.data_description import DOUBTS
 from kernelswarm.simulations.core.messages import called
 from kernelswarm.simulations.records.target_units import measured_in, own_error
 
@@ -58,7 +59,7 @@ def as_text(result: Result, width: int = 100) -> str:
         lines.append(("task", str(facts["task_chosen"])))
     if "gaps" in facts:
         lines.append(("gaps", str(facts["gaps"])))
-    lines += [("warning", str(facts[name])) for name in ("row_numbers", "gap_codes") if name in facts]
+    lines += [("warning", str(facts[name])) for name in DOUBTS if name in facts]
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
         lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))

@@ -17,6 +17,9 @@ Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
 """Labels of classes or nodes, (n,): all of them int64, float64, bool or text of a fixed width."""
 
+DOUBTS = ("row_numbers", "gap_codes", "repeated_rows", "alike_nodes")
+"""The facts of a stream that warn of its data."""
+
 
 @dataclass(frozen=True, eq=False)
 class Variables:

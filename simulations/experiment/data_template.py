@@ -20,13 +20,16 @@ from kernelswarm.simulations.experiment.chosen_network import chosen_network, gi
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.streams.rows.columns import NoTarget
+from kernelswarm.simulations.streams.rows.dealing import too_few
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
+from kernelswarm.simulations.streams.rows.finite import copied
 from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.guessing import Guess, guess
 from kernelswarm.simulations.streams.rows.rows import (
     Rows,
     check_rows,
+    class_indices,
     numbering,
     resolve_task,
     told_task,
@@ -200,7 +203,11 @@ def _find(asked: File, missing: Missing) -> _Found:
     rows, gaps = without_gaps(guessed.rows, missing)
     check_rows(rows, bool(gaps))
     task = resolve_task(rows, asked.task)
-    classes = len(np.unique(rows.targets)) if task == "classification" else 0
+    classes = len(class_indices(rows, None)[2]) if task == "classification" else 0
+    if rows.ids is not None and guessed.test is None:
+        names, counts = np.unique(rows.ids, return_counts=True)
+        if counts.min() < 2:
+            raise ValueError(too_few(rows, shown(names[counts < 2][0])))
     return _Found(asked, guessed, rows, gaps, task, classes)
 
 
@@ -238,10 +245,12 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
     return (
         told_task(rows, found.task),
         rows.units,
+        rows.index,
         left_out_nodes(found.guess.rows, rows),
         _filled(found, missing),
         made_of(rows),
         numbering(rows).words(),
+        *copied(rows, found.task, found.guess.test is not None).values(),
         _nodes(rows, found.guess.words),
     )
 

@@ -8,6 +8,7 @@ from kernelswarm.simulations.comparison.figures_as_text import HEADINGS
 from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_columns import once
 from kernelswarm.simulations.comparison.table_notes import above, explanation, under
+from kernelswarm.simulations.core.data_description import DOUBTS
 from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records.target_units import amount, measured_in
 
@@ -69,7 +70,7 @@ def units_of(result: Result) -> list[str]:
 
 def warnings_of(result: Result) -> list[str]:
     """Return what is wrong with a run that came to its end, or with its data, a sentence each."""
-    of_data = [str(result.facts[name]) for name in ("row_numbers", "gap_codes") if name in result.facts]
+    of_data = [str(result.facts[name]) for name in DOUBTS if name in result.facts]
     return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
 
 

@@ -21,6 +21,7 @@ from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
+from kernelswarm.simulations.core.data_description import DOUBTS
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -247,7 +248,7 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     for name, value in source.facts.items():
         what, _, column = name.partition("_of_")
         called = f"{what} of {column}" if what in ("mean", "deviation") else name.replace("_", " ")
-        called = "warning" if name in ("row_numbers", "gap_codes") else called
+        called = "warning" if name in DOUBTS else called
         lines.append((called, f"{value:.4g}" if isinstance(value, float) else str(value)))
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 

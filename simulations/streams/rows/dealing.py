@@ -85,6 +85,14 @@ class Hand:
     calendar: Calendar | None = None
 
 
+def too_few(rows: Rows, called: str) -> str:
+    """Return the refusal of a node that has one row, as it is called in messages."""
+    return (
+        f"{rows.name}: node {called} has 1 row; every node needs one to learn from and one to measure its risk on: "
+        "give it more rows, leave its row out, or give separate test rows"
+    )
+
+
 def deal(
     dealing: Dealing,
     rows: Rows,
@@ -127,10 +135,7 @@ def deal(
     training = group(rows, rule, nodes, shuffled(rows, dealing.order, generator(seed, Role.SPLIT, 1)))
     scarce = [node for node, own in enumerate(training) if len(own) < least]
     if scarce:
-        raise ValueError(
-            f"{rows.name}: node {_called(rows, scarce[0])} has 1 row; every node needs one to learn from and one to "
-            "measure its risk on: give it more rows, or give separate test rows"
-        )
+        raise ValueError(too_few(rows, _called(rows, scarce[0])))
     if test is not None:
         if test.ids is None and rows.ids is not None:
             rule = round_robin(nodes)

@@ -31,6 +31,7 @@ from kernelswarm.simulations.streams.rows.rows import (
 )
 from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
+from kernelswarm.simulations.streams.written.copies import alike_nodes, repeated_rows
 
 
 class FiniteSource:
@@ -286,14 +287,32 @@ def _checked(
         facts["task_chosen"] = reason
     if gaps:
         facts["gaps"] = gaps
-    if rows.units:
-        facts["units"] = rows.units
-    counting = numbering(rows).words()
-    if counting:
-        facts["row_numbers"] = counting
-    if suspected:
-        facts["gap_codes"] = "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected)
-    return rows, test, known, facts
+    facts |= {name: said for name, said in (("units", rows.units), ("index", rows.index)) if said}
+    doubts = {
+        "row_numbers": numbering(rows).words(),
+        "gap_codes": "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected),
+        **copied(rows, known, test is not None),
+    }
+    return rows, test, known, facts | {name: doubt for name, doubt in doubts.items() if doubt}
+
+
+def copied(rows: Rows, task: Literal["classification", "regression"], tested: bool = False) -> dict[str, str]:
+    """Say what joined files leave behind, by the facts' names: texts are empty where they left nothing.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows to learn from.
+    task : {"classification", "regression"}
+        What they are for; examples of classes may well come again.
+    tested : bool
+        Whether the rows to be measured on are others.
+    """
+    known = [] if rows.ids is None else [rows.ids]
+    columns = (*rows.points.T, *rows.targets.T, *known)
+    again = "" if tested or task == "classification" else repeated_rows(columns, rows.targets)
+    alike = "" if rows.ids is None else alike_nodes(np.unique(rows.ids).tolist())
+    return {"repeated_rows": again, "alike_nodes": alike}
 
 
 def _dealt(

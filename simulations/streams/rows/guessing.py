@@ -22,6 +22,9 @@ TARGETS = {"y", "target", "label", "class"}
 MOST_CLASSES = 10
 """Among so few different numbers a word may be one more class."""
 
+MOST_WORDS = 3
+"""Different words for gaps in a column of numbers, at most: "Ice" and "Eqp" of a frozen and of a broken gauge."""
+
 
 class Guess(NamedTuple):
     """A file as it is to be read, what it holds, and which columns are left out for what they hold."""
@@ -58,12 +61,13 @@ def guess(file: File) -> Guess:
     try:
         rows, test = file.read()
     except OddWords as error:
-        if len(error.words) != 1 or error.column in odd or any(map(str.isdigit, error.words[0])):
+        gaps = error.words
+        if not 1 <= len(gaps) <= MOST_WORDS or error.column in odd or any(map(str.isdigit, "".join(gaps))):
             raise
         if error.numbers <= MOST_CLASSES:
             raise  # a class, as in 1, X, 2, rather
-        found = guess(replace(file, na_values=odd | {error.column: error.words[0]}))
-        if found.rows.codes[shown(error.words[0])] < 2:
+        found = guess(replace(file, na_values=odd | {error.column: gaps[0] if len(gaps) == 1 else gaps}))
+        if any(found.rows.codes[shown(word)] < 2 for word in gaps):
             raise  # mistyped, rather
         return found
     except NoTarget as error:

@@ -15,6 +15,9 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 NO_NUMBER = "not a number"
 
+FEW = 5
+"""Words that are named in a remedy, at most."""
+
 
 class OddWords(ValueError):
     """The refusal of a ``column`` of so many different ``numbers`` that holds ``words`` too."""
@@ -51,7 +54,10 @@ def odd_in(rows: Mapping[str, int], mark: Mark = "") -> Odd:
 def refusal(text: str, column: str, odd: Odd, rows: Mapping[str, int], cure: str) -> OddWords:
     """Return the refusal of text beside numbers: what stands before the colon, and the remedies."""
     beside = 0 < len(odd.words) < len(rows) and not looks_numeric(odd.word)
-    gap = f", or name it in stream.na_values = [{shown(odd.word)}] if it stands for a gap" if beside else ""
+    words = odd.words if len(odd.words) <= FEW and not any(map(str.isdigit, "".join(odd.words))) else (odd.word,)
+    named = ", ".join(map(shown, words))
+    them, stand = ("it", "it stands") if len(words) == 1 else ("them", "they stand")
+    gap = f", or name {them} in stream.na_values = [{named}] if {stand} for a gap" if beside else ""
     return OddWords(f"{text}: {cure}{gap}", column, odd.words if beside else (), len(rows) - len(odd.words))
 
 

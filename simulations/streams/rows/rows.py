@@ -76,6 +76,8 @@ class Rows:
         How often values that stand for gaps occurred, by what messages call them.
     units
         What a line below the header says of the columns, in words; empty without such a line.
+    index
+        Which columns with names are no inputs since pandas has written them as an index, in words.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Rows:
     steps: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]] | None = None
     codes: dict[str, int] = field(default_factory=dict)
     units: str = ""
+    index: str = ""
 
     def __len__(self) -> int:
         return len(self.points)

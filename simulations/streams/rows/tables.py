@@ -283,9 +283,22 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         or (single is not None and target[0] in categories(name, table)),
         ranking=() if single is None else ranking(single),
         kinds=with_codes(kinds, columns.na_values),
+        index=_left_out([column for column in index if column in left_out - {*features, *target, ids, time}]),
         codes=codes,
         times=times,
         time=time,
+    )
+
+
+def _left_out(index: list[str]) -> str:
+    """Say which columns are no inputs since they are an index; those that pandas has named itself hold nothing."""
+    named = [column for column in index if not column.startswith("__index_level_")]
+    many = len(named) > 1
+    return (
+        f"{', '.join(map(shown, named))} {'are' if many else 'is'} the index of the table and no "
+        f"input{'s' * many}: stream.features names {'them' if many else 'it'} among the inputs"
+        if named
+        else ""
     )
 
 

@@ -15,6 +15,9 @@ NUMERIC = re.compile(r"[+-]?\.?\d")
 """What a value begins with, a date too, and a unit never does."""
 
 
+FORMAT = re.compile(r"\d+[snd]", re.IGNORECASE)
+"""Width and type of a column, such as 14n, as tables of the USGS (RDB) have them below the header."""
+
 UNIT = re.compile(r"[^\W\d_]|[%°‰]")
 """What a unit holds; dashes stand for none."""
 
@@ -25,7 +28,7 @@ def lines_of_units(
     """Return the lines below a header that are no rows: they hold words above columns of nothing but numbers.
 
     All their fields are words or empty, in two columns of numbers at least they are words that stand for no gap, and
-    none comes again below, where the column holds text.
+    none comes again below, where the column holds text. A line of nothing but widths and types is one, too.
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ def lines_of_units(
     gaps : collection of str
         What stands for a gap.
     """
+    if below and len(below[0]) > 1 and all(FORMAT.fullmatch(field.strip()) for field in below[0]):
+        return [below[0]]
     for count in range(1, MOST + 1):
         lines, rows = below[:count], below[count:]
         if len(rows) >= LEAST_ROWS and all(_is_of_units(line, rows, is_number, gaps) for line in lines):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ Codes = Code | tuple[Code, ...]
 
 NaValues = Codes | dict[str, Codes]
 """Values that stand for gaps in all columns, or in those of their names."""
+
+WHOLE = re.compile(r"\s*[+-]?(0|[1-9]\d{0,17})\s*")
+"""Whole numbers that are text only since a word stood among them; codes such as 007 stay text."""
 
 Found = dict[str, int]
 """How often each value occurred, by what messages call it."""
@@ -94,7 +98,7 @@ def table_without(
         place = table.schema.get_field_index(column)
         if codes:
             changed = _without(table.column(place), codes, {} if found is None else found)
-            table = table.set_column(place, table.schema.field(place), changed)
+            table = table.set_column(place, table.schema.field(place).with_type(changed.type), changed)
     return table
 
 
@@ -200,6 +204,11 @@ def _text_without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Fo
     if not gaps.any():
         return values
     if not pyarrow.types.is_dictionary(values.type):
+        others = {word for gap, word in zip(gaps, written, strict=False) if word is not None and not gap}
+        if all(map(WHOLE.fullmatch, others)) and any(_number(written[place]) is None for place in np.flatnonzero(gaps)):
+            numbers = [int(word) if word in others else None for word in written]
+            whole = pyarrow.array([*numbers, None], pyarrow.int64())  # the last for nulls, at -1
+            return pyarrow.chunked_array([whole.take(pyarrow.array(places % len(whole)))])
         texts = np.array([*("" if gap else word for gap, word in zip(gaps, written, strict=False)), None], object)
         return pyarrow.chunked_array([pyarrow.array(texts[places], values.type)])
     kept = np.flatnonzero(~gaps[:-1])

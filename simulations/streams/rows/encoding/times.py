@@ -18,6 +18,17 @@ CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)(?:[:.]([0-5]\d)(?:[.,](\d{1,6
 DAY = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4})(?:[ T,]+(\S.*))?")
 YEAR_FIRST = re.compile(r"(\d{4})([/.])(\d{1,2})\2(\d{1,2})(?:[ T,]+(\S.*))?")
 
+HALF_DAYS = re.compile(r"(.*?)(0?[1-9]|1[0-2])((?::[0-5]\d){1,2}(?:[.,]\d{1,6})?)\s*([ap])\.?m\.?", re.IGNORECASE)
+"""Times such as 5:30 PM, perhaps after a date."""
+
+ZONED = re.compile(r"(.*:\d\d(?:\.\d{1,6})?)\s*(UTC|GMT|CET|CEST|MEZ|MESZ)", re.IGNORECASE)
+"""Times with a zone by its letters, of those that mean the same everywhere."""
+
+SINGLE = re.compile(r"(?<=[ T])(?=\d:)")
+"""Where an hour of one digit begins."""
+
+HOURS = {"UTC": "Z", "GMT": "Z", "CET": "+01:00", "MEZ": "+01:00", "CEST": "+02:00", "MESZ": "+02:00"}
+
 
 class Times(NamedTuple):
     """Microseconds (n,), nan where there is none, and what they are."""
@@ -56,7 +67,8 @@ def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
 def of_text(texts: Sequence[str], written: Written = "") -> Times | None:
     """Return the times that text says, (n,): as ISO 8601 has them, or with days, months and years in this order.
 
-    Dates with points have the day first. Of those with strokes or hyphens, such as 31/12/2021, one of the column has
+    Times may count half days, as 5:30 PM, and end with UTC, GMT, CET, CEST, MEZ or MESZ. Dates with points have the day
+    first. Of those with strokes or hyphens, such as 31/12/2021, one of the column has
     to show which number is the day, one beyond 12, unless ``written`` says it.
 
     Returns
@@ -71,10 +83,12 @@ def of_text(texts: Sequence[str], written: Written = "") -> Times | None:
     """
     import pyarrow
 
+    texts = _whole_days(texts)
     clocks = [CLOCK.fullmatch(text) for text in texts]
     if all(clocks):
         return Times(np.array([_microseconds(found) for found in clocks if found]), "clock")
     texts, first = _year_first(texts, written)
+    texts = _by_hours(texts)
     for zone in (None, "UTC"):
         try:
             found = of_arrow(pyarrow.chunked_array([pyarrow.array(texts).cast(pyarrow.timestamp("us", zone))]))
@@ -82,6 +96,22 @@ def of_text(texts: Sequence[str], written: Written = "") -> Times | None:
             continue
         return None if found is None else found._replace(written=first)
     return None
+
+
+def _whole_days(texts: Sequence[str]) -> Sequence[str]:
+    """Write times that count half days as others do, 17:30 for 5:30 PM, all of them or none."""
+    found = [HALF_DAYS.fullmatch(text) for text in texts]
+    if not all(found):
+        return texts
+    return [f"{one[1]}{int(one[2]) % 12 + 12 * (one[4] in 'pP'):02}{one[3]}" for one in found if one]
+
+
+def _by_hours(texts: list[str]) -> list[str]:
+    """Write the letters of zones as hours from UTC, in all texts or in none."""
+    found = [ZONED.fullmatch(text) for text in texts]
+    if not all(found):
+        return texts
+    return [SINGLE.sub("0", one[1]) + HOURS[one[2].upper()] for one in found if one]
 
 
 def _year_first(texts: Sequence[str], written: Written) -> tuple[list[str], Written]:
