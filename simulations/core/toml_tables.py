@@ -19,10 +19,19 @@ BACKSLASHES = (
     "quotes, 'C:\\data\\new.csv', or with /"
 )
 ESCAPED = re.compile(r'"[^"]*\\')
+VALUE = re.compile(r"\s*[\w.\"'-]+\s*=\s*([^#]*?)\s*(?:#.*)?")
+"""A key with its value."""
+
+LONGEST = 100
+"""Characters of a line that are shown."""
+
 WINDOWS = re.compile(r"[A-Za-z]:[\b\t\n\f\r\x1b]")
 """A drive, and what TOML makes of a backslash with the letter behind it."""
 
 SHAPE = "an experiment needs few: take brackets or dots away"
+
+
+SAVE = ": save it as UTF-8"
 
 
 class NotTOML(ValueError):
@@ -62,9 +71,27 @@ def parse(text: str) -> dict[str, Any]:
     except ValueError as error:  # among them tomllib's own, and of numbers with too many digits
         line = re.search(r"at line (\d+)", str(error))
         at_fault = text.splitlines()[int(line.group(1)) - 1] if line else ""
-        raise NotTOML(f"{error}: {BACKSLASHES}" if ESCAPED.search(at_fault) else str(error)) from error
+        remedy = BACKSLASHES if ESCAPED.search(at_fault) else _remedy(at_fault)
+        raise NotTOML(f"{error}{f': {remedy}' if remedy else ''}") from error
     check_depth(table)
     return table
+
+
+def _remedy(line: str) -> str:
+    """Return a line that is no TOML, and what to do about it where that can be told; empty without a line."""
+    found = VALUE.fullmatch(line)
+    value = found[1] if found else ""
+    if not line.strip():
+        return ""
+    if re.fullmatch(r"[+-]?\d+,\d+", value):
+        said = f"write a point before fractions, {value.replace(',', '.')}"
+    elif value.lower() in ("true", "false", "yes", "no", "none", "null"):
+        said = "truth values are true and false, and a key without a value is left out"
+    elif re.fullmatch(r"[^\W\d][\w.:/-]*", value):
+        said = f'text stands in quotes, "{value}"'
+    else:
+        return f"the line is {line.strip()[:LONGEST]}"
+    return f"{said}, in the line {line.strip()[:LONGEST]}"
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -87,7 +114,8 @@ def read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}: name an experiment file") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8{hint_for(path)}") from error
+        remedy = hint_for(path) or SAVE
+        raise InputError(f"{path} is not a text file: byte {error.start} is not UTF-8{remedy}") from error
     except NotTOML as error:
         raise InputError(f"{path} is not TOML: {error}{hint_for(path)}") from error
     except ValueError as error:  # a null byte in its name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ from kernelswarm.simulations.streams.written.units import in_words
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyarrow import csv
 
 
 @dataclass(frozen=True)
@@ -159,10 +161,15 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         decimal_point=dialect.decimal,
         column_types=dict.fromkeys(columns.texts, pyarrow.string()),
     )
-    parse = csv.ParseOptions(
-        delimiter=dialect.delimiter,
-        invalid_row_handler=lambda row: "skip" if row.text.startswith(COMMENT) else "error",
-    )
+    odd: list[csv.InvalidRow] = []
+
+    def passed_over(row: csv.InvalidRow) -> str:
+        if row.text.startswith(COMMENT):
+            return "skip"
+        odd.append(row)
+        return "error"
+
+    parse = csv.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=passed_over)
     lines = lines_of(start_of(content))
     head = head_of(texts_of(lines), dialect.delimiter, skip)
     below = content.slice(sum(map(len, lines[: head.skipped])))
@@ -172,14 +179,24 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         table = _with_names(table)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}): it must have "
-            "as many fields in every line as in the header; stream.delimiter names another delimiter, and "
-            "stream.skip_lines is how many lines stand above the header"
+            f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}"
+            f"{_where(odd, content)}): it must have as many fields in every line as in the header; stream.delimiter "
+            "names another delimiter, and stream.skip_lines is how many lines stand above the header"
         ) from error
     rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
     words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
     codes = {code: count for code, count in rows.codes.items() if code not in words}
     return replace(rows, codes=codes, units=in_words(head.names, head.units) if head.units else "")
+
+
+def _where(odd: Sequence[csv.InvalidRow], content: pyarrow.Buffer) -> str:
+    """Say which line has other numbers of fields than the header, where it can be found again."""
+    if not odd:
+        return ""
+    text: bytes = b"\n" + content.to_pybytes().replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n"
+    places = [text.find(b"\n" + row.text.encode().strip(b"\r\n") + b"\n") for row in odd]
+    found = [place for place in places if place >= 0]
+    return f", line {text.count(10, 0, min(found) + 1):,} of the file" if found else ""
 
 
 def _with_names(table: pyarrow.Table) -> pyarrow.Table:

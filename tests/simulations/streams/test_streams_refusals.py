@@ -149,6 +149,9 @@ def test_tables_need_a_header_with_different_names(tmp_path: Path) -> None:
     assert 'the column "y"' in refusal(File(text(tmp_path, "1,2,3\n4,5,6\n")))
     assert "has no rows of data" in refusal(File(text(tmp_path, "a,b,y\n")))
     assert "as many fields in every line as in the header" in refusal(File(text(tmp_path, "a,b,y\n1,2,3\n4,5\n")))
+    for ends in ("\n", "\r\n"):
+        ragged = "".join(line + ends for line in ["# by hand", "a,b,y", *["1,2,3"] * 30, "4,5"])
+        assert "got 2: 4,5, line 33 of the file)" in refusal(File(text(tmp_path, ragged)))
     assert "leaves no column for the inputs" in refusal(File(text(tmp_path, "y\n1\n2\n")))
     (tmp_path / "data.csv").write_bytes("größe,y\n1,2\n".encode("latin1"))
     assert "for UTF-8, and byte 0xf6 in line 1 is none" in refusal(File(tmp_path / "data.csv"))
