@@ -107,13 +107,13 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
     rows = {column: [one for one in panels if one.title in titles] for column, panels in rows.items()}
     rows = {column: panels for column, panels in rows.items() if len(panels) == count}
     side = 2 if count == 4 else min(count, COLUMNS)
-    single = len(rows) == 1
+    single, beside = len(rows) == 1, count > 1 and side == count
     figure, axes, side = sheet.grid(
         len(rows) * count,
         columns=min(len(rows), COLUMNS) if count == 1 and sheet.drawing.columns else side,
         width=4.2 if count > 1 or sheet.drawing.columns else 6.4,
         height=3.2 if single else 2.6,
-        share=True if single else "row" if count > 1 and side == count else False,
+        share=True if single else "row" if beside else False,
     )
     for row, (column, panels) in enumerate(rows.items()):
         mine = axes[row * count : (row + 1) * count]
@@ -126,7 +126,7 @@ def _rows(sheet: Sheet, comparison: Comparison, columns: Sequence[str], name: st
             if against in ("scalars", "bytes"):
                 style.scale(ax, [np.concatenate(cells.reach(panel)) for panel in panels], axis="x")
                 style.units(ax, against)
-    if len(rows) == 1 or (count > 1 and side == count):
+    if single or beside:  # also where a paper is so narrow that they stand below one another
         keep_outer_labels(axes, side)
     texts = (
         "horizontal: the last value of what sends nothing, or is measured once"

@@ -1,9 +1,13 @@
 """What becomes of a start of Ray that fails."""
 
+import errno
+import os
 from collections.abc import Callable
 from types import TracebackType
 
 from kernelswarm.simulations.core.errors import SimulationError
+
+HOME = ": Ray writes into the folder that HOME names, set HOME to one that may be written"
 
 
 class Attempt:
@@ -32,4 +36,11 @@ class Attempt:
         if error is not None:
             self._undo()
         if type(error) is Exception or isinstance(error, OSError | RuntimeError | StopIteration):
-            raise SimulationError(f"Ray could not be started on this machine: {self._last_line(error)}") from error
+            said = self._last_line(error) + (HOME if _is_of_home(error) else "")
+            raise SimulationError(f"Ray could not be started on this machine: {said}") from error
+
+
+def _is_of_home(error: BaseException) -> bool:
+    """Tell whether a file in the user's home folder could not be written."""
+    closed = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS)
+    return closed and str(error.filename).startswith(os.path.expanduser("~"))

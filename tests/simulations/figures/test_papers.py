@@ -110,6 +110,15 @@ def test_figures_of_papers_are_as_wide_as_their_columns(style: str, tmp_path: Pa
     assert not any(blank)
 
 
+@pytest.mark.parametrize("style", [*PAPERS, "screen"])
+def test_the_name_of_an_axis_has_its_numbers_beside_it(style: str, tmp_path: Path, laid_out: list[Figure]) -> None:
+    runs = [sending(name, nodes=count) for count in (4, 5) for name in ("isolated", "consensus")]
+    plots.draw_many(runs, tmp_path, "pdf", style)
+    axes = [ax for figure in laid_out for ax in figure.axes if ax.get_xlabel() == "samples a node"]
+    assert len(axes) > 5
+    assert all(ax.xaxis.get_tick_params()["labelbottom"] for ax in axes)
+
+
 @pytest.mark.parametrize("style", PAPERS)
 def test_print_is_large_enough_and_covers_nothing(
     style: str, tmp_path: Path, laid_out: list[Figure], monkeypatch: pytest.MonkeyPatch

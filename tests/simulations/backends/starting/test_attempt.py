@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.starting.attempt import Attempt
 from kernelswarm.simulations.core.errors import SimulationError
 
 
@@ -36,6 +38,15 @@ def test_whatever_ray_raises_is_said_and_its_folder_goes(
     session.close()
     assert not list(tmp_path.glob("ray-*"))
     assert not list(tmp_path.glob("kernelswarm-*/*"))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_home_that_may_not_be_written_is_told_apart(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    with pytest.raises(SimulationError, match=r"set HOME to one that may be written$"), Attempt(lambda: None, str):
+        raise OSError(number, "no", "/home/me/.ray")
+    with pytest.raises(SimulationError, match=r"/elsewhere'$"), Attempt(lambda: None, str):
+        raise OSError(number, "no", "/elsewhere")
 
 
 class NoServer:
