@@ -42,5 +42,6 @@ class Attempt:
 
 def _is_of_home(error: BaseException) -> bool:
     """Tell whether a file in the user's home folder could not be written."""
-    closed = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS)
-    return closed and str(error.filename).startswith(os.path.expanduser("~"))
+    if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EROFS):
+        return False
+    return str(error.filename).startswith(os.path.expanduser("~"))
