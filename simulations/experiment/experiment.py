@@ -231,8 +231,9 @@ class Experiment:
             check_depth(table)
         except NotTOML as error:
             raise InputError(f"an experiment is refused: {error}") from error
-        schedule, topology = Always(), table.get("topology")
-        strict = table.pop("strict", False)
+        topology, strict, schedule = table.get("topology"), table.pop("strict", False), Always()
+        if "schedule" in table:  # as strict beside any topology, and in that table too
+            schedule = build("graph_schedule", table.pop("schedule"), "schedule", folder)
         graph = given_graph(topology)
         if graph is not None:
             table["topology"] = graph
@@ -316,8 +317,6 @@ class Experiment:
         name or a table for the whole part keeps nothing.
         """
         table = self.to_dict()
-        if isinstance(self.topology, nx.Graph):
-            table["topology"] = self.topology
         for key, value in changes.items():
             table = changed(table, key, value)
         return self.other(table)
@@ -332,11 +331,12 @@ class Experiment:
         InputError
             As :meth:`from_dict`.
         """
-        if isinstance(self.topology, nx.Graph) and table.get("topology") == self.to_dict()["topology"]:
-            table = {**table, "topology": self.topology}
+        if isinstance(self.topology, nx.Graph) and isinstance(table.get("topology"), Mapping):
+            now, was = dict(table["topology"]), self.to_dict()["topology"]
+            beside = {key: now.pop(key) for key in ("schedule", "strict") if key in now}
+            if now == {key: value for key, value in was.items() if key not in ("schedule", "strict")}:
+                table = {**table, "topology": self.topology, **beside}
         found = Experiment.from_dict(table, self.folder)
-        if isinstance(self.topology, nx.Graph) and found.topology is self.topology:
-            found = replace(found, schedule=self.schedule, strict=self.strict)
         return replace(found, stream=with_data_of(found.stream, self.stream))
 
     def learners_for(self, nodes: Sequence[int]) -> dict[int, Learner]:

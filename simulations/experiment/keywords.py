@@ -44,8 +44,9 @@ def build_experiment(
     **tables
         ``topology`` (a name, a table, a part, any networkx graph, directed or not, an adjacency matrix, a list or frame
         of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names),
-        ``learner``, ``protocol``, ``rounds``, ``seed``, and so on; ``strict=True`` refuses graphs that would have to be
-        changed, or that fall into parts. Relative paths start at the current folder.
+        ``learner``, ``protocol``, ``rounds``, ``seed``, and so on. ``schedule`` says when edges of a graph are there,
+        as ``[topology.schedule]`` does in a file. ``strict=True`` refuses graphs that would have to be changed, or that
+        fall into parts. Relative paths start at the current folder.
 
     Raises
     ------

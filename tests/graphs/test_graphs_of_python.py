@@ -13,6 +13,7 @@ import scipy.sparse
 
 import kernelswarm as ks
 from kernelswarm.graphs.given.from_python import graph_of
+from kernelswarm.simulations.experiment.parts import describe
 
 RUN: dict[str, Any] = {"stream": "sine_regression", "learner": "polk", "protocol": "consensus", "rounds": 3}
 KARATE = nx.karate_club_graph()
@@ -98,3 +99,25 @@ def test_parts_and_files_take_the_same_forms() -> None:
     assert ks.Experiment.from_dict({"topology": [(0, 1)], **RUN}).topology.number_of_edges() == 1
     done = ks.compare(ks.build_experiment(topology="ring", **RUN), {"topology": ["star", [(0, 1), (1, 2)]]})
     assert [row.done for row in done.rows()] == [1, 1]
+
+
+@pytest.mark.parametrize("change", [{"topology.schedule.name": "gossip"}, {"topology.schedule": {"name": "gossip"}}])
+def test_a_graph_keeps_its_nodes_when_its_schedule_is_changed(change: dict[str, Any]) -> None:
+    graph = nx.complete_graph(5)
+    changed = ks.build_experiment(topology=graph, **RUN).with_changes(change)
+    assert changed.topology is graph and describe(changed.schedule) == {"name": "gossip"}
+    again = changed.with_changes({"seed": 3, "topology.strict": True})
+    assert again.topology is graph and describe(again.schedule) == {"name": "gossip"} and again.strict
+    beside = ks.build_experiment(topology=graph, schedule="gossip", **RUN)
+    assert ks.simulate(changed).summary["digest"] == ks.simulate(beside).summary["digest"]
+    named = {"name": "complete", "nodes": 5, "schedule": {"name": "gossip"}}
+    inside = ks.simulate(topology=named, **RUN)
+    assert ks.simulate(beside).final["messages"] == inside.final["messages"] > 0
+
+
+def test_a_graph_has_no_keys_of_a_family_and_other_topologies_take_its_place() -> None:
+    experiment = ks.build_experiment(topology=nx.complete_graph(5), schedule="gossip", **RUN)
+    with pytest.raises(ks.InputError, match=r"topology.nodes = 3 is not a key of file"):
+        experiment.with_changes({"topology.nodes": 3})
+    ring = experiment.with_changes({"topology": {"name": "ring", "nodes": 4}})
+    assert ring.to_dict()["topology"] == {"name": "ring", "nodes": 4}

@@ -17,6 +17,9 @@ NODES = re.compile(
 )
 """Words by which columns are called that say where a row comes from."""
 
+COUNT = re.compile(r"(?<!id)s$", re.IGNORECASE)
+"""How the plural of something ends, of which a number says how many there are."""
+
 LEAST = 5
 """Rows of each node, on average, at least."""
 
@@ -36,6 +39,8 @@ def is_called_so(column: str) -> bool:
 def node_columns(columns: Sequence[str], points: npt.NDArray[Any]) -> tuple[str, ...]:
     """Find columns that are called so, and hold few enough whole numbers or words, by their places.
 
+    Numbers of what is called in the plural, as ``households``, are how many there are.
+
     Parameters
     ----------
     columns : sequence of str
@@ -47,11 +52,15 @@ def node_columns(columns: Sequence[str], points: npt.NDArray[Any]) -> tuple[str,
     --------
     >>> node_columns(["sensor", "client"], np.column_stack([np.arange(40) % 4, np.arange(40) + 0.5]))
     ('sensor',)
+    >>> node_columns(["households", "household"], np.column_stack([np.arange(40) % 4, np.arange(40) % 4]))
+    ('household',)
     """
     found = []
     for column, values in zip(columns, points.T, strict=True):
         known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         kinds = len(np.unique(known))
+        if COUNT.search(column.strip()):
+            continue
         if is_called_so(column) and kinds >= 2 and kinds * LEAST <= len(known) and (known == np.round(known)).all():
             found.append(column)
     return tuple(found)
