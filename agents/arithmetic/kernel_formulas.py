@@ -148,7 +148,7 @@ def _stretched(rows: Array, factors: Array) -> Array:
     return stretched
 
 
-@njit_no_refcount
+@cached_njit  # with a count of references: the stretched rows are its own, and end with the call
 def _wide_distances(points: Array, centers: Array, factors: Array, squares: Array) -> None:
     if len(factors):
         stretched_points, stretched_centers = _stretched(points, factors), _stretched(centers, factors)

@@ -1,7 +1,9 @@
 """Kernels are what their formulas say, far out and close by."""
 
 import json
+import mmap
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +20,7 @@ Array = npt.NDArray[np.float64]
 
 KERNELS: list[Kernel] = [kernel for kernel in specimens.KERNELS if getattr(kernel, "inputs", None) is None]
 RADIAL = [kernel for kernel in KERNELS if kernel.supremum is not None]
+PAGES = Path("/proc/self/statm")
 WIDTHS = [1, 2, 7, NARROW, NARROW + 1, 90]
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -113,6 +116,25 @@ def test_no_points_give_an_empty_matrix(kernel: Kernel) -> None:
         assert kernel.cross(some, none).shape == (3, 0)
         assert kernel.cross(none, some).shape == (0, 3)
         assert kernel.diagonal(none).shape == (0,)
+
+
+@pytest.mark.skipif(not PAGES.exists(), reason="the system does not say how much memory a process has")
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
+def test_rows_of_many_inputs_leave_no_memory_behind(kernel: type[Gaussian], lengths: bool) -> None:
+    points = draw(14, 500, NARROW + 8)
+    held = kernel((2.0,) * points.shape[1] if lengths else 2.0)
+    one = points.nbytes
+
+    def pages() -> int:
+        return int(PAGES.read_text().split()[1]) * mmap.PAGESIZE
+
+    for _ in range(20):
+        held.cross(points[:2], points)
+    before = pages()
+    for _ in range(400):
+        held.cross(points[:2], points)
+    assert pages() - before < 100 * one  # what a call works with is about one, and would be 400
 
 
 @every_kernel
