@@ -67,7 +67,7 @@ class MultiKernel(Descent):
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
     rate: Rate = "auto"
     forgetting: float = 0.999
-    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
+    weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)

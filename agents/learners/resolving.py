@@ -97,11 +97,15 @@ def resolved_learner(
 def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None) -> Sample:
     """Return a sample as the learner's kernel asks for it, which is fitted before its Gram matrices are known.
 
-    A learner whose function is not to predict the targets, or not with one kernel, has ``on_trial = False``.
+    A learner whose function is not to predict the targets, or not with one length for each input, has
+    ``on_trial = False``. One that weighs kernels of several widths itself has ``weighs_widths = True``.
     """
     loss = learner.surrogate if isinstance(learner, Surrogated) else learner.loss
     on_trial = getattr(learner, "on_trial", True)
-    return Sample(points, targets, loss, outputs, learner.batch_size, _unknown, owners, on_trial=on_trial)
+    multiples = not getattr(learner, "weighs_widths", False)
+    return Sample(
+        points, targets, loss, outputs, learner.batch_size, _unknown, owners, on_trial=on_trial, multiples=multiples
+    )
 
 
 def resolved_part(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:

@@ -122,12 +122,12 @@ def resolved(kernel: Scaled, sample: Sample) -> Bandwidth:
         return written(SHARE * lengths_by(word, sample, kernel.absolute))
     if word != "auto":
         return word
-    asked = blake2b(repr((kernel, sample.tells, sample.points.shape)).encode())
+    asked = blake2b(repr((kernel, sample.tells, sample.multiples, sample.points.shape)).encode())
     for array in (sample.points, sample.values, sample.owners):
         asked.update(b"" if array is None else np.ascontiguousarray(array).data)
     key = asked.digest()
     if key not in _known:
-        _known[key] = tried("median", sample, kernel, lambda lengths: SHARE)
+        _known[key] = tried("median", sample, kernel, lambda lengths: SHARE, sample.multiples)
     return _known[key]
 
 

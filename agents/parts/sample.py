@@ -45,6 +45,8 @@ class Sample:
         The diagonal of ``gram`` alone, (m, p) to (m,); asked for point by point where left out.
     on_trial : bool
         Whether the learner's function is to predict the targets, and with one kernel.
+    multiples : bool
+        Whether multiples of a kernel's width are worth a trial; a learner with kernels of several widths finds them.
     steps : int
         How many steps the learner takes in a round: one for each of V nodes where it learns from all of them.
     """
@@ -58,6 +60,7 @@ class Sample:
     owners: npt.NDArray[np.intp] | None = None
     diagonal: Callable[[Array], Array] | None = None
     on_trial: bool = True
+    multiples: bool = True
     steps: int = 1
 
     @property

@@ -115,7 +115,7 @@ class AdaRaker(Descent):
     shortest: int = 16
     ratio: int = 4
     restart: bool = False
-    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
+    weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
     def __post_init__(self) -> None:
         self._raker.gain  # noqa: B018  refuses what raker refuses

@@ -111,7 +111,7 @@ class Raker(Descent):
     phases: Literal["random", "paired"] = "random"
     rate: Rate = "auto"
     forgetting: float = 0.999
-    on_trial: ClassVar[bool] = False  # it weighs bandwidths itself
+    weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
     def __post_init__(self) -> None:
         check_step(self.step_size, self.regularization, self.batch_size)

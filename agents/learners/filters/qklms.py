@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,9 @@ SHARE = 0.05
 """Of the median distance: an eighth of the bandwidth "median", over which a Gaussian kernel changes by under a
 hundredth."""
 
+EIGHTH = 0.125
+"""The same where the kernel has a length for each input, in these lengths."""
+
 
 @dataclass(frozen=True)
 class Qklms(KernelDescent):
@@ -68,11 +71,11 @@ class Qklms(KernelDescent):
         b, the samples that a node draws in a round.
     quantization : float or "auto"
         The paper's epsilon_U, a distance of inputs, not negative; 0 is kernel least mean squares (KLMS). "auto" is a
-        twentieth of the median distance of two inputs.
+        twentieth of the median distance of two inputs. Where the kernel has a length for each input, distances are
+        measured in these lengths, and "auto" is an eighth.
     """
 
     quantization: float | Literal["auto"] = "auto"
-    on_trial: ClassVar[bool] = False  # one length for all inputs, as quantization has
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +89,13 @@ class Qklms(KernelDescent):
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the distance that suits a sample of the data."""
-        return replace(self, quantization=SHARE * median_distance(sample.points))
+        return replace(self, quantization=EIGHTH if self._factors else SHARE * median_distance(sample.points))
+
+    @property
+    def _factors(self) -> list[float]:
+        """What each input is multiplied by before distances are measured; empty where nothing is."""
+        lengths: float | tuple[float, ...] = getattr(self.kernel, "bandwidth", 1.0)
+        return [1.0 / length for length in lengths] if isinstance(lengths, tuple) else []
 
     @property
     def rule(self) -> DictionaryRule:
@@ -94,14 +103,14 @@ class Qklms(KernelDescent):
         return QUANTIZE
 
     def rule_numbers(self) -> list[float]:
-        """Return the distance."""
+        """Return the distance, and the factors of the inputs."""
         if self.quantization == "auto":
             raise RefusedKey(
                 "quantization",
                 '= "auto" is a word that training data turn into a number before learning starts: take '
                 "learner.resolved(sample), or give a number",
             )
-        return [self.quantization]
+        return [self.quantization, *self._factors]
 
     @property
     def compiled(self) -> CompiledDescent:
@@ -133,12 +142,13 @@ def quantize(
         work[PHASE] = ASKED
         return NORMS
     norms, origins = line(work, HEADER, capacity), line(work, HEADER + capacity, capacity)
+    factors = line(own, QUANTIZATION + 1, len(own) - QUANTIZATION - 1)
     scale(old, before, shrink)
     order = before
     for n in range(len(points)):
         if is_zero(weights, n):
             continue
-        place, squared = _nearest(dictionary, order, points, n)
+        place, squared = _nearest(dictionary, order, points, n, factors)
         if squared > own[QUANTIZATION] * own[QUANTIZATION]:
             place = order
             norms[order], origins[order] = gram[n, n], n
@@ -152,13 +162,19 @@ def quantize(
 
 
 @inline_always
-def _nearest(dictionary: Array, order: int, points: Array, n: int) -> tuple[int, float]:
-    """Find the point nearest to new point n, the oldest of equal ones, and its squared distance."""
+def _nearest(dictionary: Array, order: int, points: Array, n: int, factors: Array) -> tuple[int, float]:
+    """Find the point nearest to new point n, the oldest of equal ones, and its squared distance.
+
+    Differences are multiplied by the inputs' factors, where there are any.
+    """
     place, least = order, math.inf
+    scaled = len(factors) > 0
     for m in range(order):
         squared = 0.0
         for i in range(points.shape[1]):
             apart = dictionary[m, i] - points[n, i]
+            if scaled:
+                apart *= factors[i]
             squared += apart * apart
         if squared < least:
             place, least = m, squared

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.agents.learners.baselines.ogd import Ogd
-from kernelswarm.agents.learners.filters.qklms import Qklms
+from kernelswarm.agents.learners.filters.qklms import EIGHTH, Qklms
 from kernelswarm.agents.learners.resolving import resolved_learner
 from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.schedules import Constant
@@ -87,3 +87,27 @@ def test_the_word_is_a_share_of_the_inputs_own_distances():
 def test_what_is_no_distance_is_refused(value):
     with pytest.raises(ValueError, match=r"^quantization = .* must be a distance, 0 or more"):
         learner(quantization=value)
+
+
+def test_distances_are_measured_in_the_kernels_lengths():
+    lengths, (points, targets) = np.array([0.25, 4.0]), samples(80)  # powers of two: scaled inputs have the same bits
+    found = []
+    for unit, kernel in ((1.0, Gaussian(1.0)), (lengths, Gaussian(tuple(lengths.tolist())))):
+        ours = learner(kernel=kernel)
+        state = ours.init(2, 1)
+        for point, target in zip(points * unit, targets, strict=True):
+            step(ours, state, point[None], target[None])
+        found.append((state.function.points / unit, state.function.weights))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(found[0][0]) < 60
+
+
+def test_by_name_alone_the_units_of_the_inputs_do_not_matter():
+    (points, targets), found = samples(300), []
+    targets = targets + points[:, 1:]
+    for units in (np.array([2.0, 2.0**-3]), np.array([2.0**14, 2.0**-14])):
+        ours = resolved_learner(Qklms(), points * units, targets, 1)
+        found.append(np.divide(ours.kernel.bandwidth, units))
+        assert ours.quantization == EIGHTH
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.features.adaraker import AdaRaker
+from kernelswarm.agents.learners.features.raker import Raker
 from kernelswarm.agents.learners.multi_kernel import MultiKernel
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.resolving import sample_for
-from kernelswarm.agents.parts.bandwidths import SHARE, deviations, median_distance, relevance
+from kernelswarm.agents.parts.bandwidths import SHARE, deviations, lengths_by, median_distance, relevance
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
 from tests.helpers.samples import sample
@@ -100,12 +103,22 @@ def test_nodes_with_targets_of_their_own_are_judged_by_their_own_rows() -> None:
     assert isinstance(Gaussian("auto").resolved(seen).bandwidth, tuple)
 
 
-def test_a_learner_that_weighs_bandwidths_itself_takes_the_median_distance() -> None:
+@pytest.mark.parametrize("learner", [MultiKernel(), Raker(), AdaRaker()], ids=lambda learner: type(learner).__name__)
+def test_a_learner_that_weighs_widths_itself_is_told_which_inputs_matter_and_no_multiple(learner: Learner) -> None:
     points, targets = surface()
     points *= np.array([1e-3, 1e3, 1.0, 1e2])
-    found = [Gaussian("auto").resolved(sample_for(learner, points, targets, 1)) for learner in (Polk(), MultiKernel())]
-    assert isinstance(found[0].bandwidth, tuple)
-    assert found[1] == Gaussian("median").resolved(sample_for(Polk(), points, targets, 1))
+    asked = sample_for(learner, points, targets, 1)
+    found = Gaussian("auto").resolved(asked).bandwidth
+    usual = [SHARE * lengths_by(form, asked, absolute=False) for form in ("deviation", "relevance")]
+    assert any(np.array_equal(found, lengths) for lengths in usual)
+    generator = np.random.default_rng(0)
+    single = generator.uniform(size=(900, 1))
+    fast = np.sin(60.0 * single) + 0.3 * generator.normal(size=(900, 1))  # for which `polk` takes a narrower kernel
+    usual_width, polks, found = (
+        Gaussian(word).resolved(sample_for(one, single, fast, 1)).bandwidth
+        for word, one in (("median", learner), ("auto", Polk()), ("auto", learner))
+    )
+    assert found == usual_width != polks
 
 
 def test_the_relevance_looks_past_outliers_offsets_and_constants() -> None:
