@@ -130,6 +130,16 @@ class Spppot(DescentInSpace):
                 )
 
     @property
+    def start(self) -> float:
+        """The value of f before anything is learned, where z is 0."""
+        return float(self.mirror_map.values(np.zeros((1, 1)))[0, 0])
+
+    @property
+    def positive(self) -> bool:
+        """Whether all functions are above 0."""
+        return self.mirror_map.positive
+
+    @property
     def grid(self) -> Grid | None:
         """The grid of the loss's integral; None where the loss has none."""
         return grid_of(self.loss)

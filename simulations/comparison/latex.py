@@ -27,6 +27,8 @@ MARKS = {
     "nothing_learned": r"\ddagger",
     "everything_kept": r"\S",
     "in_parts": r"\P",
+    "own_crowded_out": r"\|",
+    "targets_below_zero": r"\#",
 }
 
 

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.experiment.variation import Cell
     from kernelswarm.simulations.records.outcome import Comparison, Row
 
-MARKS = {"worse_than_constant": "†", "nothing_learned": "‡", "everything_kept": "§", "in_parts": "¶"}
+MARKS = {
+    "worse_than_constant": "†",
+    "nothing_learned": "‡",
+    "everything_kept": "§",
+    "in_parts": "¶",
+    "own_crowded_out": "‖",
+    "targets_below_zero": "#",
+}
 """Marks of a verdict, beside the figure that it is about."""
 
 MARKED = {
@@ -26,6 +33,8 @@ MARKED = {
     "nothing_learned": "model_order",
     "everything_kept": "model_order",
     "in_parts": "disagreement",
+    "own_crowded_out": "model_order",
+    "targets_below_zero": "risk",
 }
 """The figure that a verdict is about."""
 

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]
 """Labels of classes or nodes, (n,): all of them int64, float64, bool or text of a fixed width."""
 
-DOUBTS = ("row_numbers", "gap_codes", "repeated_rows", "alike_nodes")
+DOUBTS = ("row_numbers", "gap_codes", "far_targets", "repeated_rows", "alike_nodes")
 """The facts of a stream that warn of its data."""
 
 

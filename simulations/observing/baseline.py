@@ -29,7 +29,7 @@ class Baseline:
     constant : float
         The risk on the nodes' held-out data of the constant that is best on the rows that each learned from.
     zero : float
-        The risk of the function 0 there.
+        The risk there of the function that learners begin with: 0, or 1 where all functions are positive.
     each : dict of int to float
         The risk of each node's constant.
     constant_learned, zero_learned : float
@@ -80,13 +80,14 @@ def baseline(
         constant = best_constant(loss, outputs, own if loss.task == "regression" else _with_every_class(own, outputs))
         if fulfils(learner, ValueLearner):
             constant = constant / (1.0 - learner.discount)  # the value of a chain with the same reward everywhere
-        found.append(_Node(label, loss, constant, held_out, own))
+        start = np.full(outputs, getattr(learner, "start", 0.0))
+        found.append(_Node(label, loss, constant, start, held_out, own))
     if not found:
         return Baseline()
     kinds: tuple[list[float], ...] = [], [], [], []
     for _, together in groupby(enumerate(found), lambda each: (id(each[1].loss), each[0] // AT_ONCE)):
         some = [node for _, node in together]
-        constants, zeros = [node.constant for node in some], [np.zeros(outputs)] * len(some)
+        constants, zeros = [node.constant for node in some], [node.start for node in some]
         unseen, learned = [node.held_out for node in some], [node.own for node in some]
         pairs = (constants, unseen), (zeros, unseen), (constants, learned), (zeros, learned)
         for risks, pair in zip(kinds, pairs, strict=True):
@@ -102,6 +103,7 @@ class _Node(NamedTuple):
     label: int
     loss: Loss
     constant: npt.NDArray[np.float64]
+    start: npt.NDArray[np.float64]
     held_out: HeldOut
     own: HeldOut  # what it learned from
 

@@ -23,7 +23,7 @@ ENDLESS = 1e200
 floating-point numbers."""
 
 UNLEARNED = 1e3
-"""The same of the risk of the function 0, which is large where the targets' mean is far from 0."""
+"""The same of the risk of the first function, as a rule 0, which is large where the targets' mean is far from it."""
 
 WORSE = 0.01
 """A risk is said to be worse than the constant's from this share of it on; below, both are the same."""
@@ -52,10 +52,10 @@ class Failure:
 
 
 def failure(report: Report, base: Baseline) -> Failure | None:
-    """Tell whether some node's risk is not finite, or absurd beside that of the best constant and of the function 0.
+    """Tell whether some node's risk is not finite, or absurd beside those of the best constant and the first function.
 
-    Every function starts from 0, so a risk of that size is no sign of growth, however far the targets are from 0. Nor
-    is one of the size of what was learned from, where the held-out rows happen to be all alike.
+    A risk of the size that functions begin with is no sign of growth, however far the targets are from there. Nor is
+    one of the size of what was learned from, where the held-out rows happen to be all alike.
     """
     if math.isnan(base.constant):
         return None
@@ -192,6 +192,8 @@ def _nothing_learned(report: Report, learner: Mapping[str, Any], forgetful: bool
     if not count or (forgetful and count < learning.sum()):
         return ""
     text = f"nothing learned at {_of(count, len(report.nodes))}: no step has changed the function"
+    if not report.figures["risk"][empty].any():
+        return f"{text}, which is right everywhere: all targets are alike"
     budgets, steps = report.compression_budgets[empty].tolist(), report.figures["compression_error"][empty].tolist()
     if not (min(budgets) > 0.0 and max(steps) > 0.0):
         return f"{text}: raise learner.step_size" if "step_size" in learner else text

@@ -17,6 +17,8 @@ from kernelswarm.simulations.nodes.without_data import places_without_data, with
 from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
+from kernelswarm.simulations.observing.crowding import crowding
+from kernelswarm.simulations.observing.positive import unreachable
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
@@ -101,6 +103,8 @@ def result_of(
             lambda: advice(network.source, rows, config["stream"], keys, offline),
             forgets(experiment.clock),
         )
+        findings |= unreachable(network.plans[0].learner, network.source, rows)
+        findings |= crowding(network.plans, experiment.protocol, report)
         findings |= kernel_reach.finding(network.plans)
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
         far = network.adjacency.labels[places].tolist()

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,7 @@ class Forgetron(MistakeDriven):
 
     step_size: Schedule = field(default=Auto(0.6), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
+    keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,7 @@
 """NORMA: online gradient descent that forgets its oldest points."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, check_budget_size
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
@@ -35,6 +36,7 @@ class Norma(KernelDescent):
 
     step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     budget_size: int = 50
+    keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
     def __post_init__(self) -> None:
         super().__post_init__()

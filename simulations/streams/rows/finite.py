@@ -32,6 +32,7 @@ from kernelswarm.simulations.streams.rows.rows import (
 from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 from kernelswarm.simulations.streams.written.copies import alike_nodes, repeated_rows
+from kernelswarm.simulations.streams.written.far_targets import far_targets
 
 
 class FiniteSource:
@@ -287,10 +288,12 @@ def _checked(
         facts["task_chosen"] = reason
     if gaps:
         facts["gaps"] = gaps
-    facts |= {name: said for name, said in (("units", rows.units), ("index", rows.index)) if said}
+    facts |= {name: text for name, text in (("units", rows.units), ("index", rows.index)) if text}
+    numbers = known == "regression" and task != "events"
     doubts = {
         "row_numbers": numbering(rows).words(),
         "gap_codes": "; ".join(f"{one.words()}: name it in stream.na_values" for one in suspected),
+        "far_targets": far_targets(rows.target_columns, np.asarray(rows.targets, dtype=np.float64)) if numbers else "",
         **copied(rows, known, test is not None),
     }
     return rows, test, known, facts | {name: doubt for name, doubt in doubts.items() if doubt}

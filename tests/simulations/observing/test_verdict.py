@@ -191,12 +191,19 @@ def test_nodes_that_have_just_come_back_without_memory_are_not_told_to_learn() -
 
 
 def test_weights_that_stay_zero_are_nothing_learned_whatever_the_model_order(tmp_path: Path) -> None:
-    np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).normal(size=(600, 1)), y=np.zeros((600, 1)))
-    stream = {"name": "file", "path": str(tmp_path / "data.npz")}
-    learner = {"name": "random_features", "features": 7, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
-    result = simulate(Experiment.from_dict({**TABLE, "stream": stream, "learner": learner}))
-    assert result.final["model_order"] == 7.0
-    assert "no step has changed the function: raise learner.step_size" in result.verdict["nothing_learned"]
+    x = np.random.default_rng(0).normal(size=(600, 1))
+    said = (
+        "no step has changed the function, which is right everywhere: all targets are alike",
+        "raise learner.step_size",
+    )
+    for test_target, words in zip((0.0, 1.0), said, strict=True):
+        test = {"x_test": x[:40], "y_test": np.full((40, 1), test_target)}
+        np.savez(tmp_path / "data.npz", x=x, y=np.zeros((600, 1)), **test)
+        stream = {"name": "file", "path": str(tmp_path / "data.npz")}
+        learner = {"name": "random_features", "features": 7, "kernel": {"name": "gaussian", "bandwidth": 0.2}}
+        result = simulate(Experiment.from_dict({**TABLE, "stream": stream, "learner": learner}))
+        assert result.final["model_order"] == 7.0
+        assert words in result.verdict["nothing_learned"]
 
 
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
