@@ -19,6 +19,7 @@ from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
 from kernelswarm.simulations.observing.crowding import crowding
 from kernelswarm.simulations.observing.positive import unreachable
+from kernelswarm.simulations.observing.strongly_regularized import strongly_regularized
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
@@ -104,6 +105,7 @@ def result_of(
             forgets(experiment.clock),
         )
         findings |= unreachable(network.plans[0].learner, network.source, rows)
+        findings |= strongly_regularized(network.plans[0].learner, network.outputs, network.source, rows)
         findings |= crowding(network.plans, experiment.protocol, report)
         findings |= kernel_reach.finding(network.plans)
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))

@@ -1,0 +1,60 @@
+"""Whether the regularisation holds functions near 0, far below the targets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.simulations.observing.constant import best_constant
+from kernelswarm.simulations.observing.training_rows import TrainingRows
+from kernelswarm.simulations.streams.contract import HeldOut, Source
+from kernelswarm.simulations.streams.pooled import members
+
+NODES = 20
+"""Nodes whose rows are looked at, at most."""
+
+SHARE = 0.1
+"""The pull of the regularisation towards 0, as a share of the loss's, from which on it is said."""
+
+USUAL = 1e-6
+"""The share that is no matter."""
+
+STRONGLY_REGULARIZED = "strongly_regularized"
+
+
+def strongly_regularized(learner: Learner, outputs: int, source: Source, rows: TrainingRows) -> dict[str, str]:
+    """Say in a sentence, by ``STRONGLY_REGULARIZED``, that targets are out of reach; empty where they are not.
+
+    A step moves f at a sample by eta g and shrinks it by eta lambda f. So a function as large as the targets is
+    pulled to 0 by ``lambda s / r`` as much as to them, with s the targets' standard deviation and r the size of the
+    loss's derivative at their best constant. Losses that grow more slowly than the squared one have the same r in
+    every unit, and an s of its size.
+
+    Parameters
+    ----------
+    learner : Learner
+        The experiment's.
+    outputs : int
+        C.
+    source : Source
+        Its opened stream.
+    rows : TrainingRows
+        What the nodes learned from.
+    """
+    strength, loss = float(getattr(learner, "regularization", 0.0)), learner.loss
+    if not strength or loss.task != "regression" or grid_of(loss) is not None:
+        return {}
+    targets = np.concatenate([rows.of(place, 0).targets for place in members(len(source.nodes), NODES)])
+    constant = best_constant(loss, outputs, HeldOut(np.zeros((len(targets), 1)), targets))
+    slopes = loss.derivatives(np.tile(constant, (len(targets), 1)), np.ascontiguousarray(targets))
+    size = float(np.sqrt(np.mean(np.sum((targets - targets.mean(axis=0)) ** 2, axis=1))))
+    slope = float(np.sqrt(np.mean(np.sum(slopes**2, axis=1))))
+    if not strength * size >= SHARE * slope > 0.0:
+        return {}
+    text = (
+        f"learner.regularization = {strength:g} holds functions down: it pulls those of the targets' size, {size:.3g}, "
+        f"to 0 by {strength * size / slope:.2g} of what the loss pulls: set it to {USUAL * slope / size:.1g}, or "
+        "standardize the targets"
+    )
+    return {STRONGLY_REGULARIZED: text}
