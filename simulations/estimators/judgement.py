@@ -11,6 +11,8 @@ from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.simulations.estimators.rows import Samples, dense
 from kernelswarm.simulations.models.model import evaluated
 from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
+from kernelswarm.simulations.observing.loss_units import loss_units
+from kernelswarm.simulations.observing.strongly_regularized import held_down
 
 Array = npt.NDArray[np.float64]
 
@@ -49,23 +51,33 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
         remedy = "widen" if kind == ALONE else "shorten"
         return f"{automatic_keys}: {remedy} bandwidth, or leave it at its default, which looks at the data"
     found = learner.loss.decide(evaluated(function, points))
-    error, constant = _errors(found, chosen, learner.loss.task != "regression")
-    if error <= constant:
+    errors, constants = _errors(found, chosen, learner.loss.task != "regression")
+    worse = np.flatnonzero(errors > constants)
+    unsuited = loss_units(learner.loss, chosen.targets)
+    if unsuited:
+        return f"{unsuited}: scale y (sklearn.preprocessing.StandardScaler)"
+    strength = float(getattr(learner, "regularization", 0.0))  # that of second-order learners is a ridge, without unit
+    down, less = held_down(strength, learner.loss, found.shape[1], chosen.targets)
+    if down:
+        return f"{down}: set it to {less:.1g}, or scale y (sklearn.preprocessing.StandardScaler)"
+    if not len(worse):
         return None
+    place = int(worse[np.argmax(errors[worse] / np.maximum(constants[worse], np.finfo(float).tiny))])
+    which = "the error" if len(errors) == 1 else f"the error of column {place} of y"
     return (
-        f"the error on the training data, {error:.3g}, is worse than {constant:.3g}, that of a constant "
+        f"{which} on the training data, {errors[place]:.3g}, is worse than {constants[place]:.3g}, that of a constant "
         "prediction: use more epochs, scale X and y (sklearn.preprocessing.StandardScaler), or lower step_size"
     )
 
 
-def _errors(found: Array, samples: Samples, classes: bool) -> tuple[float, float]:
-    """Return the error of predictions and that of the best constant: the share of wrong classes, or the mean square."""
+def _errors(found: Array, samples: Samples, classes: bool) -> tuple[Array, Array]:
+    """Return the errors of predictions and of the best constant: the share of wrong classes, or mean squares, (q,)."""
     targets, weights = samples.targets, samples.weights
     if classes:
         counts = np.unique(targets, return_inverse=True)[1].ravel()
         shares = np.bincount(counts, weights) / (samples.size if weights is None else weights.sum())
-        return float(np.average((found != targets)[:, 0], weights=weights)), 1.0 - float(shares.max())
+        wrong = np.average((found != targets)[:, :1], axis=0, weights=weights)
+        return np.asarray(wrong), np.array([1.0 - float(shares.max())])
     center = np.average(targets, axis=0, weights=weights)
-    squares = (np.mean((values - targets) ** 2, axis=1) for values in (found, center))
-    error, constant = (float(np.average(square, weights=weights)) for square in squares)
-    return error, constant
+    error, constant = (np.average((values - targets) ** 2, axis=0, weights=weights) for values in (found, center))
+    return np.asarray(error), np.asarray(constant)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.parts.losses import grid_of
+from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.observing.constant import best_constant
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.streams.contract import HeldOut, Source
@@ -23,13 +24,42 @@ USUAL = 1e-6
 STRONGLY_REGULARIZED = "strongly_regularized"
 
 
-def strongly_regularized(learner: Learner, outputs: int, source: Source, rows: TrainingRows) -> dict[str, str]:
-    """Say in a sentence, by ``STRONGLY_REGULARIZED``, that targets are out of reach; empty where they are not.
+def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np.float64]) -> tuple[str, float]:
+    """Say in a clause that a regularisation holds functions near 0, with one that does not; empty where it does not.
 
     A step moves f at a sample by eta g and shrinks it by eta lambda f. So a function as large as the targets is
     pulled to 0 by ``lambda s / r`` as much as to them, with s the targets' standard deviation and r the size of the
     loss's derivative at their best constant. Losses that grow more slowly than the squared one have the same r in
     every unit, and an s of its size.
+
+    Parameters
+    ----------
+    strength : float
+        lambda.
+    loss : Loss
+        The learner's.
+    outputs : int
+        C.
+    targets : array, shape (n, q)
+        What is learned from.
+    """
+    if not strength or loss.task != "regression" or grid_of(loss) is not None:
+        return "", strength
+    constant = best_constant(loss, outputs, HeldOut(np.zeros((len(targets), 1)), targets))
+    slopes = loss.derivatives(np.tile(constant, (len(targets), 1)), np.ascontiguousarray(targets))
+    size = float(np.sqrt(np.mean(np.sum((targets - targets.mean(axis=0)) ** 2, axis=1))))
+    slope = float(np.sqrt(np.mean(np.sum(slopes**2, axis=1))))
+    if not strength * size >= SHARE * slope > 0.0:
+        return "", strength
+    text = (
+        f"regularization = {strength:g} holds functions down: it pulls those of the targets' size, {size:.3g}, "
+        f"to 0 by {strength * size / slope:.2g} of what the loss pulls"
+    )
+    return text, USUAL * slope / size
+
+
+def strongly_regularized(learner: Learner, outputs: int, source: Source, rows: TrainingRows) -> dict[str, str]:
+    """Say it of what the nodes learned from, by ``STRONGLY_REGULARIZED``, with the remedy; empty where all is well.
 
     Parameters
     ----------
@@ -42,19 +72,9 @@ def strongly_regularized(learner: Learner, outputs: int, source: Source, rows: T
     rows : TrainingRows
         What the nodes learned from.
     """
-    strength, loss = float(getattr(learner, "regularization", 0.0)), learner.loss
-    if not strength or loss.task != "regression" or grid_of(loss) is not None:
+    strength = float(getattr(learner, "regularization", 0.0))
+    if not strength or learner.loss.task != "regression":
         return {}
     targets = np.concatenate([rows.of(place, 0).targets for place in members(len(source.nodes), NODES)])
-    constant = best_constant(loss, outputs, HeldOut(np.zeros((len(targets), 1)), targets))
-    slopes = loss.derivatives(np.tile(constant, (len(targets), 1)), np.ascontiguousarray(targets))
-    size = float(np.sqrt(np.mean(np.sum((targets - targets.mean(axis=0)) ** 2, axis=1))))
-    slope = float(np.sqrt(np.mean(np.sum(slopes**2, axis=1))))
-    if not strength * size >= SHARE * slope > 0.0:
-        return {}
-    text = (
-        f"learner.regularization = {strength:g} holds functions down: it pulls those of the targets' size, {size:.3g}, "
-        f"to 0 by {strength * size / slope:.2g} of what the loss pulls: set it to {USUAL * slope / size:.1g}, or "
-        "standardize the targets"
-    )
-    return {STRONGLY_REGULARIZED: text}
+    text, less = held_down(strength, learner.loss, outputs, targets)
+    return {STRONGLY_REGULARIZED: f"learner.{text}: set it to {less:.1g}, or standardize the targets"} if text else {}

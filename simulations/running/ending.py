@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.nodes.without_data import places_without_data, without_data
-from kernelswarm.simulations.observing import kernel_reach, verdict
+from kernelswarm.simulations.observing import kernel_reach, loss_units, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
 from kernelswarm.simulations.observing.crowding import crowding
@@ -106,6 +106,7 @@ def result_of(
         )
         findings |= unreachable(network.plans[0].learner, network.source, rows)
         findings |= strongly_regularized(network.plans[0].learner, network.outputs, network.source, rows)
+        findings |= loss_units.finding(network.plans[0].learner.loss, network.source, rows)
         findings |= crowding(network.plans, experiment.protocol, report)
         findings |= kernel_reach.finding(network.plans)
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))

@@ -17,7 +17,12 @@ Y = np.sin(6.0 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=600)
 
 
 def learned(unit: float, **learner: Any) -> Result:
-    keys = {"topology": {"name": "ring", "nodes": 3}, "protocol": "isolated", "rounds": 150, "evaluate_every": 150}
+    keys: dict[str, Any] = {
+        "topology": {"name": "ring", "nodes": 3},
+        "protocol": "isolated",
+        "rounds": 150,
+        "evaluate_every": 150,
+    }
     literal = {"standardize": False}
     return simulate(data=(X, unit * Y), stream=literal, learner={"name": "polk", **learner}, **keys)
 
