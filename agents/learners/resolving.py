@@ -17,10 +17,11 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.learners.contract import Learner, TeachableLearner
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
+from kernelswarm.protocols.core.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
 Owners = npt.NDArray[np.intp]
@@ -58,7 +59,13 @@ class Surrogated(Protocol):
 
 
 def resolved_learner(
-    learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners | None = None, steps: int = 1
+    learner: Learner,
+    points: Array,
+    targets: Array,
+    outputs: int,
+    owners: Owners | None = None,
+    steps: int = 1,
+    settles: bool = True,
 ) -> Learner:
     """Return a learner with numbers in place of the words in its configuration.
 
@@ -74,11 +81,14 @@ def resolved_learner(
         The node of each sample, (n,), where there are several.
     steps : int
         How many steps it takes in a round.
+    settles : bool
+        Whether its steps may be larger at first; those of a learner whose pulls are in units of its step never are.
     """
     if not automatic_keys(learner):
         return learner
     kernel: Any = getattr(learner, "kernel", None)
-    sample = replace(sample_for(learner, points, targets, outputs, owners), steps=steps)
+    settles = settles and not fulfils(learner, TeachableLearner)
+    sample = replace(sample_for(learner, points, targets, outputs, owners), steps=steps, settles=settles)
     if automatic_keys(kernel):  # first: the others ask for its Gram matrices
         learner = replace(learner, kernel=kernel.resolved(sample))  # type: ignore[type-var]
     own: Any = learner

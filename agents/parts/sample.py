@@ -49,6 +49,8 @@ class Sample:
         Whether multiples of a kernel's width are worth a trial; a learner with kernels of several widths finds them.
     steps : int
         How many steps the learner takes in a round: one for each of V nodes where it learns from all of them.
+    settles : bool
+        Whether its steps may be larger at first: not where it divides by their size.
     """
 
     points: Array
@@ -62,6 +64,7 @@ class Sample:
     on_trial: bool = True
     multiples: bool = True
     steps: int = 1
+    settles: bool = True
 
     @property
     def tells(self) -> bool:

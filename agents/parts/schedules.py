@@ -148,6 +148,57 @@ class Horizon:
 
 
 @dataclass(frozen=True)
+class Settling:
+    """A step size that falls as 1/t until it is constant: ``eta_t = value min(start, max(1, steps / t))``.
+
+    While it falls, f averages over all samples so far, as a running mean with weights 1/t does; from then on the newest
+    samples count as they do with a constant step. Running means are brought to a constant weight in this manner by
+    McClain's rule (George and Powell, "Adaptive stepsizes for recursive estimation", Machine Learning 65, 2006).
+
+    Parameters
+    ----------
+    value : float
+        eta from step ``steps`` on, positive.
+    start : float
+        How many times that the first steps are, at least 1.
+    steps : float
+        The number of steps after which the step size is ``value``, positive.
+    """
+
+    value: float
+    start: float
+    steps: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.value < math.inf:
+            raise RefusedKey("value", f"= {self.value!r} must be positive")
+        if not 1.0 <= self.start < math.inf:
+            raise RefusedKey(
+                "start", f"= {self.start!r} must be at least 1: it says how many times value the first steps are"
+            )
+        if not 0.0 < self.steps < math.inf:
+            raise RefusedKey(
+                "steps", f"= {self.steps!r} must be positive: it counts the steps after which eta is value"
+            )
+
+    def at(self, step: int) -> float:
+        """Return ``value min(start, max(1, steps / step))``; at step 0 ``value start``."""
+        return self.value * min(self.start, max(1.0, self.steps / step if step else math.inf))
+
+    def over(self, first: int, steps: int) -> Array:
+        """Return ``value min(start, max(1, steps / step))`` for each step."""
+        with np.errstate(divide="ignore"):
+            fall = self.steps / np.arange(first, first + steps)
+        found: Array = self.value * np.minimum(self.start, np.maximum(1.0, fall))
+        return found
+
+    @property
+    def largest(self) -> float:
+        """The first step size."""
+        return self.value * self.start
+
+
+@dataclass(frozen=True)
 class Relative:
     """A constant step size for kernels with kappa(x, x) <= 1, smaller where the data's kernel values are larger.
 
@@ -208,6 +259,10 @@ power beta: 3/4 for beta = 3/2, from 1/2 for what hardly lies in the space to 1 
 SMALLEST_CALM = 0.1
 """What looks like noise in a few hundred samples may be learned from more."""
 
+SETTLED = 50.0
+"""Samples until steps settle, over the root of how many times as large the first one is. The same number for all noise
+gained less where it was strong, 75, or lost where it was weak, 150 (docs/decisions/0075-steps-that-settle.md)."""
+
 
 @dataclass(frozen=True)
 class Auto:
@@ -220,8 +275,10 @@ class Auto:
 
     with the targets' ``spread`` and the loss's ``slope`` (`Sample`), which is 0.2 calm for the squared loss, and v the
     share of the targets' variance that is noise (`noise_ratio`): a step moves f by its share of the noise too, and a
-    small one averages over more samples. With an offset calm is 1, for steps that fall average by themselves. For
-    classes
+    small one averages over more samples. With an offset calm is 1, for steps that fall average by themselves. Without
+    one, the first steps are those of calm = 1, and ``scale`` <= 1, where they are larger: ``start = 1 / calm`` times as
+    large as eta, to three digits. They settle (`Settling`) within ``50 sqrt(start)`` samples, so that targets are
+    reached before noise is averaged. For classes
 
         eta_1 = scale unit min(1, 0.1 / e) / kappa
 
@@ -263,26 +320,38 @@ class Auto:
         """The schedule itself is a word that data turn into a number."""
         return ("step_size",)
 
-    def resolved(self, sample: Sample) -> "Constant | Diminishing":
+    def resolved(self, sample: Sample) -> Constant | Diminishing | Settling:
         """Return the schedule that this one stands for on a sample of the data."""
+        if self.offset < math.inf:
+            eta = self._eta(sample, _calm(sample) if sample.classes else 1.0)
+            return Diminishing(eta, self.offset / sample.batch_size)
+        calm = _calm(sample)
+        eta = self._eta(sample, calm)
+        if sample.classes or not sample.settles:
+            return Constant(eta)
+        # A search that raises the scale asks for more of the averaging steps, not for first ones that leap.
+        start = float(f"{self._eta(sample, max(calm, min(1.0, 1.0 / self.scale))) / eta:.3g}")
+        return Settling(eta, start, SETTLED * math.sqrt(start) / sample.batch_size) if start > 1.0 else Constant(eta)
+
+    def _eta(self, sample: Sample, calm: float) -> float:
+        """Return the step size of a batch where a single sample's is ``calm`` times that of targets without noise."""
         loss, gain = sample.loss, sample.largest_gain
         # Slopes of logistic losses end at 1, whatever the step; others grow with what a step has gone too far.
         steep = loss.quadratic or (sample.classes and loss.curvature > 1.0)
         if sample.classes:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
-            first = self.scale * unit * min(1.0, 0.1 / sample.error_rate) / gain
+            first = self.scale * unit * calm / gain
             if steep:
                 first = min(first, 1.0 / (loss.curvature * gain))
         else:
-            scale = 0.4 * self.scale * (_calm(sample) if self.offset == math.inf else 1.0)
+            scale = 0.4 * self.scale * calm
             first = scale * sample.spread / (sample.slope * gain)
             if loss.curvature > 0.0:
                 first = min(first, scale / (loss.curvature * gain))
         if self.offset == math.inf:
             first /= sample.steps**SHARING
         most = 1.0 / loss.curvature if steep else 4.0 * first * gain
-        eta = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
-        return Constant(eta) if self.offset == math.inf else Diminishing(eta, self.offset / sample.batch_size)
+        return sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
 
     def at(self, step: int) -> float:
         """Raise ValueError: there is no number yet."""
@@ -299,7 +368,9 @@ class Auto:
 
 
 def _calm(sample: Sample) -> float:
-    """Return by how much smaller steps have to be for the targets' noise: 1 where there is little."""
+    """Return by how much smaller steps have to be for noise and overlapping classes: 1 where there is little."""
+    if sample.classes:
+        return min(1.0, 0.1 / sample.error_rate)
     if isinstance(sample.loss, IntegratedLoss):
         return 1.0  # the targets are events, and no values with noise
     _, noise = sample.noise

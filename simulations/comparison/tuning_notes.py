@@ -94,8 +94,8 @@ def _number(value: Any) -> float | None:
     if isinstance(value, Mapping):
         value = (
             None
-            if value.get("name") == "auto"
-            else next((value[key] for key in ("initial", "scale") if key in value), None)
+            if value.get("name") in ("auto", "relative")
+            else next((value[key] for key in ("initial", "scale", "value") if key in value), None)
         )
     return float(value) if isinstance(value, int | float) and value > 0.0 else None
 

@@ -54,7 +54,7 @@ def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:
         eta: Any = learner.step_size
         heaviest = float(weights.max())
         field = "initial" if isinstance(eta, Diminishing) else "value"
-        changes["step_size"] = replace(eta, **{field: eta.largest / heaviest})
+        changes["step_size"] = replace(eta, **{field: getattr(eta, field) / heaviest})
     if "budget.slope" in measured:
         budget: Any = learner.budget
         changes["budget"] = replace(budget, slope=budget.slope * float(np.sqrt(np.mean(weights**2))))

@@ -85,6 +85,7 @@ PARTS: dict[str, dict[str, str]] = {
         "diminishing": "kernelswarm.agents.parts.schedules:Diminishing",
         "horizon": "kernelswarm.agents.parts.schedules:Horizon",
         "relative": "kernelswarm.agents.parts.schedules:Relative",
+        "settling": "kernelswarm.agents.parts.schedules:Settling",
     },
     "budget": {
         "epsilon": "kernelswarm.agents.parts.budgets:Epsilon",
@@ -333,8 +334,7 @@ def find(kind: str, name: str, path: str, folder: Path | None = None) -> Any:
     Raises
     ------
     InputError
-        The name is not known, a package offers a part by a name that is taken, the module is missing or must not be
-        imported, or what it names is not a part.
+        The name is not known, or two offer it; its module is missing or not to be imported, or holds no such part.
     """
     if ":" not in name:
         point = entry_points(kind).get(name)

@@ -59,14 +59,17 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
     rule = experiment.protocol
     steps = len(labels) if rule.pooled and rule.offline is None and not rule.averaged else 1
+    # How strong a coupling an explicit step bears is decided by the largest one.
+    settles = rule.step != "explicit" or not rule.communicates
+
+    def numbers(learner: Learner) -> Learner:
+        return _resolved(learner, points, targets, owners, source, steps, settles)
+
     return replace(
         experiment,
-        learner=_resolved(experiment.learner, points, targets, owners, source, steps),
+        learner=numbers(experiment.learner),
         protocol=_resolved_protocol(experiment, points, targets, source),
-        overrides=tuple(
-            Override(tuple(nodes), describe(_resolved(learner, points, targets, owners, source, steps)))
-            for learner, nodes in groups.values()
-        )
+        overrides=tuple(Override(tuple(nodes), describe(numbers(learner))) for learner, nodes in groups.values())
         + without,
         faults=tuple(
             fault.resolved(points if fault.of == "inputs" else targets, source.classes is not None)
@@ -123,10 +126,12 @@ def _looked_at(node: NodeSource, count: int) -> tuple[Array, Array]:
     )  # a user's source without checkpoints; copies of large data would take memory
 
 
-def _resolved(learner: Learner, points: Array, targets: Array, owners: Owners, source: Source, steps: int) -> Learner:
+def _resolved(
+    learner: Learner, points: Array, targets: Array, owners: Owners, source: Source, steps: int, settles: bool
+) -> Learner:
     try:
         outputs = learner.loss.outputs(source.targets, source.classes)
-        return resolved_learner(learner, points, targets, outputs, owners, steps)
+        return resolved_learner(learner, points, targets, outputs, owners, steps, settles)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
 

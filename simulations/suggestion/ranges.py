@@ -149,12 +149,19 @@ def _own(experiment: Experiment, part: str, key: str) -> Range | None:
     scaled = any(field.name == key and "part" in field.metadata for field in fields(getattr(experiment, part)))
     factors = SCALES if scaled else PENALTIES
     if isinstance(now, Mapping):  # a schedule or a tolerance, which keeps its form
-        name = next((name for name in ("initial", "scale", "value") if name in now), "")
+        name = _size_of(now)
         return _around(f"{path}.{name}", now.get(name), factors)
     usual = _usual(experiment, path)
     around = _around(path, usual, factors) or _around(path, now, factors)
     given = isinstance(now, int | float)
     return around and replace(around, now=float(now) if given else around.now)
+
+
+def _size_of(part: Any) -> str:
+    """Return the key that a schedule's or a tolerance's numbers are in proportion to; empty where it has none."""
+    if not isinstance(part, Mapping):
+        return ""
+    return next((name for name in ("initial", "scale", "value") if name in part), "")
 
 
 def _usual(experiment: Experiment, key: str) -> Any:
@@ -164,6 +171,8 @@ def _usual(experiment: Experiment, key: str) -> Any:
     except InputError:
         return None
     found, learner = _given(resolved.to_dict(), key), resolved.learner
+    if isinstance(found, Mapping):  # a step size that settles: a number is tried around what it ends at
+        return found.get("value")
     if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
         return learner.penalty / learner.loss.curvature
     return found
@@ -207,8 +216,9 @@ _OPEN = (None, "median", "auto")
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "learner.step_size"
     given_word, now = _given(table, key), learner["step_size"]
-    if isinstance(now, dict) and "initial" in now:  # a schedule keeps its form
-        return _around(f"{key}.initial", now["initial"], SCALES) if everything else None
+    name = _size_of(now)
+    if name in ("initial", "value"):  # a schedule keeps its form
+        return _around(f"{key}.{name}", now[name], SCALES) if everything else None
     if isinstance(now, dict) and now.get("name") == "auto":
         given = isinstance(given_word, Mapping) and "scale" in given_word
         return _around(f"{key}.scale", now["scale"], SCALES) if everything or not given else None

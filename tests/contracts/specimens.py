@@ -24,7 +24,7 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
-from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon, Relative
+from kernelswarm.agents.parts.schedules import Auto, Constant, Diminishing, Horizon, Relative, Settling
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
 from kernelswarm.agents.parts.subspace_rules import MovingAverage, Normalized, Power, Threshold
 from kernelswarm.graphs import cliques, directed, elementary, files, lattices, random_families
@@ -174,7 +174,7 @@ BUDGETS = [
     PerSample(0.2, 1.7),
     TargetOrder(20, 0.01, gain=0.003),
 ]
-SCHEDULES = [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77)]
+SCHEDULES = [Constant(0.3), Diminishing(0.7, 13.0), Horizon(2.0, 77), Settling(0.1, 7.0, 30.0)]
 
 # --- protocols and networks
 

@@ -197,10 +197,9 @@ def test_automatic_steps_are_stable_and_grow_with_the_batch(size: int) -> None:
     points, targets = smooth(512)
     seen = sample(points, targets, Squared(), size)
     schedule = Auto().resolved(seen)
-    assert isinstance(schedule, Constant)
-    eta = schedule.value
-    assert eta / size <= 0.2 + 1e-12
-    assert eta * seen.stiffness * 2.0 <= 1.0 + 1e-12  # eta/b lambda_max(K) l''
+    eta, largest = schedule.at(1000), schedule.largest
+    assert eta <= largest <= 0.2 * size * 1.005  # the first step is known to three digits
+    assert largest * seen.stiffness * 2.0 <= 1.005  # eta/b lambda_max(K) l''
     calm = min(1.0, 0.15 * math.sqrt(1.0 / seen.noise[1] - 1.0))
     assert 0.9 < calm < 1.0
     assert eta == pytest.approx(0.2 * calm * size) or eta * seen.stiffness * 2.0 == pytest.approx(1.0)
