@@ -36,15 +36,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators import first_rows
 from kernelswarm.simulations.estimators.judgement import message
-from kernelswarm.simulations.estimators.rows import (
-    Points,
-    Samples,
-    dense,
-    points_of,
-    refuse_wide,
-    spans,
-    variance,
-)
+from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, variance
 from kernelswarm.simulations.estimators.threads import threads
 from kernelswarm.simulations.estimators.weights import eased, weights_of
 from kernelswarm.simulations.experiment.parts import build, fill
@@ -56,6 +48,9 @@ Array = npt.NDArray[np.float64]
 
 LOOKED_AT = 1000
 """Samples that the words are taken from."""
+
+SETTLED = 3200
+"""A sample after which steps stay as they are, the last one of batches of every size."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -316,7 +311,7 @@ def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs:
     for size in (32, 16, 8, 4, 2):
         if count >= 8 * size:
             found = cast(Polk, resolved_learner(replace(learner, batch_size=size), points, targets, outputs))
-            if found.step_size.largest >= size * single.step_size.largest * (1.0 - 1e-9):
+            if found.step_size.at(SETTLED // size) >= size * single.step_size.at(SETTLED) * (1.0 - 1e-9):
                 return found
     return single
 

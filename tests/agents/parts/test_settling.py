@@ -226,6 +226,17 @@ def test_weights_of_samples_divide_all_steps() -> None:
     assert isinstance(PolkRegressor(random_state=0).fit(x, y).learner_.step_size, Diminishing)
 
 
+def test_wide_noisy_rows_come_in_batches_whose_samples_take_the_steps_of_single_ones_once_settled() -> None:
+    generator = np.random.default_rng(2)
+    x = generator.normal(size=(600, 40))
+    y = x[:, 0] + 2.0 * generator.normal(size=600)
+    found = PolkRegressor("squared", bandwidth=12.0, random_state=0).partial_fit(x, y).learner_
+    single = PolkRegressor("squared", bandwidth=12.0, batch_size=1, random_state=0).partial_fit(x, y).learner_
+    assert isinstance(found.step_size, Settling) and found.batch_size > 1
+    assert found.step_size.value == pytest.approx(found.batch_size * single.step_size.value)
+    assert found.step_size.largest < 0.9 * found.batch_size * single.step_size.largest  # as far as a batch is stable
+
+
 def test_few_noisy_samples_are_learned_from_in_full() -> None:
     """At 300 samples the error is below that of the step that settles for the noise at once, by paired seeds."""
     ratios = []
