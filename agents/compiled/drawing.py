@@ -71,63 +71,80 @@ class Batches(NamedTuple):
         return [(x[2:][some], y[2:][some[:, : y.shape[1]]]) for x, y, some in found]
 
 
-class Drawn(NamedTuple):
-    """Samples that were drawn for T rounds ahead, of which each node takes those of a round when it is awake."""
+class Laid(NamedTuple):
+    """What nodes learn from in T rounds, laid out by these, with as much room for each as the largest batch takes."""
 
-    points: Array  # (V, T, b, p)
-    targets: Array  # (V, T, b, q)
-    samples: Integers  # (V, T) how many there are
-    predicted: Array  # (V, T, b, C) what nodes say before the steps in which they take them; of no nodes unless kept
+    points: Array  # (T, V, b, p)
+    targets: Array  # (T, V, b, q)
+    counts: Integers  # (T, V) how many there are
 
     @staticmethod
-    def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Drawn":
+    def nothing(nodes: int, size: int, inputs: int, columns: int) -> "Laid":
         """Return room for batches of up to so many samples, and none of them."""
-        points, targets = np.zeros((nodes, 0, size, inputs)), np.zeros((nodes, 0, size, columns))
-        return Drawn(points, targets, np.zeros((nodes, 0), dtype=np.int64), NOT_KEPT)
+        points, targets = np.zeros((0, nodes, size, inputs)), np.zeros((0, nodes, size, columns))
+        return Laid(points, targets, np.zeros((0, nodes), dtype=np.int64))
 
-    def again(self, agents: Sequence[Node], cursors: Integers, rounds: int) -> "Drawn":
+    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Laid":
+        """Return these, and behind them what nodes have drawn; both as of :func:`draw_rounds`."""
+        first = len(self.counts)
+        points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
+        points[:first], targets[:first] = self.points, self.targets
+        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
+            part_in(x, y, each, points[first:, i], targets[first:, i])
+        return Laid(points, targets, np.concatenate([self.counts, counts]))
+
+    def behind(self, cursors: Sequence[int]) -> list[tuple[Array, Array]]:
+        """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
+        (n, q) of each."""
+        there = np.arange(self.points.shape[2]) < self.counts[:, :, np.newaxis]
+        each = ((slice(at, None), i) for i, at in enumerate(cursors))
+        return [(self.points[those][there[those]], self.targets[those][there[those]]) for those in each]
+
+    def again(self, agents: Sequence[Node], cursors: Sequence[int], rounds: int) -> "Laid":
         """Draw for more rounds, what is left included, where nodes have taken those of so many, (V,)."""
         for agent, left in zip(agents, self.behind(cursors), strict=True):
             put_back(agent, *left)
-        size, inputs, columns = *self.points.shape[2:], self.targets.shape[3]
-        found, counts = draw_rounds(agents, rounds, size, inputs + columns)
-        samples = np.ascontiguousarray(counts.T)
-        points, targets = np.zeros((*samples.shape, size, inputs)), np.zeros((*samples.shape, size, columns))
-        for (x, y), each, own, wanted in zip(found, samples, points, targets, strict=True):
-            part_in(x, y, each, own, wanted)
-        return Drawn(points, targets, samples, NOT_KEPT)
-
-    def behind(self, cursors: Integers) -> list[tuple[Array, Array]]:
-        """Return what nodes have not taken, that have taken those of so many rounds, (V,): points (n, p) and targets
-        (n, q) of each."""
-        there = np.arange(self.points.shape[2]) < self.samples[:, :, np.newaxis]
-        each = zip(self.points, self.targets, there, cursors.tolist(), strict=True)
-        return [(x[at:][some[at:]], y[at:][some[at:]]) for x, y, some, at in each]
+        room = *self.points.shape[1:], self.targets.shape[3]
+        drawn = draw_rounds(agents, rounds, room[1], room[2] + room[3])
+        return Laid.nothing(*room).followed_by(*drawn)
 
 
-class Followed(NamedTuple):
-    """What bands follow, of nodes that take steps on what was drawn when they are awake."""
+def follow_steps(
+    nodes: Sequence[Node],
+    predicted: Array,
+    targets: Array,
+    counts: Integers,
+    first: Sequence[int],
+    reached: Sequence[int],
+    rounds: int,
+) -> None:
+    """Have nodes adapt their bands to their steps in so many rounds, each to its own.
 
-    predicted: Array  # (V, T, b, C) of Drawn
-    targets: Array  # (V, T + 2, b, q) of two batches from before, and then of Drawn
-    samples: Integers  # (T + 2, V) how many there are
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Those that have bands.
+    predicted, targets, counts : Array
+        (T, V, b, C), (T, V, b, q) and (T, V): what was said before each step, what came, and at how many samples.
+    first, reached : sequence of int
+        The step that each node took first, and that which it takes next.
+    rounds : int
+        In which they were taken.
+    """
+    pool, begin = nodes[0].pool, min(first)
+    if isinstance(pool, UnreliablePooledBands):
+        lived = slice(begin, max(*reached, begin + 1))
+        pool.follow_steps(*by_nodes(predicted[lived], targets[lived]), counts[lived], np.array(first) - begin, rounds)
+        return
+    for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
+        lived = slice(begin, end)
+        known = counts[lived, i : i + 1]
+        follow_bands([node], *by_nodes(predicted[lived, i : i + 1], targets[lived, i : i + 1]), known, 0, end - begin)
 
-    @classmethod
-    def nothing(cls, nodes: Sequence[Node], drawn: Drawn) -> "Followed | None":
-        """Return what bands follow before the first step; None where nodes keep none."""
-        if all(node.band is None for node in nodes):
-            return None
-        return cls(np.zeros((*drawn.targets.shape[:3], nodes[0].outputs)), drawn.targets, drawn.samples.T)
 
-    def follow(self, nodes: Sequence[Node], first: Integers, reached: Integers, rounds: int) -> None:
-        """Have nodes adapt their bands to their steps, in so many rounds, from one on, (V,), and before another."""
-        pool = nodes[0].pool
-        if isinstance(pool, UnreliablePooledBands):
-            pool.follow_steps(self.predicted, self.targets, self.samples, first, rounds)
-            return
-        for i, (node, begin, end) in enumerate(zip(nodes, first.tolist(), reached.tolist(), strict=True)):
-            own = slice(i, i + 1)
-            follow_bands([node], self.predicted[own], self.targets[own], self.samples[:, own], begin, end - begin)
+def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
+    """Return what is laid out by rounds, (T, V, b, .), by nodes, (V, T, b, .)."""
+    return np.ascontiguousarray(predicted.swapaxes(0, 1)), np.ascontiguousarray(targets.swapaxes(0, 1))
 
 
 def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array) -> None:
@@ -188,23 +205,6 @@ def draw_rounds(
                 counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
     return drawn, counts
-
-
-class Laid(NamedTuple):
-    """What nodes learn from in T rounds, laid out by these, with as much room for each as the largest batch takes."""
-
-    points: Array  # (T, V, b, p)
-    targets: Array  # (T, V, b, q)
-    counts: Integers  # (T, V) how many there are
-
-    def followed_by(self, drawn: Sequence[tuple[Array, Array]], counts: Integers) -> "Laid":
-        """Return these, and behind them what nodes have drawn; both as of :func:`draw_rounds`."""
-        first = len(self.counts)
-        points, targets = (np.zeros((first + len(counts), *each.shape[1:])) for each in self[:2])
-        points[:first], targets[:first] = self.points, self.targets
-        for i, ((x, y), each) in enumerate(zip(drawn, counts.T, strict=True)):
-            part_in(x, y, each, points[first:, i], targets[first:, i])
-        return Laid(points, targets, np.concatenate([self.counts, counts]))
 
 
 def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.agents.compiled import drawing
 from kernelswarm.agents.compiled.arrays import (
     ABSENT,
     DONE,
@@ -17,14 +18,6 @@ from kernelswarm.agents.compiled.arrays import (
     Own,
     Realized,
     Received,
-)
-from kernelswarm.agents.compiled.drawing import (
-    Drawn,
-    Followed,
-    ahead,
-    batch_sizes_of,
-    sizes_ahead,
-    stepped_on,
 )
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
@@ -86,7 +79,7 @@ class LossyPopulation(Population):
         self._outside = outside_of(agents)
         labels = [agent.node for agent in agents] + self._outside
         self.places = {label: place for place, label in enumerate(labels)}
-        self.batch_sizes = batch_sizes_of(agents, self.places)
+        self.batch_sizes = drawing.batch_sizes_of(agents, self.places)
         self._now = first.now
         self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
@@ -101,7 +94,7 @@ class LossyPopulation(Population):
         sent = self.batch_sizes + replay_of(rule).most
         # A node's own points, and as many for each late answer, and those of neighbours.
         late = sent[: len(agents)] * np.diff(self.links.start)
-        self._taken = stepped_on(self.links, sent, self.symmetric) + late
+        self._taken = drawing.stepped_on(self.links, sent, self.symmetric) + late
         self._most = max(int(self._taken.max()), self.room)  # what was last said to a neighbour is evaluated there too
         self._rooms = self._wanted_rooms(np.array(self._orders()))
         self._make_states()
@@ -123,9 +116,11 @@ class LossyPopulation(Population):
         self._kept = kept_of(agents, self._forms, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
-        self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
-        self._followed = Followed.nothing(agents, self._ahead)
-        self._bands_at = self._counts.cursor.copy()  # their steps that those have followed
+        self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
+        self._banded, self._predicted = any(agent.band is not None for agent in agents), drawing.NOT_KEPT
+        self._followed = self._ahead
+        self._bands_at = self._counts.cursor.tolist()  # their steps that bands have followed
+        self._unfollowed = 0  # rounds since then
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
 
@@ -165,6 +160,7 @@ class LossyPopulation(Population):
                     Exchange(self._air, self._kept, self._counts, self._terms),
                     self._spare_scratch,
                     self._ahead,
+                    self._predicted,
                     Realized(realized.awake, realized.deliveries, realized.active, realized.first),
                     self._now,
                     count,
@@ -173,21 +169,29 @@ class LossyPopulation(Population):
             self._now += completed
             self.completed += completed
             left -= completed
-            if self._followed is not None:
-                self._followed.follow(self.agents, self._bands_at, self._counts.cursor, completed)
-                self._bands_at = self._counts.cursor.copy()
+            self._unfollowed += completed
             if reason == PAUSED:
-                if (self._counts.cursor == self._ahead.samples.shape[1]).any():
+                if (self._counts.cursor == len(self._ahead.counts)).any():
                     self._draw(left)
                 self._maintain()
             elif reason == RETURNED:
                 self.begin_anew()
             elif reason != DONE:
+                self._follow_bands()
                 self.sync()
                 agent = self.agents[node]
                 if reason == LARGE_VALUES:
                     agent.check_values(self._kept.values[node, : self._kept.own_samples[node]])
                 agent.check_stability(float(self._work.rates[0]), curvature)
+
+        self._follow_bands()
+
+    def _follow_bands(self) -> None:
+        """Adapt bands to the steps since they were last: rounds pause more often than that is worth."""
+        if self._banded and self._unfollowed:
+            told, reached = (self._predicted, *self._followed[1:]), self._counts.cursor.tolist()
+            drawing.follow_steps(self.agents, *told, self._bands_at, reached, self._unfollowed)
+            self._bands_at, self._unfollowed = reached, 0
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
         kept = self._kept
@@ -295,7 +299,7 @@ class LossyPopulation(Population):
             if self.symmetric:
                 others = links.other[edges.start : edges.stop].tolist()
                 agent.inbox.latest = [sealed(self._air.latest[j, : self._air.latest_sent[j]]) for j in others]
-        return self._ahead.behind(self._counts.cursor)
+        return self._ahead.behind(self._counts.cursor.tolist())
 
     def _evaluate(self, i: int) -> None:
         """Have the i-th agent evaluate its function at what it learns from next."""
@@ -332,7 +336,7 @@ class LossyPopulation(Population):
                 if self._rule_form.forget is not None:
                     self._rule_form.forget(matrix.reshape(rows, -1))
                 matrix[:] = matrix_of(self._rule_form, agent).reshape(-1)
-            if self._ahead.samples.shape[1]:
+            if len(self._ahead.counts):
                 sizes = form.step_sizes(form.steps(agent.state), self._step_sizes.shape[1])
                 self._step_sizes[i, :, : sizes.shape[1]] = sizes
             if isinstance(form, PlainLearner):
@@ -350,22 +354,23 @@ class LossyPopulation(Population):
 
     def _draw(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
-        self.hand(self._ahead.again(self.agents, self._counts.cursor, ahead(rounds, self._now)))
+        self.hand(self._ahead.again(self.agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now)))
 
-    def hand(self, drawn: Drawn) -> None:
+    def hand(self, drawn: drawing.Laid) -> None:
         """Go on with samples that were drawn ahead."""
+        self._follow_bands()
         self._sync_states()
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
-        samples = np.column_stack([kept.own_samples, kept.samples[following], drawn.samples]).T
-        if self._followed is not None:
-            targets = np.concatenate([np.stack([kept.own_targets, kept.targets[following]], 1), drawn.targets], axis=1)
-            drawn = drawn._replace(predicted=np.zeros((*drawn.targets.shape[:3], self.agents[0].outputs)))
-            self._followed = Followed(drawn.predicted, targets, samples)
-        self._ahead = drawn
-        self._counts.cursor[:], self._steps[:], self._bands_at[:] = 0, 0, 0
+        samples = np.concatenate([[kept.own_samples, kept.samples[following]], drawn.counts])
+        if self._banded:
+            targets = np.concatenate([[kept.own_targets, kept.targets[following]], drawn.targets])
+            self._predicted = np.zeros((*drawn.targets.shape[:3], self.agents[0].outputs))
+            self._followed = drawing.Laid(drawn.points, targets, samples)
+        self._ahead, self._bands_at = drawn, [0] * len(self.agents)
+        self._counts.cursor[:], self._steps[:] = 0, 0
         alone = not self.symmetric and not self._terms.replays  # steps are on samples, and late ones, only
-        steps = drawn.samples.shape[1] + 1
-        self._step_sizes = sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
+        steps = len(drawn.counts) + 1
+        self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))
 
     def _make_room(self) -> None:

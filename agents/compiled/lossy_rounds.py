@@ -28,7 +28,7 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
     first_row,
 )
-from kernelswarm.agents.compiled.drawing import Drawn
+from kernelswarm.agents.compiled.drawing import Laid
 from kernelswarm.agents.compiled.learning import learner_of, learning, summing
 from kernelswarm.agents.compiled.receiving import (
     answered_values,
@@ -59,7 +59,8 @@ def run_lossy_rounds(
     received: Received,
     exchange: Exchange,
     spare: Scratch,
-    ahead: Drawn,
+    ahead: Laid,
+    predicted: Array,  # (T, V, b, C) for what nodes say before the steps in which they take these, or (0, 0, 0, 0)
     realized: Realized,
     first: int,  # round of the network
     count: int,
@@ -72,7 +73,7 @@ def run_lossy_rounds(
         place = now - PRIMING - realized.first
         for i in range(nodes):
             if awake[i, place]:
-                reason = waits(i, now, ahead.samples.shape[1], network, own, exchange)
+                reason = waits(i, now, len(ahead.counts), network, own, exchange)
                 if reason != DONE:
                     return reason, now - first, i, 0.0
         receive(links, air, counts, network.coupling.symmetric, exchange.terms, awake, place, now)
@@ -80,8 +81,8 @@ def run_lossy_rounds(
             states.turn[0], states.turn[1] = now - first, i
             if awake[i, place]:
                 gathered = gather(i, now, network, own, exchange)
-                if len(ahead.predicted):
-                    keep_predicted(i, counts.cursor[i], own, ahead)
+                if len(predicted):
+                    keep_predicted(i, counts.cursor[i], own, predicted)
                 completed = counts.completed[i] + 1
                 reason, curvature = learn(i, 0, completed, gathered, network, own, received, spare, diverged)
                 if reason != DONE:
@@ -104,11 +105,11 @@ def run_lossy_rounds(
 
 
 @force_inline
-def keep_predicted(i: int, cursor: int, own: Own, ahead: Drawn) -> None:
+def keep_predicted(i: int, cursor: int, own: Own, predicted: Array) -> None:
     """Copy what node i says at its samples before it learns from them."""
-    size, (_, room, outputs), (_, rounds, most, _) = own.samples[0, i], own.values.shape, ahead.predicted.shape
+    size, (_, room, outputs), (_, nodes, most, _) = own.samples[0, i], own.values.shape, predicted.shape
     values = table(own.values, i * room * outputs, size, outputs)
-    copy_matrix(values, table(ahead.predicted, (i * rounds + cursor) * most * outputs, size, outputs))
+    copy_matrix(values, table(predicted, (cursor * nodes + i) * most * outputs, size, outputs))
 
 
 @force_inline
@@ -195,12 +196,12 @@ def take_up(i: int, kept: Kept) -> int:
 
 
 @force_inline
-def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: Drawn) -> None:
+def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: Laid) -> None:
     """Draw node i's next samples, and behind them the points that it replays, once what it sent is in its buffer."""
     _, kept, counts, terms = exchange
     _, memory, room, inputs = kept.points.shape
     most, width, cursor, at = kept.targets.shape[2], kept.targets.shape[3], counts.cursor[i], now % memory
-    row, batch, samples = i * memory + at, i * ahead.samples.shape[1] + cursor, ahead.samples[i, cursor]
+    row, batch, samples = i * memory + at, cursor * ahead.counts.shape[1] + i, ahead.counts[cursor, i]
     drawn = table(ahead.points, batch * most * inputs, samples, inputs)
     wanted = table(ahead.targets, batch * most * width, samples, width)
     copy_matrix(drawn, table(kept.points, row * room * inputs, samples, inputs))

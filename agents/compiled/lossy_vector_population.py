@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, Realized, VectorExchange
-from kernelswarm.agents.compiled.drawing import put_back
+from kernelswarm.agents.compiled.drawing import follow_steps, put_back
 from kernelswarm.agents.compiled.lossy_filling import (
     Letter,
     air_of,
@@ -88,7 +87,8 @@ class LossyVectorPopulation(VectorPopulation):
                     DIVERGED,
                 )
             if self._banded:
-                self._follow_steps(before, completed)
+                told = self._vectors.values, self._samples.targets, self._samples.counts
+                follow_steps(self.agents, *told, before, self._reached(), completed)
             self._now += completed
             self.completed += completed
             left -= completed
@@ -138,19 +138,6 @@ class LossyVectorPopulation(VectorPopulation):
         """Return from which of its samples node i, which begins a round, has learned last."""
         return int(self._counts.cursor[i])
 
-    def _follow_steps(self, before: list[int], rounds: int) -> None:
-        """Adapt bands to the steps of each node from one on, in so many rounds."""
-        pool, reached = self.agents[0].pool, self._reached()
-        if isinstance(pool, UnreliablePooledBands):
-            first = min(before)
-            lived = slice(first, max(max(reached), first + 1))
-            values, targets = self._vectors.values[lived].swapaxes(0, 1), self._samples.targets[lived].swapaxes(0, 1)
-            told = np.ascontiguousarray(values), np.ascontiguousarray(targets), self._samples.counts[lived]
-            pool.follow_steps(*told, np.array(before) - first, rounds)
-            return
-        for i, (begin, end) in enumerate(zip(before, reached, strict=True)):
-            self._follow_bands(slice(i, i + 1), begin, end - begin)
-
     def _reached(self) -> list[int]:
         """Return which of its samples each node learns from next."""
         reached: list[int] = self._counts.cursor.tolist()
@@ -183,7 +170,7 @@ class LossyVectorPopulation(VectorPopulation):
     def _draw(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
         self.sync()
-        for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
-            put_back(agent, *self._behind(i, at + 2))
+        for agent, left in zip(self.agents, self._behind(self._reached()), strict=True):
+            put_back(agent, *left)
         self._draw_on(rounds, self._now, 0)
         self._counts.cursor[:] = 0

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import DONE, Flight
-from kernelswarm.agents.compiled.drawing import Laid, ahead, draw_rounds, sizes_ahead
+from kernelswarm.agents.compiled.drawing import Laid, ahead, by_nodes, draw_rounds, sizes_ahead
 from kernelswarm.agents.compiled.filling import kinds_of, links_of, outside_of, states_of
 from kernelswarm.agents.compiled.vector_rounds import (
     Phases,
@@ -88,9 +88,8 @@ class VectorPopulation:
             self._keep_evaluated(i, own, 0)
         self._banded = any(agent.band is not None for agent in agents)
         now, following = [(own.points, targets) for own, targets, _ in held], [further for *_, further in held]
-        points, targets = (np.zeros((0, len(agents), room, each.shape[1])) for each in following[0])
-        nothing = Laid(points, targets, np.zeros((0, len(agents)), dtype=np.int64))
-        laid = nothing.followed_by(now, np.array([[len(x) for x, _ in now]]))
+        inputs, columns = (each.shape[1] for each in following[0])
+        laid = Laid.nothing(len(agents), room, inputs, columns).followed_by(now, np.array([[len(x) for x, _ in now]]))
         laid = laid.followed_by(following, np.array([[len(x) for x, _ in following]]))
         self._take_on(laid, np.zeros((1, len(agents), 1)))
         self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
@@ -123,7 +122,7 @@ class VectorPopulation:
             with AtTurn(self, self._states.turn):
                 reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED)
             if self._banded:
-                self._follow_bands(slice(None), self._at, completed)
+                self._follow_bands(self._at, completed)
             self._at += completed
             self.completed += completed
             self._rounds_since_sync += completed
@@ -144,12 +143,11 @@ class VectorPopulation:
             self._work,
         )
 
-    def _follow_bands(self, which: slice, first: int, rounds: int) -> None:
-        """Adapt the bands of some nodes to some rounds from the first on."""
-        lived, counts = (slice(first, first + rounds), which), self._samples.counts
-        values, targets = self._vectors.values[lived].swapaxes(0, 1), self._samples.targets[lived].swapaxes(0, 1)
-        told = np.ascontiguousarray(values), np.ascontiguousarray(targets), counts[lived]
-        follow_bands(self.agents[which], *told, 0, rounds)
+    def _follow_bands(self, first: int, rounds: int) -> None:
+        """Adapt the nodes' bands to some rounds from the first on."""
+        lived = slice(first, first + rounds)
+        told = by_nodes(self._vectors.values[lived], self._samples.targets[lived])
+        follow_bands(self.agents, *told, self._samples.counts[lived], 0, rounds)
 
     def _check_values(self, i: int, at: int) -> None:
         """Raise what node i says of its values at its samples of a round."""
@@ -196,13 +194,12 @@ class VectorPopulation:
 
     def scatter(self) -> list[tuple[Array, Array]]:
         """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
-        left: list[tuple[Array, Array]] = []
-        for i, (agent, at) in enumerate(zip(self.agents, self._reached(), strict=True)):
+        reached = self._reached()
+        for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
             (points, targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
             agent.evaluate(points, ())
             agent.targets = targets
-            left.append(self._behind(i, at + 2))
-        return left
+        return self._behind(reached)
 
     def _batch(self, i: int, at: int) -> tuple[Array, Array]:
         """Return the points (n, p) and targets (n, q) that node i has in a round."""
@@ -210,11 +207,10 @@ class VectorPopulation:
         there = slice(counts[at, i])
         return points[at, i, there].copy(), targets[at, i, there].copy()
 
-    def _behind(self, i: int, at: int) -> tuple[Array, Array]:
-        """Return those that it has from a round on, as they were drawn."""
+    def _behind(self, reached: Sequence[int]) -> list[tuple[Array, Array]]:
+        """Return what nodes that have reached these rounds have behind the two in flight, as it was drawn."""
         points, targets, counts, *_ = self._samples
-        there = np.arange(points.shape[2]) < counts[at:, i, np.newaxis]
-        return points[at:, i][there], targets[at:, i][there]
+        return Laid(points, targets, counts).behind([at + 2 for at in reached])
 
     def _keep_evaluated(self, i: int, own: Evaluated, at: int) -> None:
         """Take over what node i has evaluated at its samples of a round, from which it learns next."""

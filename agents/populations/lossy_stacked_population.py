@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
-from kernelswarm.agents.compiled.drawing import NOT_KEPT, Drawn, ahead
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead
 from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
@@ -68,7 +68,7 @@ class LossyStackedPopulation:
         self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
         self._realization = realization_of(agents, self.links, labels)
         self._now = first.now
-        self._ahead = Drawn.nothing(len(agents), size, first.width, columns)
+        self._ahead = Laid.nothing(len(agents), size, first.width, columns)
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
         banded = any(agent.band is not None for agent in agents)
         self._mixtures = np.zeros((len(agents), 1, size, first.outputs)) if banded else NOT_KEPT
@@ -101,7 +101,7 @@ class LossyStackedPopulation:
         """
         self.completed = 0
         while self.completed < rounds:
-            if (self._exchange.counts.cursor == self._ahead.samples.shape[1]).any():
+            if (self._exchange.counts.cursor == len(self._ahead.counts)).any():
                 self._draw(rounds - self.completed)
             if self._exchange.terms.forgets:
                 self._begin_anew()
@@ -148,7 +148,7 @@ class LossyStackedPopulation:
             given = self._letter, self._now, terms.reach, terms.bits
             agent.inbox.packets = [packets_of(air, self.links, e, *given) for e in range(edges.start, edges.stop)]
             agent.inbox.last = air.last[edges].copy()
-        return self._ahead.behind(self._exchange.counts.cursor)
+        return self._ahead.behind(self._exchange.counts.cursor.tolist())
 
     def _edges(self, i: int) -> slice:
         return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
@@ -156,7 +156,7 @@ class LossyStackedPopulation:
     def _draw(self, rounds: int) -> None:
         """Draw samples for some rounds ahead."""
         cursors = self._exchange.counts.cursor
-        self._ahead = self._ahead.again(self.agents, cursors, ahead(rounds, self._now))
+        self._ahead = self._ahead.again(self.agents, cursors.tolist(), ahead(rounds, self._now))
         cursors[:] = 0
         for each in self.populations:
             each.hand(self._ahead)
