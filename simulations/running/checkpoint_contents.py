@@ -11,6 +11,7 @@ import numpy.typing as npt
 from numba.core.errors import NumbaError
 
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.records.checkpoint import Checkpoint
 from kernelswarm.simulations.round.block import AgentPlan, pool_bands
@@ -91,7 +92,8 @@ def _check(plan: AgentPlan, snapshot: Snapshot, targets: int) -> None:
         _require(arrays, name, plan.inputs)
     for points, belonging in TARGETS:
         _require(arrays, belonging, targets)
-        if points in arrays and len(arrays[points]) != len(arrays[belonging]):
+        replayed = 0 if points == "ahead_points" else replay_of(plan.rule).most  # behind the samples, without targets
+        if points in arrays and not 0 <= len(arrays[points]) - len(arrays[belonging]) <= replayed:
             raise ValueError(f"{points} has {len(arrays[points])} rows and {belonging} {len(arrays[belonging])}")
     counts = arrays["counts"]
     if counts.dtype != np.int64 or np.any(counts < 0):

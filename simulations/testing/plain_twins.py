@@ -18,7 +18,7 @@ def plain_plans(plans: Sequence[AgentPlan]) -> list[AgentPlan]:
 def plain_twin(part: Any) -> Any:
     """Return a part with the same fields and methods, whose class hands no compiled functions over.
 
-    A class that only inherits them hands none over (`protocols/compiled.py`).
+    A class that only inherits them hands none over (``protocols/compiled.py``).
 
     Examples
     --------

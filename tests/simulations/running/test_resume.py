@@ -47,6 +47,11 @@ CASES: dict[str, dict[str, Any]] = {
         "protocol": ADAPTIVE,
         "learner": {**POLK, "budget": {"target_order": 8}, "step_size": {"name": "diminishing", "initial": 0.3}},
     },
+    "replayed points": {"protocol": {"name": "consensus", "replay": 2}, "stream": FINITE},
+    "replayed points at a rate, late": {
+        "protocol": {**ADAPTIVE, "form": "symmetric", "replay": 0.5},
+        "links": {"loss": 0.2, "delay": {"name": "between", "longest": 2}},
+    },
     "drifting": {"protocol": {"name": "consensus"}, "stream": "drifting"},
     "finite data": {"protocol": {"name": "consensus", "form": "symmetric"}, "stream": FINITE},
     "random features": {"protocol": ADAPTIVE, "learner": {"name": "random_features", "features": 40}},
