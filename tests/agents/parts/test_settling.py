@@ -20,6 +20,8 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Squared
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import SETTLED, Auto, Constant, Diminishing, Settling
+from kernelswarm.simulations.comparison.compare import compare
+from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
@@ -211,6 +213,12 @@ def test_a_number_is_searched_around_what_auto_ends_at() -> None:
     assert isinstance(auto, Settling)
     entry = next(entry for entry in own_ranges(one) if entry.key == "learner.step_size")
     assert (entry.low, entry.high, entry.now) == pytest.approx((0.2 * auto.value, 5.0 * auto.value, 0.3))
+
+
+def test_a_schedule_that_was_given_once_for_rows_that_differ_is_named() -> None:
+    one = experiment(learner={"name": "polk", "step_size": SETTLES}, rounds=2, evaluate_every=2)
+    text = as_text(compare(one, {"protocol.name": ["isolated", "consensus"]}, 1, 1), 200)
+    assert "untuned: learner.step_size = 0.02 was given once" in text
 
 
 def test_weights_of_samples_divide_all_steps() -> None:

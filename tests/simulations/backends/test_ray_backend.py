@@ -17,7 +17,7 @@ from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import MulticlassLogistic, Squared
-from kernelswarm.agents.parts.schedules import Constant
+from kernelswarm.agents.parts.schedules import Constant, Settling
 from kernelswarm.protocols import tolerances
 from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.consensus import Consensus
@@ -57,6 +57,7 @@ GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 UNROLLED = 4
 """Rounds in one execution of the compiled graph."""
 ROUNDS = (1, 2 * UNROLLED + 3, UNROLLED)
+FALLING = Settling(0.05, 4.0, 12.0)
 
 
 def quiet(phase: str, done: int, total: int) -> None:
@@ -64,7 +65,7 @@ def quiet(phase: str, done: int, total: int) -> None:
 
 
 def experiment(protocol, *, graph=GRAPH, stream=None, loss=None, batch=2, **keys):
-    learner = Polk(loss=loss or Squared(), kernel=Gaussian(0.3), step_size=Constant(0.2), batch_size=batch)
+    learner = Polk(loss=loss or Squared(), kernel=Gaussian(0.3), step_size=FALLING, batch_size=batch)
     stream = stream or SensorField(noise=0.2)
     return Experiment(topology=graph, stream=stream, learner=learner, protocol=protocol, **keys)
 
