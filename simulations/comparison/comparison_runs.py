@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,7 +106,12 @@ def _runs(
             on_progress(place, share)
         show_progress()
 
-    with closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison")) as answers:
+    heard: dict[str, list[str]] = {}
+    with ExitStack() as stack:
+        answers = stack.enter_context(
+            closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison"))
+        )
+        stack.callback(_say, heard, len(tasks))
         for place, answer in answers:
             task = tasks[place]
             if isinstance(answer, parallel.Lost):
@@ -114,8 +119,16 @@ def _runs(
                 continue
             run, texts = answer
             for text in texts:
-                warnings.warn(f"{task.name}: {text}", stacklevel=2)
+                heard.setdefault(text, []).append(task.name)
             yield place, run
+
+
+def _say(heard: Mapping[str, Sequence[str]], runs: int) -> None:
+    """Say what runs have warned of, each text once with the names of the runs."""
+    for text, names in heard.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        which = "all runs" if len(names) == runs > 1 else "; ".join(names[:3]) + more
+        warnings.warn(f"{which}: {text}", stacklevel=2)
 
 
 def _execute_apart(task: Task, tell: Callable[[float], None]) -> tuple[Run, list[str]]:
