@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.streams.rows.encoding.numerals import parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
 from kernelswarm.simulations.streams.written.copies import repeated_rows
 from tests.helpers.command_line import Command, commands
@@ -139,6 +140,23 @@ def test_columns_of_an_index_are_named_as_no_inputs(call: Command) -> None:
     )
     named = init(call, "data.parquet", "--target", "flow", "--nodes", "station", "--features", "time,level")
     assert "index" not in named.out
+
+
+@pytest.mark.parametrize("unit", ["m", "l/s", "m³/s", "mg/L", "°C", "µS/cm", "m^3/s", "W/m²", "kWh", "EUR", "ft"])
+def test_numbers_with_one_unit_are_numbers(call: Command, unit: str) -> None:
+    lines = [f"{'ab'[k % 2]};{k / 50:.2f} {unit};{1000 + 7.5 * k} {unit}" for k in range(90)]
+    Path("data.csv").write_text("station;level;flow\n" + "\n".join(lines), encoding="utf-8")
+    answer = init(call, "data.csv", "--target", "flow", "--nodes", "station")
+    assert (answer.code, answer.err) == (0, "") and "1 input, a regression" in answer.out
+    facts = simulate(Experiment.from_file("mine.toml").with_changes({"rounds": 2, "topology.name": "path"})).facts
+    assert facts["mean_of_flow"] == pytest.approx(np.mean(1000 + 7.5 * np.arange(90)), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "texts", [["5 m", "5 cm"], ["5 m", "5"], ["2 doors", "4 doors"], ["12m", "3m"], ["5 am", "7 am"], ["3 A4", "5 A4"]]
+)
+def test_other_words_behind_numbers_stay_words(texts: list[str]) -> None:
+    assert parsed(texts) is None
 
 
 def moments(*texts: str) -> list[str]:

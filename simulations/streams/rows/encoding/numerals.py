@@ -16,8 +16,15 @@ SPACES = re.compile(r"(?<=\d)[ '\u00a0\u2009\u202f\u2019](?=\d{3}(?!\d))")
 """Blanks and apostrophes between thousands, which nothing else looks like."""
 
 CURRENCIES = "$€£¥₹₩₽"
-SIGNED = re.compile(rf"([+-]?)(?:([{CURRENCIES}]) *)?(.*?) *([%‰°{CURRENCIES}]?)")
-"""A sign, a currency, the number itself, and percent or a currency again."""
+_ONE = (
+    r"(?:[kMGhdcmµμn]?(?:m|g|s|l|L|A|V|W|J|N|Pa|Hz|K|S|Wh|Ah|bar|mol|eq)|°?[CF]|min|h|d|t|ha|ft|in|mi|lbs?|gal|cfs|cms|"
+    r"mgd|ppm|ppb|psi|mph|kn|kts?|rpm|dBm?|deg|rad|NTU|FNU|PSU|EUR|USD|GBP|CHF)(?:[²³]|\^?[23]|⁻[¹²³])?"
+)
+UNIT = rf"{_ONE}(?:[/·*]{_ONE})*"
+"""Units that are known, such as m³/s; any other word may name a class, as in ``2 doors``."""
+
+SIGNED = re.compile(rf"([+-]?)(?:([{CURRENCIES}]) *)?(.*?)(?: *([%‰°{CURRENCIES}]|°[CF])|[ \u00a0\u202f]+({UNIT}))?")
+"""A sign, a currency, the number itself, and percent, a currency or a unit after a blank."""
 
 EXPONENT = r"([eE][+-]?\d+)?"
 PLAIN = re.compile(rf"[+-]?(\d+\.?\d*|\.\d+){EXPONENT}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
@@ -52,16 +59,17 @@ def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
 
     All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
     way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not.
-    A sign of percent, degrees or money stands beside all or none, and is dropped: 12.5% is 12.5.
+    A sign of percent, degrees or money, or a unit, stands beside all or none, and is dropped: 12.5% is 12.5.
 
     Examples
     --------
-    >>> for texts in (["1,234,567", "12"], ["1.234,5"], ["12.5%", "3 %"], ["$1,234.50", "-$2"]):
+    >>> for texts in (["1,234,567", "12"], ["1.234,5"], ["12.5%", "3 %"], ["$1,234.50", "-$2"], ["1 234,5 m³/s"]):
     ...     print(parsed(texts).values.tolist())
     [1234567.0, 12.0]
     [1234.5]
     [12.5, 3.0]
     [1234.5, -2.0]
+    [1234.5]
     >>> parsed(["1,234", "5"]), parsed(["1,234", "5"], ".").values.tolist(), parsed(["5%", "5"])
     (None, [1234.0, 5.0], None)
     """
@@ -86,8 +94,8 @@ def _bare(text: str) -> tuple[str, str]:
     found = SIGNED.fullmatch(text)
     if found is None:  # more than one line
         return text, ""
-    sign, before, number, behind = found.groups()
-    return SPACES.sub("", sign + number), (before or "") + behind
+    sign, before, number, behind, unit = found.groups()
+    return SPACES.sub("", sign + number), (before or "") + (behind or unit or "")
 
 
 def _in_thousands(texts: Sequence[str]) -> bool:
