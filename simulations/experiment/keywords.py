@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.experiment.registry import find, names
+from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
+
+SIZES = {"nodes", "rows", "columns", "height", "cliques", "clique_size", "positions"}
+"""Keys of topologies that say how many nodes there are."""
 
 OF_DATA = ("name", "path", "test_path", "format", "contents", "target")
 """Keys of the stream "file" that data in memory decide."""
@@ -43,7 +50,8 @@ def build_experiment(
         the experiment file's ``[[node]]``.
     **tables
         ``topology`` (a name, a table, a part, any networkx graph, directed or not, an adjacency matrix, a list or frame
-        of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names),
+        of edges, or a dict of each node's neighbours; nodes that ``node`` names too are found by their names, and a
+        family of networks named without ``nodes`` has as many as the data name),
         ``learner``, ``protocol``, ``rounds``, ``seed``, and so on. ``schedule`` says when edges of a graph are there,
         as ``[topology.schedule]`` does in a file. ``strict=True`` refuses graphs that would have to be changed, or that
         fall into parts. Relative paths start at the current folder.
@@ -73,7 +81,24 @@ def build_experiment(
     else:
         stream = _stream(data, test, target, column, tables.get("stream", {}))
         tables["stream"] = stream
+        if "topology" in tables:
+            tables["topology"] = _with_nodes(tables["topology"], stream)
     return Experiment.from_dict(tables)
+
+
+def _with_nodes(topology: Any, stream: File) -> Any:
+    """Return a family of networks that is named without its size with as many nodes as the data name, if they do."""
+    table = {"name": topology} if isinstance(topology, str) else topology
+    name = table.get("name") if isinstance(table, Mapping) else None
+    if not isinstance(name, str) or name not in names("topology") or set(table) & SIZES:
+        return topology
+    family = find("topology", name, "topology")
+    if not (is_dataclass(family) and any(entry.name == "nodes" for entry in fields(family))):
+        return topology
+    owners = stream.read()[0].ids
+    if owners is None:
+        return topology
+    return {**table, "nodes": len(in_order(owners[~are_gaps(owners)]))}
 
 
 def described(experiment: Experiment | None, tables: Mapping[str, Any]) -> Experiment:

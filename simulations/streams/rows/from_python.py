@@ -54,6 +54,7 @@ def from_python(
     ValueError
         They are no such data; the text says what they are and what to do.
     """
+    data, test = (_with_levels(rows, target, node) for rows in (data, test))
     data, test = _by_column(_of_all_nodes(data, NAME)), _by_column(_of_all_nodes(test, TEST_NAME))
     pieces = _pieces(data, NAME)
     if pieces is not None and not is_frame(pieces[0]):
@@ -112,6 +113,16 @@ def _of_all_nodes(data: Any, name: str) -> Any:
     if isinstance(data, Mapping) and all(map(is_frame, own.values())):
         return _stacked(own, name)
     return data
+
+
+def _with_levels(data: Any, target: Names | None, node: str | None) -> Any:
+    """Return a frame of pandas with the levels of its index as columns that are asked for by their names."""
+    levels = getattr(getattr(data, "index", None), "names", None)
+    if levels is None or not hasattr(data, "reset_index") or not hasattr(data, "columns"):
+        return data
+    wanted = {node, *([target] if isinstance(target, str) else target or ())} - {None, *data.columns}
+    asked = [level for level in levels if level in wanted]
+    return data.reset_index(level=asked) if asked else data
 
 
 def _first(rows: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 
 from kernelswarm import InputError, build_experiment, compare, simulate
+from tests.helpers.frames import Frame
 
 RANDOM = np.random.default_rng(7)
 NAMES = ("ben", "amy", "cid")
@@ -79,3 +80,42 @@ def test_a_comparison_takes_keywords_and_arrays_of_values() -> None:
     assert len(compare(keywords, {"learner.batch_size": range(1, 3)}, jobs=1).cells) == 2
     with pytest.raises(InputError, match="the experiment is a str and must be an Experiment"):
         compare("mine.toml", {"learner.step_size": [0.1]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", ["ring", {"name": "complete"}, {"name": "ring", "schedule": {"name": "gossip"}}])
+def test_a_family_without_a_size_has_the_nodes_of_the_data(family: Any) -> None:
+    table = {"name": family} if isinstance(family, str) else family
+    for data in (OWN, (X, Y, NODE), {**frame(X, Y), "node": NODE}):
+        keys = {**KEYS, **({"target": "y"} if isinstance(data, dict) and "y" in data else {})}
+        found = build_experiment(topology=family, data=data, **keys)
+        assert found == build_experiment(topology={**table, "nodes": 3}, data=data, **keys)
+    assert build_experiment(topology=family, data=(X, Y), **KEYS).topology.nodes == 20  # type: ignore[union-attr]
+
+
+def test_a_size_that_is_given_is_that_of_the_network() -> None:
+    with pytest.raises(InputError, match=r"name 3 different nodes .* and the network has 5"):
+        simulate(topology={"name": "ring", "nodes": 5}, data=OWN, **KEYS)
+    grid = build_experiment(topology={"name": "grid", "rows": 1, "columns": 3}, data=OWN, **KEYS)
+    assert simulate(grid).summary["nodes"] == 3
+
+
+class Levels:
+    """What pandas has of an index with names."""
+
+    names = ("node", "time")
+
+
+class Indexed(Frame):
+    """A frame whose index holds the nodes and the times."""
+
+    def __init__(self) -> None:
+        super().__init__(frame(X, Y))
+        self.index = Levels()  # type: ignore[assignment]
+
+    def reset_index(self, level: list[str]) -> Frame:
+        assert level == ["node"]  # the times, which nobody asks for, are no inputs
+        return Frame(frame(X, Y, node=NODE))
+
+
+def test_a_level_of_an_index_that_is_asked_for_is_a_column() -> None:
+    assert digest(Indexed(), target="y", node="node") == digest(frame(X, Y, node=NODE), target="y", node="node")
