@@ -29,6 +29,7 @@ from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.without_data import without_data
+from kernelswarm.simulations.observing.defence import undefended
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
 from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
@@ -101,6 +102,7 @@ def examine(experiment: Experiment) -> list[Section]:
         stalls = "" if experiment.protocol.offline is not None else warning(few)
         texts = [*([stalls] if stalls else []), *finding(network.plans).values()]
     sections[3].lines.extend(("warning", message) for message in texts)
+    sections[4].lines.extend(("warning", text) for text in undefended(network.plans, experiment.protocol).values())
     others = _faults(experiment, network), _links_and_clock(experiment, network)
     sections += [*(section for section in others if section.lines), _cost(experiment, network)]
     return sections

@@ -18,6 +18,7 @@ from kernelswarm.simulations.observing import kernel_reach, loss_units, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
 from kernelswarm.simulations.observing.crowding import crowding
+from kernelswarm.simulations.observing.defence import undefended
 from kernelswarm.simulations.observing.positive import unreachable
 from kernelswarm.simulations.observing.strongly_regularized import strongly_regularized
 from kernelswarm.simulations.observing.training_rows import TrainingRows
@@ -107,6 +108,7 @@ def result_of(
         findings |= unreachable(network.plans[0].learner, network.source, rows)
         findings |= strongly_regularized(network.plans[0].learner, network.outputs, network.source, rows)
         findings |= loss_units.finding(network.plans[0].learner.loss, network.source, rows)
+        findings |= undefended(network.plans, experiment.protocol)
         findings |= crowding(network.plans, experiment.protocol, report)
         findings |= kernel_reach.finding(network.plans)
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
