@@ -11,8 +11,8 @@ from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.simulations.estimators.rows import Samples, dense
 from kernelswarm.simulations.models.model import evaluated
 from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
-from kernelswarm.simulations.observing.loss_units import loss_units
-from kernelswarm.simulations.observing.strongly_regularized import held_down
+from kernelswarm.simulations.observing.unsuited.loss_units import loss_units
+from kernelswarm.simulations.observing.unsuited.strongly_regularized import held_down
 
 Array = npt.NDArray[np.float64]
 

@@ -29,9 +29,9 @@ from kernelswarm.simulations.experiment.parts import describe
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.without_data import without_data
-from kernelswarm.simulations.observing.defence import undefended
 from kernelswarm.simulations.observing.first_steps import warning
 from kernelswarm.simulations.observing.kernel_reach import finding
+from kernelswarm.simulations.observing.unsuited.defence import undefended
 from kernelswarm.simulations.observing.verdict import EACH_BY_ITSELF
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.batch import rows_until

@@ -14,14 +14,11 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.nodes.without_data import places_without_data, without_data
-from kernelswarm.simulations.observing import kernel_reach, loss_units, verdict
+from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
 from kernelswarm.simulations.observing.baseline import Baseline, baseline
-from kernelswarm.simulations.observing.crowding import crowding
-from kernelswarm.simulations.observing.defence import undefended
-from kernelswarm.simulations.observing.positive import unreachable
-from kernelswarm.simulations.observing.strongly_regularized import strongly_regularized
 from kernelswarm.simulations.observing.training_rows import TrainingRows
+from kernelswarm.simulations.observing.unsuited.together import unsuited
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions, digest, model_arrays
 from kernelswarm.simulations.running.forecast import privacy_of
@@ -105,11 +102,7 @@ def result_of(
             lambda: advice(network.source, rows, config["stream"], keys, offline),
             forgets(experiment.clock),
         )
-        findings |= unreachable(network.plans[0].learner, network.source, rows)
-        findings |= strongly_regularized(network.plans[0].learner, network.outputs, network.source, rows)
-        findings |= loss_units.finding(network.plans[0].learner.loss, network.source, rows)
-        findings |= undefended(network.plans, experiment.protocol)
-        findings |= crowding(network.plans, experiment.protocol, report)
+        findings |= unsuited(network.plans, experiment.protocol, network.source, rows, report)
         findings |= kernel_reach.finding(network.plans)
         places = network.adjacency.cut_off(places_without_data(experiment, network.adjacency))
         far = network.adjacency.labels[places].tolist()

@@ -75,7 +75,11 @@ def test_weights_of_a_matrix_are_kept() -> None:
         (np.zeros((2, 3)), "as many rows as columns, and this one is 2 x 3"),
         (np.zeros(4), "this one is 4"),
         (np.array([[0.0, np.nan], [np.nan, 0.0]]), "holds finite numbers"),
-        ([nx.path_graph(3), nx.path_graph(3)], "for one that changes give the graph of all edges, and a schedule"),
+        pytest.param(
+            [nx.path_graph(3), nx.path_graph(3)],
+            "for one that changes give the graph of all edges, and a schedule",
+            id="graphs",  # whose addresses in memory differ from process to process
+        ),
         ([(0, 1), (1,)], r"holds \(1,\), which is no edge"),
         ([[0, 1, 1], [1, 0, 1], [1, 1, 0]], "or a matrix as numpy.array"),
         (pyarrow.table({"a": [1], "b": [2], "c": [3]}), "call two of them source and target"),

@@ -62,6 +62,7 @@ LAYERS = (  # each imports only from itself and from those before it
     "simulations/models",
     "simulations/records",
     "simulations/observing",
+    "simulations/observing/unsuited",
     "simulations/running",
     "simulations/figures",
     "simulations/plotting",

@@ -17,7 +17,7 @@ from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.compiling import Compilation, heard, waiting
+from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation, waiting
 from kernelswarm.simulations.running.simulation import Progress, simulate
 
 TABLE: dict[str, Any] = {
@@ -48,7 +48,7 @@ def compile_something() -> None:
 @jitted
 def test_what_is_compiled_is_counted_and_timed() -> None:
     told: list[int] = []
-    with heard(lambda compilation: told.append(compilation.functions)) as compilation:
+    with watch_compilation(lambda compilation: told.append(compilation.functions)) as compilation:
         assert (compilation.functions, compilation.seconds) == (0, 0.0)
         clock = time.perf_counter()
         compile_something()
@@ -74,7 +74,7 @@ def test_functions_that_are_loaded_from_the_disk_are_not_counted(
     for _ in range(2):
         monkeypatch.delitem(sys.modules, name, raising=False)  # imported anew, as by another process
         function = importlib.import_module(name).f
-        with heard() as compilation:
+        with watch_compilation() as compilation:
             assert function(1.0) == 2.0
         counts.append(compilation.functions)
     assert counts == [1, 0]
@@ -87,7 +87,7 @@ def test_compiling_is_no_part_of_a_runs_seconds_or_rate() -> None:
     def observe(said: Progress) -> None:
         nonlocal compiled
         if said.phase == "running" and not compiled:
-            with heard() as compilation, waiting():
+            with watch_compilation() as compilation, waiting():
                 time.sleep(0.5)
             compiled = compilation.seconds
 

@@ -6,12 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import Loss, grid_of
-from kernelswarm.simulations.observing.training_rows import TrainingRows
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.pooled import members
-
-NODES = 20
-"""Nodes whose rows are looked at, at most."""
 
 SMALL = 0.01
 """A threshold of errors below this share of the targets' deviation leaves hardly any error below it."""
@@ -57,10 +51,7 @@ def loss_units(loss: Loss, targets: npt.NDArray[np.float64]) -> str:
     return ""
 
 
-def finding(loss: Loss, source: Source, rows: TrainingRows) -> dict[str, str]:
-    """Say it of what the nodes learned from, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
-    if loss.quadratic or loss.task != "regression":
-        return {}
-    targets = np.concatenate([rows.of(place, 0).targets for place in members(len(source.nodes), NODES)])
+def in_other_units(loss: Loss, targets: npt.NDArray[np.float64]) -> dict[str, str]:
+    """Say it of what the nodes learn from, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
     words = loss_units(loss, targets)
     return {LOSS_IN_OTHER_UNITS: f"{words}: standardize the targets, or scale each to deviation 1"} if words else {}

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kernelswarm import KernelRegressor, PolkRegressor
 from kernelswarm.agents.parts.losses import Absolute, Huber, Logistic, Loss, Squared
-from kernelswarm.simulations.observing.loss_units import LOSS_IN_OTHER_UNITS, loss_units
+from kernelswarm.simulations.observing.unsuited.loss_units import LOSS_IN_OTHER_UNITS, loss_units
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.simulations.observing.training_rows import TrainingRows
-from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.pooled import members
+from kernelswarm.simulations.core.data_description import Variables
 
-NODES = 20
-"""Nodes whose rows are looked at, at most."""
+Array = npt.NDArray[np.float64]
 
 SHARE = 0.01
 """The share of targets below 0 from which on it is said."""
@@ -18,25 +16,23 @@ SHARE = 0.01
 TARGETS_BELOW_ZERO = "targets_below_zero"
 
 
-def unreachable(learner: Learner, source: Source, rows: TrainingRows) -> dict[str, str]:
+def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[str, str]:
     """Say in a sentence, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty where none are.
 
     Parameters
     ----------
     learner : Learner
         The experiment's.
-    source : Source
-        Its opened stream.
-    rows : TrainingRows
-        What the nodes learned from.
+    targets : Array
+        What is learned from, (n, q).
+    scaling : Variables
+        What they stand for in the user's data.
     """
     if not getattr(learner, "positive", False) or learner.loss.task != "regression":
         return {}
-    targets = np.concatenate([rows.of(place, 0).targets for place in members(len(source.nodes), NODES)])
     below = float(np.mean(targets < 0.0))
     if below < SHARE:
         return {}
-    scaling = source.description.targets
     remedy = "take a learner whose functions may be negative, or add a constant to the targets"
     if scaling.mean is not None and (scaling.raw(targets) >= 0.0).all():
         remedy = "set stream.standardize_targets = false, by which they keep their own values, none below 0"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.observing.positive import TARGETS_BELOW_ZERO
+from kernelswarm.simulations.observing.unsuited.positive import TARGETS_BELOW_ZERO
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
 

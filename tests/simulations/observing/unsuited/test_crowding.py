@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.observing.crowding import OWN_CROWDED_OUT
+from kernelswarm.simulations.observing.unsuited.crowding import OWN_CROWDED_OUT
 from kernelswarm.simulations.running.simulation import simulate
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.simulations.observing.strongly_regularized import STRONGLY_REGULARIZED
+from kernelswarm.simulations.observing.unsuited.strongly_regularized import STRONGLY_REGULARIZED
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.simulation import simulate
 

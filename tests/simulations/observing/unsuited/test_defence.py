@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.observing.defence import UNDEFENDED
+from kernelswarm.simulations.observing.unsuited.defence import UNDEFENDED
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.simulation import simulate

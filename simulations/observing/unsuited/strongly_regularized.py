@@ -8,12 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.simulations.observing.constant import best_constant
-from kernelswarm.simulations.observing.training_rows import TrainingRows
-from kernelswarm.simulations.streams.contract import HeldOut, Source
-from kernelswarm.simulations.streams.pooled import members
-
-NODES = 20
-"""Nodes whose rows are looked at, at most."""
+from kernelswarm.simulations.streams.contract import HeldOut
 
 SHARE = 0.1
 """The pull of the regularisation towards 0, as a share of the loss's, from which on it is said."""
@@ -58,23 +53,8 @@ def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np
     return text, USUAL * slope / size
 
 
-def strongly_regularized(learner: Learner, outputs: int, source: Source, rows: TrainingRows) -> dict[str, str]:
-    """Say it of what the nodes learned from, by ``STRONGLY_REGULARIZED``, with the remedy; empty where all is well.
-
-    Parameters
-    ----------
-    learner : Learner
-        The experiment's.
-    outputs : int
-        C.
-    source : Source
-        Its opened stream.
-    rows : TrainingRows
-        What the nodes learned from.
-    """
+def strongly_regularized(learner: Learner, outputs: int, targets: npt.NDArray[np.float64]) -> dict[str, str]:
+    """Say it of what the nodes learn from (n, q), by ``STRONGLY_REGULARIZED``, with the remedy; empty otherwise."""
     strength = float(getattr(learner, "regularization", 0.0))
-    if not strength or learner.loss.task != "regression":
-        return {}
-    targets = np.concatenate([rows.of(place, 0).targets for place in members(len(source.nodes), NODES)])
     text, less = held_down(strength, learner.loss, outputs, targets)
     return {STRONGLY_REGULARIZED: f"learner.{text}: set it to {less:.1g}, or standardize the targets"} if text else {}
