@@ -17,7 +17,7 @@ from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.comparison import compare as module
 from kernelswarm.simulations.comparison import comparison_runs
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation, waiting
+from kernelswarm.simulations.machine.compiling import Compilation, waiting, watch_compilation
 from kernelswarm.simulations.running.simulation import Progress, simulate
 
 TABLE: dict[str, Any] = {
