@@ -320,11 +320,19 @@ class Sheet:
         if self._captions:
             path = self.folder / "captions.txt"
             partial = path.with_name(f".{path.name}.part")
-            text = "\n".join(f"{name}: {caption}" for name, caption in self._captions.items())
+            captions = self._earlier(path) | self._captions
+            text = "\n".join(f"{name}: {caption}" for name, caption in captions.items())
             partial.write_text(f"{text}\n", encoding="utf-8", newline="\n")
             os.replace(partial, path)
             self.written.append(path)
         return self.written
+
+    def _earlier(self, path: Path) -> dict[str, str]:
+        """Return the captions of the figures that are in the folder from before, by their names."""
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = dict(line.split(": ", 1) for line in lines if ": " in line)
+        drawn = {file.stem for file in self.folder.iterdir()} if found else set()
+        return {name: caption for name, caption in found.items() if name in drawn}
 
 
 ENTRY = 60  # characters in a line of a legend

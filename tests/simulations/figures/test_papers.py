@@ -142,6 +142,18 @@ def test_print_is_large_enough_and_covers_nothing(
         assert min([*sizes, *(text.get_fontsize() for text in texts)]) >= 7.0
 
 
+def test_captions_of_figures_from_before_stay(tmp_path: Path) -> None:
+    runs = [sending(name) for name in ("isolated", "consensus")]
+    plots.draw_many(runs, tmp_path, "svg", "paper")
+    before = (tmp_path / "captions.txt").read_text().splitlines()
+    (tmp_path / "final.svg").unlink()
+    plots.draw_many(runs, tmp_path, "svg", "paper", columns=["risk", "error"])
+    after = (tmp_path / "captions.txt").read_text().splitlines()
+    assert len(before) > 4
+    assert after[:-1] == [line for line in before if not line.startswith("final: ")]
+    assert after[-1].startswith("risk-error: ")
+
+
 @pytest.mark.usefixtures("sketched")
 def test_captions_say_what_titles_would(tmp_path: Path) -> None:
     result = failed(sending(), 3)
