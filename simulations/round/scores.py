@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -77,8 +78,9 @@ def scores_of(loss: Loss, values: Sequence[Array], held_out: Sequence[HeldOut]) 
         return Scores(np.full(count, np.nan), np.full(count, np.nan))
     predictions = np.concatenate(values)
     targets = np.concatenate([data.targets for data in held_out])
-    risks = loss.values(predictions, targets).reshape(count, size).mean(axis=1)
-    return Scores(risks, _errors(loss, predictions, targets, held_out))
+    losses = np.empty(count * size)
+    fill(losses, loss.values(predictions, targets), f"{type(loss).__name__}.values")
+    return Scores(losses.reshape(count, size).mean(axis=1), _errors(loss, predictions, targets, held_out))
 
 
 def _errors(loss: Loss, predictions: Array, targets: Array, held_out: Sequence[HeldOut]) -> Array:

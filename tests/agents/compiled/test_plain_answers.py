@@ -1,4 +1,4 @@
-"""Kernels in plain Python may return arrays of any layout and type; another shape is refused by the method's name."""
+"""What kernels and losses in plain Python may return: any layout and type; other shapes are refused by the method."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from kernelswarm import SimulationError, simulate
+from kernelswarm import InputError, SimulationError, simulate
+from kernelswarm.agents.parts.losses import Squared
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,33 @@ def test_numbers_of_fewer_bits_are_taken_as_they_are() -> None:
 def test_another_shape_is_refused_by_the_method() -> None:
     with pytest.raises(SimulationError, match=r"Turned\.cross returned an array of shape \(\d+, \d+\), and"):
         run(Turned(), "newton")
+
+
+@dataclass(frozen=True)
+class Flat(Squared):
+    """Derivatives without the dimension of the columns."""
+
+    def derivatives(self, predictions: Any, targets: Any) -> Any:
+        return (2.0 * (predictions - targets)).ravel()
+
+
+@dataclass(frozen=True)
+class Sum(Squared):
+    """One number in place of one for each sample."""
+
+    def values(self, predictions: Any, targets: Any) -> Any:
+        return super().values(predictions, targets).sum()
+
+
+def learned(loss: Squared) -> Any:
+    table = {"name": "polk", "loss": loss}
+    return simulate(
+        topology={"name": "ring", "nodes": 3}, stream="sine_regression", learner=table, protocol="isolated", rounds=30
+    )
+
+
+def test_losses_of_another_shape_are_refused_by_the_method() -> None:
+    with pytest.raises(InputError, match=r"Flat\.derivatives returned an array of shape \(\d+,\), and \(\d+, 1\) is"):
+        learned(Flat())
+    with pytest.raises(SimulationError, match=r"Sum\.values returned an array of shape \(\), and \(600,\) is"):
+        learned(Sum())
