@@ -37,6 +37,8 @@ from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
+LARGEST = 1e150
+"""Of the root of a dual step that data decide: of the tiniest targets its square would be no number."""
 
 SAME = 1.0, 1.0
 """The growth of a distance that is the squared difference."""
@@ -195,7 +197,8 @@ class Proximity:
     def resolved(self, sample: DataSize) -> "Proximity":
         """Return the protocol with the dual step that suits a sample of the data."""
         unit = sample.unit ** (self.distance.degree - 1)
-        return replace(self, dual_step=significant((sample.typical_curvature / (2.0 * unit)) ** 2))
+        root = min(sample.typical_curvature / (2.0 * unit), LARGEST)
+        return replace(self, dual_step=significant(root**2))
 
     def init(self, neighborhood: Neighborhood) -> ProximityState:
         """Return dual variables of 0 with the first tolerances."""

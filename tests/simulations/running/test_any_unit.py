@@ -105,3 +105,12 @@ def test_generated_data_have_no_unit_beside_their_own() -> None:
         topology={"name": "ring", "nodes": 3}, stream="sine_regression", learner="polk", protocol="isolated"
     )
     assert "rmse" not in result.final and "variance" not in as_text(result)
+
+
+@pytest.mark.parametrize("learner", ["polk", "perceptron"])
+@pytest.mark.parametrize("protocol", ["consensus", "proximity", "stacking"])
+def test_literal_targets_as_small_as_they_come_are_learned(learner: str, protocol: str) -> None:
+    keys: dict[str, Any] = {"topology": {"name": "ring", "nodes": 3}, "stream": {"standardize": False}, "rounds": 64}
+    for unit in (1.0, 1e-150):  # whose dual step, by the absolute loss, would be the square of a number near 1e150
+        result = simulate(data=(X, unit * Y), learner=learner, protocol=protocol, **keys)
+        assert np.mean((result.model(0).predict(X) / unit - Y) ** 2) < 0.3 * Y.var()
