@@ -13,6 +13,7 @@ from kernelswarm.simulations.models.model import evaluated
 from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
 from kernelswarm.simulations.observing.unsuited.loss_units import loss_units
 from kernelswarm.simulations.observing.unsuited.strongly_regularized import held_down
+from kernelswarm.simulations.streams.written.far_targets import far_targets
 
 Array = npt.NDArray[np.float64]
 
@@ -61,7 +62,9 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     if down:
         return f"{down}: set it to {less:.1g}, or scale y (sklearn.preprocessing.StandardScaler)"
     if not len(worse):
-        return None
+        columns = ["y"] if len(errors) == 1 else [f"column {place} of y" for place in range(len(errors))]
+        far = learner.loss.quadratic and learner.loss.task == "regression" and far_targets(columns, chosen.targets)
+        return far.replace("learner.loss", "loss") if far else None
     place = int(worse[np.argmax(errors[worse] / np.maximum(constants[worse], np.finfo(float).tiny))])
     which = "the error" if len(errors) == 1 else f"the error of column {place} of y"
     return (

@@ -58,6 +58,9 @@ def test_estimators_say_it_too_and_which_column_is_worse_than_its_mean() -> None
         KernelRegressor(loss="huber").fit(X, 1e6 * Y[:, 0])
     with pytest.warns(ConvergenceWarning, match=r"regularization = 1e-06 holds functions down.*: set it to"):
         PolkRegressor(loss="absolute").fit(X, 1e6 * Y[:, 0])
+    outliers = np.where(np.arange(450) % 50 == 0, 100.0, Y[:, 0])
+    with pytest.warns(ConvergenceWarning, match=r'2\.0% of the values of "y" are far .*, loss = "absolute"'):
+        KernelRegressor().fit(X, outliers)
     noise = np.random.default_rng(1).normal(size=450)
     with pytest.warns(ConvergenceWarning, match="the error of column 1 of y on the training data"):
         PolkRegressor(step_size=0.9, bandwidth=0.05, budget=0.01).fit(X, np.column_stack([10.0 * Y[:, 0], noise]))
