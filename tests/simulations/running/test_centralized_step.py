@@ -47,8 +47,9 @@ def step_of(nodes: int, step: Any = "auto", **protocol: Any) -> Any:
 
 @pytest.mark.parametrize("nodes", [1, 4, 16])
 def test_it_is_that_of_a_node_over_the_power_of_their_number(nodes: int) -> None:
-    own = step_of(nodes, name="isolated")
-    assert step_of(nodes) == pytest.approx(own / nodes**0.75, rel=1e-12)
+    own, found = step_of(nodes, name="isolated"), step_of(nodes)
+    assert found["name"] == "settling" and found["value"] == pytest.approx(own["value"] / nodes**0.75, rel=1e-12)
+    assert [found[key] for key in ("start", "steps")] == pytest.approx([own["start"], own["steps"]], rel=1e-2)
     assert step_of(nodes, averaged=True) == own  # one step a round
     fading = {"name": "auto", "offset": 50.0}
     assert step_of(nodes, fading) == step_of(nodes, fading, name="isolated")  # these average by themselves
