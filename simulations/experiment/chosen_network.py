@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
+from kernelswarm.simulations.streams.rows.guessing import Guess, guess
 from kernelswarm.simulations.streams.rows.rows import Rows
 
 LARGEST_RING = 30
@@ -133,6 +135,32 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
         zeros = [f"{name} is called {other}" for name, other in pairs if key(name) != key(other)]
         words += f"; {some(zeros)} there" if zeros else ""
     return Chosen(table, words, without, len(names))
+
+
+def naming_columns(found: Guess, path: Path) -> list[str]:
+    """Return the columns whose words are all names of nodes in a user's network; none where rows name their nodes.
+
+    Parameters
+    ----------
+    found : Guess
+        The data, with the columns that hold too many words to be inputs.
+    path : Path
+        The file with the network.
+
+    Raises
+    ------
+    ValueError
+        There is no network in the file.
+    """
+    names = as_network(read_graph(path), fresh=True).names
+    if names is None or found.rows.ids is not None:
+        return []
+    words: dict[str, Sequence[Name]] = {each.name: each.words for each in found.rows.kinds if each.kind == "words"}
+    for column in found.words:
+        ids = guess(replace(found.file, node_column=column, drop=(), features=())).rows.ids
+        words[column] = [] if ids is None else np.unique(ids).tolist()
+    sides = {column: compared(names, values) for column, values in words.items() if len(values) > 1}
+    return [column for column, (known, wanted) in sides.items() if set(wanted) <= set(known)]
 
 
 def left_out_nodes(rows: Rows, left: Rows) -> str:

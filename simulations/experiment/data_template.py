@@ -16,7 +16,12 @@ from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown, some, toml
 from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
-from kernelswarm.simulations.experiment.chosen_network import chosen_network, given_network, left_out_nodes
+from kernelswarm.simulations.experiment.chosen_network import (
+    chosen_network,
+    given_network,
+    left_out_nodes,
+    naming_columns,
+)
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.experiment.template import write_new
 from kernelswarm.simulations.streams.rows.columns import NoTarget
@@ -119,7 +124,7 @@ def write_for(
     target : str
         Its target column; empty for y, else the only one with a usual name, or where columns have no names.
     nodes : str
-        The column that names each row's node; empty for "node", where there is one.
+        The column that names each row's node; empty for "node", or the one whose words are nodes of the network.
     features : sequence of str
         The input columns; empty for all but those that hold too many words or number the rows.
     drop : sequence of str
@@ -150,6 +155,7 @@ def write_for(
             raise InputError(
                 f"nodes = {shown(known['node_column'])}: svmlight files have no column that names nodes, leave it out"
             )
+        named = [] if network is None or nodes else naming_columns(found.guess, network)
         own = None if network is None else given_network(found.rows, network, _relative(network, path))
         size, rounds, epochs = _lengths(found, "epochs" in given, own.nodes if own else 0)
         chosen = own or chosen_network(found.rows, size)
@@ -164,6 +170,9 @@ def write_for(
         hint = f"; the option is {options[key]}" if key in options else ""
         hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
         raise InputError(f"{error}{hint}") from error
+    if network is not None and len(named) == 1:
+        text = write_for(data, path, target, named[0], features, drop, changes, network)
+        return f"{text}\n{shown(named[0])} says which node a row is of: its words are nodes of {network.name}"
     what = _described(data.name, found, target)
     text = TEMPLATE.format(
         what=" ".join(what.split()),

@@ -52,6 +52,23 @@ def test_a_graph_with_the_names_of_the_rows_is_the_network(call: Command) -> Non
     ]
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["few words", "too many to be an input"])
+def test_a_column_whose_words_are_nodes_of_the_network_names_them(call: Command, many: bool) -> None:
+    names = [f"hut {k}" for k in range(30)] if many else ["south", "north", "hut"]
+    rows_of(*names)
+    said, experiment = written(call, nx.path_graph(names) if many else nx.Graph([names[:2], names[1:]]))
+    assert '"station" says which node a row is of: its words are nodes of graph.graphml\n' in said
+    assert experiment.to_dict()["stream"]["node_column"] == "station"
+    assert open_network(experiment).adjacency.names == sorted(names)
+
+
+def test_a_column_with_other_words_too_names_no_nodes(call: Command) -> None:
+    rows_of("south", "north", "hut")
+    said, experiment = written(call, nx.Graph([("north", "south")]))
+    assert "so with --nodes" in said and "says which node a row is of: its" not in said
+    assert experiment.to_dict()["stream"]["node_column"] == "node"
+
+
 @pytest.mark.parametrize("rows", [("south", "north"), ("7", "03")])
 def test_nodes_without_rows_are_said_and_learn(call: Command, rows: tuple[str, str]) -> None:
     rows_of(*rows)
