@@ -8,11 +8,15 @@ from kernelswarm.protocols.compiling import ReadOnly, force_inline, inline_alway
 
 Array = npt.NDArray[np.float64]
 
+TIE = 1e-6
+"""Variances that differ by less, as a share, are alike: what was learned leaves s times the teacher's, up to rounding,
+which must not say whether it is learned once more."""
+
 
 @inline_always
 def _surer(ratio: float, mine: float, theirs: float) -> bool:
     """Tell whether a neighbour is surer than the node by more than the ratio: both ends decide alike."""
-    return 0.0 < ratio * theirs < mine
+    return 0.0 < ratio * theirs * (1.0 + TIE) < mine
 
 
 @njit_no_refcount

@@ -161,6 +161,19 @@ def test_a_node_learns_from_the_surest_and_both_ends_know_it():
     assert curvatures.tolist() == pulls[:, :, 0].tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
 
 
+def test_rounding_does_not_say_whether_a_lesson_is_learned_again():
+    """It leaves s times the teacher's variance, up to the last bits: there pairs pull, on whichever side they are."""
+    learned, teacher = 4.0 * (1.0 + np.array([-3e-16, 0.0, 3e-16, 1e-9, -1e-9, 1e-3])), np.ones((1, 6))
+    values = np.zeros((6, 1))
+    pulls, curvatures, taught = np.ones((1, 6, 1)), np.ones((1, 6)), np.empty((6, 3))
+    learn_from_surer_in(4.0, learned, teacher, values, np.zeros((1, 6, 1)), pulls, curvatures, 6, (1.0, 1.0), taught)
+    assert curvatures[0].tolist() == [1.0] * 5 + [0.0] and taught[:, 2].tolist() == [0.0] * 5 + [4.0]
+    pulls, curvatures, taught = np.ones((1, 6, 1)), np.ones((1, 6)), np.empty((6, 3))
+    taught_one = teacher[0], learned[np.newaxis]  # the teacher's end of the same pairs
+    learn_from_surer_in(4.0, *taught_one, values, np.zeros((1, 6, 1)), pulls, curvatures, 6, (1.0, 1.0), taught)
+    assert curvatures[0].tolist() == [1.0] * 5 + [0.0] and not taught[:, 2].any()
+
+
 @pytest.mark.parametrize(("ratio", "overstated"), [(4.0, 1.0), (6.0, 1.0), (2.0, 1.125), (1.5, 1.375**2 / 1.5)])
 def test_at_a_point_four_never_overstates_whatever_errors_have_in_common(ratio, overstated):
     """The errors e_i and e_j, of the variances 1 and v, may depend on each other in any way."""
