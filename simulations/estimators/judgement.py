@@ -61,10 +61,11 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     down, less = held_down(strength, learner.loss, found.shape[1], chosen.targets)
     if down:
         return f"{down}: set it to {less:.1g}, or scale y (sklearn.preprocessing.StandardScaler)"
+    columns = ["y"] if len(errors) == 1 else [f"column {place} of y" for place in range(len(errors))]
+    if learner.loss.quadratic and learner.loss.task == "regression" and (far := far_targets(columns, chosen.targets)):
+        return far.replace("learner.loss", "loss")
     if not len(worse):
-        columns = ["y"] if len(errors) == 1 else [f"column {place} of y" for place in range(len(errors))]
-        far = learner.loss.quadratic and learner.loss.task == "regression" and far_targets(columns, chosen.targets)
-        return far.replace("learner.loss", "loss") if far else None
+        return None
     place = int(worse[np.argmax(errors[worse] / np.maximum(constants[worse], np.finfo(float).tiny))])
     which = "the error" if len(errors) == 1 else f"the error of column {place} of y"
     return (

@@ -100,9 +100,10 @@ def examine(experiment: Experiment) -> list[Section]:
     few = network.plans[:: -(-len(network.plans) // LOOKED_AT)]
     with one_thread():  # as in a run
         stalls = "" if experiment.protocol.offline is not None else warning(few)
-        texts = [*([stalls] if stalls else []), *finding(network.plans).values()]
-    sections[3].lines.extend(("warning", message) for message in texts)
-    sections[4].lines.extend(("warning", text) for text in undefended(network.plans, experiment.protocol).values())
+        of_learner = [*filter(None, [stalls]), *finding(network.plans).values()]
+    of_protocol = undefended(network.plans, experiment.protocol).values()
+    for section, texts in ((sections[3], of_learner), (sections[4], of_protocol)):
+        section.lines.extend(("warning", text) for text in texts)
     others = _faults(experiment, network), _links_and_clock(experiment, network)
     sections += [*(section for section in others if section.lines), _cost(experiment, network)]
     return sections
@@ -218,9 +219,8 @@ def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:
 
 def _network(experiment: Experiment, network: Network) -> Section:
     table, rule, found = experiment.to_dict()["topology"], experiment.protocol, diagnose(network.adjacency)
-    lines = found.describe()
     names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
-    lines |= {"directed": asked} if (asked := who_asks(network.adjacency, names)) else {}
+    lines = found.describe() | ({"directed": asked} if (asked := who_asks(network.adjacency, names)) else {})
     if len(found.parts) > 1 and rule.pooled:
         lines["parts"] += ": the one learner sees the samples of all"
     elif len(found.parts) > 1 and rule.communicates:
@@ -250,8 +250,8 @@ def _stream(experiment: Experiment, network: Network) -> Section:
     for name, value in source.facts.items():
         what, _, column = name.partition("_of_")
         called = f"{what} of {column}" if what in ("mean", "deviation") else name.replace("_", " ")
-        called = "warning" if name in DOUBTS else called
-        lines.append((called, f"{value:.4g}" if isinstance(value, float) else str(value)))
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        lines.append(("warning" if name in DOUBTS else called, text))
     return Section(f"stream: {describe(experiment.stream)['name']}", lines)
 
 
@@ -334,10 +334,8 @@ def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
 
 
 def _awake(clock: Clock, network: Network) -> float:
-    conditions = network.plans[0].conditions
-    share = 1.0
-    if conditions is not None and conditions.absences is not None:
-        share = conditions.absences.share(network.rounds)
+    absences = getattr(network.plans[0].conditions, "absences", None)
+    share = 1.0 if absences is None else absences.share(network.rounds)
     if clock.ideal:
         return share
     joined = share_joined(clock, network.adjacency.labels.tolist(), network.rounds)

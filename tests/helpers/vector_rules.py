@@ -122,7 +122,7 @@ class Diffusion(Rule):
         return self.stepped.reshape(-1)
 
     def receive(self, heard: Heard, samples: Samples) -> None:
-        if self.name == "heard":
+        if self.name == "received":
             self.shares = np.full(len(heard.counts), 1.0 / (1.0 + heard.counts.sum()))
         elif self.name == "adaptive":
             self.shares = self.adapted_shares(heard)

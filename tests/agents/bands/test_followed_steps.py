@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernelswarm.agents.bands.conformal import SAID, follow
+from kernelswarm.agents.bands.conformal import BANDED, follow
 from kernelswarm.simulations.experiment.experiment import Experiment
 from tests.helpers.ending import Ending
 from tests.helpers.link_mixes import GRAPH, MIXES
@@ -56,6 +56,6 @@ def test_bands_follow_what_was_said_before_each_step(case: str, replay: int) -> 
             if agent.round > rounds and len(targets):
                 follow(bands[agent.node], values[: len(targets)], targets, LEVEL, agent.distinct, 1)
     whole.run(ROUNDS)
-    assert all(band[0, SAID] > 5 for band in bands.values())
+    assert all(band[0, BANDED] > 5 for band in bands.values())
     for agent in whole.blocks[0].agents:
         np.testing.assert_allclose(agent.band, bands[agent.node], rtol=1e-9)

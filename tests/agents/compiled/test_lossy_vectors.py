@@ -90,6 +90,7 @@ def test_arrays_last_where_the_data_of_one_node_end(tmp_path):
     formed = together._population
     together.run(122)
     assert together._population is formed is not None
+    together.snapshot()  # gives the nodes what they learn from next
     assert min(len(agent.targets) for agent in together.agents) == 0
     assert_as_the_formulas_say(experiment, (28, 60, 60))
 

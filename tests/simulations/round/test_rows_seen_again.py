@@ -116,7 +116,7 @@ def test_noise_and_bands_are_those_of_rows_that_are_new(learner: str, way: str) 
     for rows, agent in zip(ROWS, agents, strict=True):
         assert agent.samples == 5 * rows and agent.times == 5.0
         if learner == "polk":
-            assert agent.band[0, conformal.SAID] == (rows // BATCH - 1) * BATCH
+            assert agent.band[0, conformal.BANDED] == (rows // BATCH - 1) * BATCH
         else:
             rule = protocol == "diffusion_rls"
             noise = agent.rule.information(agent.links).noise if rule else agent.learner.noise(agent.state)

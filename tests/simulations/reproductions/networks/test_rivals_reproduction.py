@@ -46,27 +46,27 @@ def test_classes_are_learned_by_those_that_take_any_loss():
 def test_a_setting_says_beyond_which_of_its_values_nothing_was_tried():
     method = METHODS["consensus, POLK"]
     first = method.first(STREAMS["one target"])
-    assert [method.said(first[k]) for k in (0, 8)] == ["penalty 0.1, step 0.3 x auto", "penalty 10, step 3 x auto"]
-    assert method.said(first[8], first) == "penalty 10 (largest tried), step 3 x auto (largest tried)"
+    assert [method.described(first[k]) for k in (0, 8)] == ["penalty 0.1, step 0.3 x auto", "penalty 10, step 3 x auto"]
+    assert method.described(first[8], first) == "penalty 10 (largest tried), step 3 x auto (largest tried)"
     tried = [*first, Setting(0, (3, 2)), Setting(0, (2, 3))]
-    assert method.said(first[8], tried) == "penalty 10, step 3 x auto"
-    assert method.said(tried[-1], tried) == "penalty 10 (the only one tried), step 10 x auto (largest tried)"
+    assert method.described(first[8], tried) == "penalty 10, step 3 x auto"
+    assert method.described(tried[-1], tried) == "penalty 10 (the only one tried), step 10 x auto (largest tried)"
     for other in METHODS.values():  # a name tells what is tried apart
         for task in STREAMS.values():
-            words = [other.said(setting) for setting in other.first(task)]
+            words = [other.described(setting) for setting in other.first(task)]
             assert len(set(words)) == len(words)
 
 
 def test_forgetting_is_tried_where_targets_may_move_and_one_ridge_of_what_keeps_most_points():
     method = METHODS["consensus, rls"]
-    words = {name: [method.said(setting) for setting in method.first(task)] for name, task in STREAMS.items()}
+    words = {name: [method.described(setting) for setting in method.first(task)] for name, task in STREAMS.items()}
     assert words["drift"][-1] == "penalty 10, forgetting 0.98"
     assert words["label skew"] == [one for one in words["drift"] if "forgetting" not in one]
     large = STREAMS["one target"]._replace(large=True)
-    assert [method.said(setting) for setting in method.first(large)] == words["label skew"]
+    assert [method.described(setting) for setting in method.first(large)] == words["label skew"]
     krls = METHODS["consensus, krls"]
     for task in (large, STREAMS["label skew"]):
-        assert [krls.said(setting) for setting in krls.first(task)] == [
+        assert [krls.described(setting) for setting in krls.first(task)] == [
             f"penalty {penalty}, ridge 0.05" for penalty in ("0.1", "1", "10")
         ]
 
