@@ -148,9 +148,9 @@ class SummedDuals(SendsVectors):
     def adapt(self, state: Counted, samples: Samples) -> Counted:
         """See the samples as the protocol does, and add up the weights that are sent then."""
         known, sums = self.rule.adapt(state.known, samples), copied(state.sums)
-        width = len(sums.message) - 2 - sums.own.shape[1]
+        width = sums.vectors.shape[1]
         sums.message[:width] = self.rule.send(known)
-        advance(sums.own, sums.message, width, sums.message[width + sums.own.shape[1]] + 1.0)
+        advance(sums.own, sums.message, width, sums.clock + 1.0)
         return Counted(known, sums)
 
     def send(self, state: Counted) -> Array:
@@ -304,12 +304,12 @@ def find_dual(
     size = len(dual)
     share = rho / (1.0 + 2.0 * message[len(message) - 2 + AGE])
     for k in range(size):
-        said, pull = 0.0, 0.0
+        gap, pull = 0.0, 0.0
         for j in range(len(received)):
             if received[j] > 0.0:
-                said += apart[j, k]
+                gap += apart[j, k]
                 pull += message[k] - vectors[j, k]
-        dual[k] = share * said - rho * pull
+        dual[k] = share * gap - rho * pull
 
 
 # The vector of a node's state: what the protocol knows, the fields of its sums, and where all this lies.

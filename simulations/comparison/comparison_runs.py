@@ -106,12 +106,12 @@ def _runs(
             on_progress(place, share)
         show_progress()
 
-    heard: dict[str, list[str]] = {}
+    warned: dict[str, list[str]] = {}
     with ExitStack() as stack:
         answers = stack.enter_context(
             closing(parallel.answers(_execute_apart, tasks, jobs, watch, what="the comparison"))
         )
-        stack.callback(_say, heard, len(tasks))
+        stack.callback(_warn, warned, len(tasks))
         for place, answer in answers:
             task = tasks[place]
             if isinstance(answer, parallel.Lost):
@@ -119,13 +119,13 @@ def _runs(
                 continue
             run, texts = answer
             for text in texts:
-                heard.setdefault(text, []).append(task.name)
+                warned.setdefault(text, []).append(task.name)
             yield place, run
 
 
-def _say(heard: Mapping[str, Sequence[str]], runs: int) -> None:
+def _warn(warned: Mapping[str, Sequence[str]], runs: int) -> None:
     """Say what runs have warned of, each text once with the names of the runs."""
-    for text, names in heard.items():
+    for text, names in warned.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         which = "all runs" if len(names) == runs > 1 else "; ".join(names[:3]) + more
         warnings.warn(f"{which}: {text}", stacklevel=2)

@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
@@ -74,9 +75,14 @@ def assert_the_same_tables(experiment: Experiment) -> None:
         simulate(replace(experiment, backend=backend)) for backend in (Serial(threads=1), Serial(threads=3), Halves(2))
     )
     for found in others:
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and one
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+        assert_equal_tables(found, wanted)
+
+
+def assert_equal_tables(found: Result, wanted: Result) -> None:
+    """Assert that two runs have the same digest and tables."""
+    assert found.summary["digest"] == wanted.summary["digest"]
+    for name in ("nodes", "edges"):
+        one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
+        assert one.keys() == other.keys() and one
+        for key, column in one.items():
+            np.testing.assert_array_equal(column, other[key])

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
@@ -19,6 +18,7 @@ from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.helpers.same_bits import assert_equal_tables
 from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, engine_of, known, turns
 
 LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
@@ -104,17 +104,11 @@ def assert_same_tables(experiment: Experiment, nodes: int) -> None:
     """Assert that a run in threads and blocks has the digest and the tables of its ``nodes`` in one, by methods."""
     wanted = simulate(replace(experiment, backend=Halves(nodes, plain=True)))
     for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and one
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+        assert_equal_tables(simulate(replace(experiment, backend=backend)), wanted)
 
 
 def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that will hold the rounds that blocks live through agent by agent."""
+    """Return a list that will hold the rounds in which blocks prime their nodes one by one."""
     found: list[int] = []
     single = Block._prime
     monkeypatch.setattr(Block, "_prime", lambda block: (found.append(block.done), single(block)))
@@ -124,7 +118,7 @@ def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @EVERY_CASE
 @EVERY_RULE
 def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, case: str) -> None:
-    """And only the first points are sent agent by agent; ensembles are primed as on unreliable links."""
+    """And only the first points are sent node by node; ensembles are primed as on unreliable links."""
     assert_the_same_bits(network(rule, case), ROUNDS, (None, BLOCKS, EACH), 2 if rule == "stacking" else 1)
 
 
