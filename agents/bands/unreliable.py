@@ -6,7 +6,7 @@ the newest that has come, once, where it is newer than the last it took and no o
 
     s_i <- s_i + sum_j w_ij / (1 + a_j) (s_j - s_i)        u_i <- u_i + sum_j w_ij / (1 + a_j) (u_j - u_i)
 
-a_j counts the rounds that node i has lived through since it was sent, beyond that of ideal links. What is missing is
+a_j counts the rounds that node i has completed since it was sent, beyond that of ideal links. What is missing is
 left out, so that with nothing lost or late these are the averages of ideal links. What is late counts less, since it
 holds a node to the past: at an age of a for all, common errors move u by a share of 1 / (1 + a / (1 + a)) of a step at
 least, and by 1 / (1 + a) where late ones count as others.
@@ -36,7 +36,7 @@ Booleans = npt.NDArray[np.bool_]
 LONG_LOOPS = True
 
 NOTHING = -1
-"""In place of the round in which something arrives, or was sent: there is nothing."""
+"""In place of a round: nothing arrives, or nothing was sent."""
 
 
 class Mail(NamedTuple):
@@ -44,10 +44,10 @@ class Mail(NamedTuple):
 
     messages: Array  # (slots, E, C, 2)
     due: Integers  # (slots, E) the round in which it arrives, or NOTHING
-    lived: Integers  # (slots, E) how many rounds the hearer had lived through when it was sent
+    rounds_before: Integers  # (slots, E) rounds that the receiver had completed when it was sent
     used: Integers  # (E,) the round of the newest that has counted, or NOTHING
-    rounds: Integers  # (V,) how many rounds each node has lived through
-    sending: Integers  # (V,) to how many neighbours each sends what it knows at the end of the last round
+    rounds: Integers  # (V,) the rounds that each node has completed
+    sending: Integers  # (V,) the neighbours to which each sends at the end of the last round
 
 
 class Edges(NamedTuple):
@@ -56,7 +56,7 @@ class Edges(NamedTuple):
     start: Integers  # (V + 1,)
     other: Integers  # (E,) the senders' places among what is sent
     weights: Array  # (E,)
-    asks: Booleans  # (E,) whether the hearer asks the sender
+    asks: Booleans  # (E,) whether the receiver asks the sender
     asked: Booleans  # (E,) and is asked by it
     back: Integers  # (E,) the edge in the other direction, among all of the realization
     senders: Integers  # (E,) the senders' places among the nodes of the realization
@@ -64,7 +64,7 @@ class Edges(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """What happens in some rounds, as the realization has it."""
+    """The realization of some rounds: who is awake, and which messages arrive when."""
 
     awake: Booleans  # (nodes, rounds)
     deliveries: Integers  # (edges, rounds)
@@ -110,8 +110,8 @@ class UnreliablePooledBands(PooledBands):
         facts = _facts(listeners, known)
         self._realization = Realization(conditions, labels, facts)
         count = int(self._start[-1])
-        places = {ends: e for e, ends in enumerate(zip(facts.hearers.tolist(), facts.senders.tolist(), strict=True))}
-        back = [places[sender, hearer] for hearer, sender in list(places)[:count]]
+        places = {ends: e for e, ends in enumerate(zip(facts.receivers.tolist(), facts.senders.tolist(), strict=True))}
+        back = [places[sender, receiver] for receiver, sender in list(places)[:count]]
         self._edges = Edges(
             self._start,
             self._other,
@@ -141,40 +141,40 @@ class UnreliablePooledBands(PooledBands):
 
     def average(self) -> None:
         """Begin a round: send what was known at the end of the last one, and average what has arrived."""
-        self._live(1, self._no_steps, follows=False)
+        self._run_rounds(1, self._no_steps, follows=False)
 
     def follow_steps(
         self, predicted: Array, targets: Array, samples: Integers, reached: ReadOnlyIntegers, rounds: int
     ) -> None:
-        """Live through some rounds, in which nodes that are awake take one step each.
+        """Run some rounds, in which nodes that are awake take one step each.
 
         ``predicted`` and ``targets``, (V, T, b, C), hold what was predicted before the steps, and what came, at as many
         samples as ``samples`` (T, V) says. The next step of each node is ``reached`` (V,).
         """
-        self._live(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
+        self._run_rounds(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
 
     def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what a node has received, and what is on its way to it."""
+        """Return the messages that a node has received, and those on their way to it."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         return {
             "pooled.now": np.array([self._now, mail.rounds[i], mail.sending[i]]),
-            "pooled.said": mail.messages[:, edges].copy(),
+            "pooled.messages": mail.messages[:, edges].copy(),
             "pooled.due": mail.due[:, edges].copy(),
-            "pooled.lived": mail.lived[:, edges].copy(),
+            "pooled.rounds_before": mail.rounds_before[:, edges].copy(),
             "pooled.used": mail.used[edges].copy(),
         }
 
     def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put what a node has received where :meth:`arrays` was taken."""
+        """Set the messages to a node to those that :meth:`arrays` returned."""
         i, mail = self._inside[node], self._mail
         edges = slice(int(self._start[i]), int(self._start[i + 1]))
         self._now, mail.rounds[i], mail.sending[i] = arrays["pooled.now"].tolist()
-        mail.messages[:, edges], mail.due[:, edges] = arrays["pooled.said"], arrays["pooled.due"]
-        mail.lived[:, edges], mail.used[edges] = arrays["pooled.lived"], arrays["pooled.used"]
+        mail.messages[:, edges], mail.due[:, edges] = arrays["pooled.messages"], arrays["pooled.due"]
+        mail.rounds_before[:, edges], mail.used[edges] = arrays["pooled.rounds_before"], arrays["pooled.used"]
 
     def _looked(self, now: int) -> tuple[Rounds, int]:
-        """Return what happens from a round on, and its place there."""
+        """Return the realization from round ``now`` on, and the place of that round in it."""
         known, (nodes, edges) = self._realization, (len(self._places), len(self._realization.deliveries))
         if now < self._priming:
             there = np.ones((nodes, 1), dtype=np.bool_), np.zeros((edges, 1), dtype=np.int64)
@@ -182,11 +182,11 @@ class UnreliablePooledBands(PooledBands):
         place = known.look(now - self._priming)
         return Rounds(known.awake, known.deliveries, known.active, self._listens, self._max_age), place
 
-    def _live(self, rounds: int, steps: Steps, follows: bool) -> None:
+    def _run_rounds(self, rounds: int, steps: Steps, follows: bool) -> None:
         while rounds:
             happened, place = self._looked(self._now)
             count = min(rounds, happened.awake.shape[1] - place)
-            _live(
+            _run_rounds(
                 self.bands,
                 self._messages,
                 self._received,
@@ -228,10 +228,10 @@ def _facts(listeners: Sequence[Listener], known: Sequence[Neighborhood]) -> Edge
     ]
     lengths = np.concatenate([np.zeros(0), *located])
     back = [e for e, (sender, _) in enumerate(ends) if sender not in inside]
-    senders, hearers = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    senders, receivers = np.array(ends, dtype=np.int64).reshape(-1, 2).T
     return EdgeFacts(
-        np.concatenate([senders, hearers[back]]),
-        np.concatenate([hearers, senders[back]]),
+        np.concatenate([senders, receivers[back]]),
+        np.concatenate([receivers, senders[back]]),
         np.concatenate([lengths, lengths[back]]) if len(located) == len(known) else None,
         (*attributes, *(attributes[e] for e in back)),
     )
@@ -242,7 +242,7 @@ def _degree(listener: Listener) -> int:
 
 
 @cached_njit
-def _live(
+def _run_rounds(
     bands: Array,
     messages: Array,
     received: Array,
@@ -260,7 +260,7 @@ def _live(
     level: float,
     new: ReadOnly,
 ) -> None:
-    """Live through some rounds: send, receive, average, and, where that is asked, follow the steps of those awake."""
+    """Run some rounds: send, receive, average, and, with ``follows``, let the bands of nodes awake follow their steps."""
     predicted, targets, samples, reached = steps
     for t in range(rounds):
         _send(bands, messages, sent, edges, mail, first + t)
@@ -278,7 +278,7 @@ def _live(
 
 @cached_njit
 def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: Mail, now: int) -> None:
-    """Give what was dispatched in the last round what nodes knew at its end, and count it."""
+    """Put what the senders knew at the end of the last round into its messages, and count them."""
     nodes, outputs, _ = bands.shape
     slot = (now - 1) % len(mail.due)
     for i in range(nodes):
@@ -290,7 +290,7 @@ def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: 
         for e in range(edges.start[i], edges.start[i + 1]):
             if mail.due[slot, e] != NOTHING:
                 mail.messages[slot, e] = messages[edges.other[e]]
-                mail.lived[slot, e] = mail.rounds[i]
+                mail.rounds_before[slot, e] = mail.rounds[i]
 
 
 @cached_njit
@@ -304,7 +304,7 @@ def _receive(
     place: int,
     now: int,
 ) -> None:
-    """Find what each node that is awake takes of each neighbour, and how much it counts."""
+    """Find the newest message of each neighbour for each node that is awake, and its weight."""
     nodes, slots = len(bands), len(mail.due)
     for i in range(nodes):
         received[i, :, 0], received[i, :, 1] = bands[i, :, SCALE], bands[i, :, LOGARITHM]
@@ -321,7 +321,7 @@ def _receive(
                 slot = sent % slots
                 if mail.due[slot, e] != NOTHING and mail.due[slot, e] <= now:
                     received[nodes + e] = mail.messages[slot, e]
-                    counts[e] = edges.weights[e] / (1.0 + (mail.rounds[i] - mail.lived[slot, e]))
+                    counts[e] = edges.weights[e] / (1.0 + (mail.rounds[i] - mail.rounds_before[slot, e]))
                     mail.used[e] = sent
                     break
         mail.rounds[i] += awake
@@ -329,7 +329,7 @@ def _receive(
 
 @cached_njit
 def _dispatch(edges: Edges, mail: Mail, happened: Rounds, place: int, now: int) -> None:
-    """Find what becomes of what is sent at the end of a round."""
+    """Find when each message that is sent at the end of a round arrives; NOTHING where it does not."""
     slot = now % len(mail.due)
     for i in range(len(mail.rounds)):
         mail.sending[i] = 0

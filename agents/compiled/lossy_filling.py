@@ -63,7 +63,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
     table, key = conditions.links, conditions.key
     nodes = np.array(labels, dtype=np.int64)
     senders = nodes[links.other]
-    hearers = np.repeat(nodes[: len(agents)], np.diff(links.start))
+    receivers = np.repeat(nodes[: len(agents)], np.diff(links.start))
     faults = SpokenFaults(conditions.faults, labels)
     return Terms(
         max_age=table.max_age,
@@ -84,7 +84,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
         threshold=float(table.trigger.threshold),
         decay=float(table.trigger.decay),
         node_keys=keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64)),
-        edge_keys=keys_of(*key, senders, hearers),
+        edge_keys=keys_of(*key, senders, receivers),
         fault_start=faults.start,
         faults=faults.rows,
     )
@@ -94,11 +94,11 @@ def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[i
     """Return what links and clock do to the nodes and the edges on which they receive; ``labels`` are those of all
     places."""
     senders = np.array([labels[j] for j in links.other], dtype=np.int64)
-    hearers = np.repeat([agent.node for agent in agents], np.diff(links.start))
+    receivers = np.repeat([agent.node for agent in agents], np.diff(links.start))
     lengths = [agent.inbox.facts.distances for agent in agents]
     distances = None if any(entry is None for entry in lengths) else np.concatenate([np.zeros(0), *lengths])
     attributes = tuple(entry for agent in agents for entry in agent.inbox.facts.attributes)
-    facts = EdgeFacts(senders, np.asarray(hearers, dtype=np.int64), distances, attributes)
+    facts = EdgeFacts(senders, np.asarray(receivers, dtype=np.int64), distances, attributes)
     return Realization(agents[0].conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
 
 

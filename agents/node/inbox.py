@@ -100,9 +100,9 @@ class Inbox:
         self.memory = links.memory(conditions.transit)
         """Rounds for which the node keeps its own samples."""
         senders = np.array(neighbors, dtype=np.int64)
-        hearers = np.full(len(senders), neighborhood.node, dtype=np.int64)
+        receivers = np.full(len(senders), neighborhood.node, dtype=np.int64)
         distances = neighborhood.distances if len(senders) else np.zeros(0)
-        self.facts = EdgeFacts(senders, hearers, distances, neighborhood.edges[: len(senders)])
+        self.facts = EdgeFacts(senders, receivers, distances, neighborhood.edges[: len(senders)])
         """What is known of the edges."""
         self._realization = Realization(conditions, np.array([neighborhood.node], dtype=np.int64), self.facts)
         self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()

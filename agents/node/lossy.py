@@ -106,22 +106,22 @@ class LossyAgent(Agent):
         tally = self.tally
         assert tally.traffic is not None
         arrays: dict[str, npt.NDArray[Any]] = {
-            "weather.now": np.array([self.now, *self.sent_at]),
-            "weather.heard_at": self.received_at.copy(),
-            "weather.used": self.used.copy(),
-            "weather.quiet": self.quiet.copy(),
-            "weather.traffic": tally.traffic.copy(),
+            "lossy.now": np.array([self.now, *self.sent_at]),
+            "lossy.received_at": self.received_at.copy(),
+            "lossy.used": self.used.copy(),
+            "lossy.quiet": self.quiet.copy(),
+            "lossy.traffic": tally.traffic.copy(),
         }
         arrays |= remembered(self.drawn, self.predicted, self.last_sent) | self.inbox.arrays()
         return arrays | super().further_arrays()
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
-        self.now, *sent_at = arrays["weather.now"].tolist()
+        self.now, *sent_at = arrays["lossy.now"].tolist()
         self.sent_at = sent_at[0], sent_at[1]
-        self.received_at, self.used = arrays["weather.heard_at"].copy(), arrays["weather.used"].copy()
-        self.quiet = arrays["weather.quiet"].copy()
-        self.tally.traffic = arrays["weather.traffic"].copy()
+        self.received_at, self.used = arrays["lossy.received_at"].copy(), arrays["lossy.used"].copy()
+        self.quiet = arrays["lossy.quiet"].copy()
+        self.tally.traffic = arrays["lossy.traffic"].copy()
         self.drawn, self.predicted, self.last_sent = recalled(arrays, len(self.neighbors))
         self.inbox.take_over(arrays)
         super().take_further(arrays)

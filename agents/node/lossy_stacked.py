@@ -88,17 +88,17 @@ class LossyStackedAgent(StackedAgent):
         assert self.tally.traffic is not None
         return {
             **super().further_arrays(),
-            "weather.now": np.array([self.now, self.sent_at]),
-            "weather.heard": self.received.copy(),
-            "weather.traffic": self.tally.traffic.copy(),
+            "lossy.now": np.array([self.now, self.sent_at]),
+            "lossy.received": self.received.copy(),
+            "lossy.traffic": self.tally.traffic.copy(),
             **self.inbox.arrays(),
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         super().take_further(arrays)
-        self.now, self.sent_at = arrays["weather.now"].tolist()
-        self.received, self.tally.traffic = arrays["weather.heard"].copy(), arrays["weather.traffic"].copy()
+        self.now, self.sent_at = arrays["lossy.now"].tolist()
+        self.received, self.tally.traffic = arrays["lossy.received"].copy(), arrays["lossy.traffic"].copy()
         self.inbox.take_over(arrays)
 
     def bytes_of_copies(self) -> float:

@@ -101,20 +101,20 @@ class LossyVectorNode(VectorNode):
         """Return what the node has heard and said."""
         assert self.tally.traffic is not None
         return {
-            "weather.now": np.array([self.now, self.sent_at]),
-            "weather.begun": np.array(self.begun),
-            "weather.used": self.used.copy(),
-            "weather.quiet": np.array(self.quiet),
-            "weather.said": self.last_sent.copy(),
-            "weather.traffic": self.tally.traffic.copy(),
+            "lossy.now": np.array([self.now, self.sent_at]),
+            "lossy.begun": np.array(self.begun),
+            "lossy.used": self.used.copy(),
+            "lossy.quiet": np.array(self.quiet),
+            "lossy.last_sent": self.last_sent.copy(),
+            "lossy.traffic": self.tally.traffic.copy(),
             **self.inbox.arrays(),
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
-        self.now, self.sent_at = arrays["weather.now"].tolist()
-        self.used, self.last_sent = arrays["weather.used"].copy(), arrays["weather.said"].copy()
-        self.begun = int(arrays["weather.begun"])
-        self.quiet = bool(arrays["weather.quiet"])
-        self.tally.traffic = arrays["weather.traffic"].copy()
+        self.now, self.sent_at = arrays["lossy.now"].tolist()
+        self.used, self.last_sent = arrays["lossy.used"].copy(), arrays["lossy.last_sent"].copy()
+        self.begun = int(arrays["lossy.begun"])
+        self.quiet = bool(arrays["lossy.quiet"])
+        self.tally.traffic = arrays["lossy.traffic"].copy()
         self.inbox.take_over(arrays)

@@ -24,14 +24,14 @@ def remembered(
     """Return a node's own samples, what it predicted there and what it said last as arrays, for a snapshot."""
     entries = [(e, entry) for e, entry in enumerate(last_sent) if entry is not None]
     return {
-        "weather.drawn": np.array(list(drawn), dtype=np.int64),
-        **stacked("weather.drawn_points", [points for points, _ in drawn.values()]),
-        **stacked("weather.drawn_targets", [targets for _, targets in drawn.values()]),
-        "weather.predicted": np.array(list(predicted), dtype=np.int64),
-        **stacked("weather.predicted_values", list(predicted.values())),
-        "weather.said": np.array([e for e, _ in entries], dtype=np.int64),
-        **stacked("weather.said_points", [entry.points for _, entry in entries]),
-        **stacked("weather.said_values", [entry.values for _, entry in entries]),
+        "lossy.drawn": np.array(list(drawn), dtype=np.int64),
+        **stacked("lossy.drawn_points", [points for points, _ in drawn.values()]),
+        **stacked("lossy.drawn_targets", [targets for _, targets in drawn.values()]),
+        "lossy.predicted": np.array(list(predicted), dtype=np.int64),
+        **stacked("lossy.predicted_values", list(predicted.values())),
+        "lossy.last_sent": np.array([e for e, _ in entries], dtype=np.int64),
+        **stacked("lossy.last_sent_points", [entry.points for _, entry in entries]),
+        **stacked("lossy.last_sent_values", [entry.values for _, entry in entries]),
     }
 
 
@@ -39,12 +39,12 @@ def recalled(
     arrays: Mapping[str, npt.NDArray[Any]], degree: int
 ) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[LastSent | None]]:
     """Undo :func:`remembered`, for a node with so many neighbours."""
-    samples = zip(parted("weather.drawn_points", arrays), parted("weather.drawn_targets", arrays), strict=True)
-    drawn = dict(zip(arrays["weather.drawn"].tolist(), samples, strict=True))
-    values = parted("weather.predicted_values", arrays)
-    predicted = dict(zip(arrays["weather.predicted"].tolist(), values, strict=True))
+    samples = zip(parted("lossy.drawn_points", arrays), parted("lossy.drawn_targets", arrays), strict=True)
+    drawn = dict(zip(arrays["lossy.drawn"].tolist(), samples, strict=True))
+    values = parted("lossy.predicted_values", arrays)
+    predicted = dict(zip(arrays["lossy.predicted"].tolist(), values, strict=True))
     last_sent: list[LastSent | None] = [None] * degree
-    entries = zip(parted("weather.said_points", arrays), parted("weather.said_values", arrays), strict=True)
-    for e, (points, values_there) in zip(arrays["weather.said"].tolist(), entries, strict=True):
+    entries = zip(parted("lossy.last_sent_points", arrays), parted("lossy.last_sent_values", arrays), strict=True)
+    for e, (points, values_there) in zip(arrays["lossy.last_sent"].tolist(), entries, strict=True):
         last_sent[e] = LastSent(points, values_there)
     return drawn, predicted, last_sent

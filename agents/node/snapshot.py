@@ -62,8 +62,8 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     arrays: Arrays = {
         "counts": np.array([agent.round, agent.samples, tally.rounds, tally.samples, tally.scalars_sent]),
         "sums": np.array([agent.largest_target, tally.loss, tally.compression_error, tally.bytes_sent]),
-        "gaps": tally.constraint_values.copy(),
-        "gap_rounds": tally.constraint_rounds.copy(),
+        "constraint_values": tally.constraint_values.copy(),
+        "constraint_rounds": tally.constraint_rounds.copy(),
         "violation": tally.violation.copy(),
         "points": agent.own.points.copy(),
         "targets": agent.targets.copy(),
@@ -72,8 +72,8 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     }
     received = [evaluation.points for evaluation in agent.theirs]
     if received:
-        arrays["heard_points"] = np.concatenate(received)
-        arrays["heard_sizes"] = np.array([len(points) for points in received])
+        arrays["received_points"] = np.concatenate(received)
+        arrays["received_sizes"] = np.array([len(points) for points in received])
     if agent.band is not None:
         arrays["band"] = agent.band.copy()
     if agent.pool is not None:
@@ -107,8 +107,8 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
         samples=counts[3],
         loss=sums[1],
         compression_error=sums[2],
-        constraint_values=arrays["gaps"].copy(),
-        constraint_rounds=arrays["gap_rounds"].copy(),
+        constraint_values=arrays["constraint_values"].copy(),
+        constraint_rounds=arrays["constraint_rounds"].copy(),
         violation=arrays["violation"].copy(),
         scalars_sent=counts[4],
         bytes_sent=sums[3],
@@ -121,9 +121,9 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
     agent.targets = _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
     received: list[Array] = []
-    if "heard_sizes" in arrays:
-        cuts = np.cumsum(arrays["heard_sizes"])[:-1]
-        received = [_sealed(points) for points in np.split(arrays["heard_points"], cuts)]
+    if "received_sizes" in arrays:
+        cuts = np.cumsum(arrays["received_sizes"])[:-1]
+        received = [_sealed(points) for points in np.split(arrays["received_points"], cuts)]
     agent.evaluate(_sealed(arrays["points"]), received)
     source: Any = agent.source
     while isinstance(source, Ahead):

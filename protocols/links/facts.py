@@ -15,11 +15,11 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EdgeFacts:
-    """Directed edges, each from a node that sends to one that hears it.
+    """Directed edges, each from a node that sends to one that receives.
 
     Attributes
     ----------
-    senders, hearers : Integers
+    senders, receivers : Integers
         The labels of their ends, (E,).
     distances : Array or None
         Euclidean distances of their ends, (E,), where nodes have locations.
@@ -28,7 +28,7 @@ class EdgeFacts:
     """
 
     senders: Integers
-    hearers: Integers
+    receivers: Integers
     distances: Array | None
     attributes: tuple[Mapping[str, Any], ...]
 
@@ -47,7 +47,7 @@ class EdgeFacts:
         found = np.empty(len(self.attributes))
         for place, attributes in enumerate(self.attributes):
             if not isinstance(attributes.get(name), int | float):
-                ends = f"{self.senders[place]} and {self.hearers[place]}"
+                ends = f"{self.senders[place]} and {self.receivers[place]}"
                 raise RefusedKey(
                     f"{key}.attribute",
                     f"= {name!r} is not a number on the edge between {ends}, which has "

@@ -100,7 +100,7 @@ class Realization:
     def __init__(self, conditions: Conditions, nodes: Integers, edges: EdgeFacts) -> None:
         key = conditions.key
         self._node_keys = keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64))
-        self._edge_keys = keys_of(*key, edges.senders, edges.hearers)
+        self._edge_keys = keys_of(*key, edges.senders, edges.receivers)
         channels = conditions.links.loss.channels(edges)
         self._channels = np.ascontiguousarray(np.stack(channels, axis=1).reshape(-1, 4), dtype=np.float64)
         self._delays = np.cumsum(conditions.links.delay.distribution(edges), axis=1)
@@ -115,14 +115,14 @@ class Realization:
         self._timetable = conditions.timetable
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:
-            self._edges = self._timetable.places(edges.senders, edges.hearers)
+            self._edges = self._timetable.places(edges.senders, edges.receivers)
         self._absences, self._faults = conditions.absences, conditions.faults
-        self._senders = edges.hearers  # of what the nodes of interest say
+        self._senders = edges.receivers  # of what the nodes of interest say
         self._nodes = nodes
         self._transit = conditions.transit
         # Who sends on an edge is the node of interest; where messages take long, edges begin one after the other.
-        self._sending = np.searchsorted(nodes, edges.hearers)
-        self._begins = (edges.senders + edges.hearers) % conditions.transit
+        self._sending = np.searchsorted(nodes, edges.receivers)
+        self._begins = (edges.senders + edges.receivers) % conditions.transit
         self._begin()
         self._span = rounds_ahead(len(nodes), len(edges.senders))
         self.first = 0

@@ -59,9 +59,9 @@ class Timetable:
             found[:, t] = self._page(first + t)[(first + t) % SPAN][edges]
         return found
 
-    def places(self, senders: Integers, hearers: Integers) -> Integers:
+    def places(self, senders: Integers, receivers: Integers) -> Integers:
         """Return the places of directed edges among all, (n,), by the labels of their ends."""
-        ends = np.searchsorted(self._labels, np.stack([senders, hearers], axis=1)).reshape(-1, 2)
+        ends = np.searchsorted(self._labels, np.stack([senders, receivers], axis=1)).reshape(-1, 2)
         ends = np.sort(ends, axis=1)
         width = len(self._labels)
         return np.searchsorted(self._edges[:, 0] * width + self._edges[:, 1], ends[:, 0] * width + ends[:, 1])

@@ -21,14 +21,13 @@ import numpy.typing as npt
 
 from kernelswarm.agents.node.snapshot import Snapshot, leaves
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import plain, shown
 from kernelswarm.simulations.core.toml_tables import check_depth
 from kernelswarm.simulations.machine import archives
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import Snapshots
 
-FORMAT = 4
+FORMAT = 5
 """The arrangement of a file; it changes whenever older files could be misread."""
 
 DIGEST = 64
@@ -47,6 +46,7 @@ FACTS: dict[str, type | tuple[type, ...]] = {
     "versions": dict,
     "evaluations": int,
     "sources": dict,
+    "data": dict,
 }
 """What is written beside the agents, with the types that JSON has for it."""
 
@@ -233,14 +233,13 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
             f"{path} has the format {facts['format']}, and this version of kernelswarm reads {FORMAT}: resume the run "
             f"with kernelswarm {facts['versions'].get('kernelswarm', 'as it was')}"
         )
-    data = facts.get("data", {})  # which earlier checkpoints do not have
     for name, kinds in FACTS.items():
         if not isinstance(facts[name], kinds) or isinstance(facts[name], bool):
             raise TypeError(f"{name} is {shown(facts[name])}")
     edges = arrays["edges"]
     if min(facts["round"], facts["evaluations"]) < 0 or edges.dtype != np.int64 or edges.shape[1:] != (2,):
         raise ValueError("rounds, evaluations and edges are no counts and pairs of nodes")
-    for table in (facts["versions"], data):
+    for table in (facts["versions"], facts["data"]):
         if not all(isinstance(entry, str) for entry in table.values()):
             raise TypeError(f"{shown(table)} is no table of texts")
     check_depth(facts)
@@ -250,13 +249,13 @@ def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoin
         facts["seconds"],
         facts["wall"],
         facts["started"],
-        renewed(facts["config"]),
+        facts["config"],
         facts["folder"],
         facts["versions"],
         edges,
         facts["evaluations"],
         {int(node): Snapshot(agents[int(node)], source) for node, source in facts["sources"].items()},
-        data,
+        facts["data"],
     )
 
 

@@ -17,7 +17,7 @@ from kernelswarm.simulations.records.checkpoint import Checkpoint
 from kernelswarm.simulations.round.block import AgentPlan, pool_bands
 from kernelswarm.simulations.running.network import Network
 
-SAMPLES = ("points", "following_points", "heard_points", "ahead_points")
+SAMPLES = ("points", "following_points", "received_points", "ahead_points")
 """Arrays (n, p) that compiled code evaluates functions at; it does not ask how wide they are."""
 
 TARGETS = (("points", "targets"), ("following_points", "following_targets"), ("ahead_points", "ahead_targets"))

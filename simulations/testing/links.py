@@ -22,9 +22,9 @@ ROUNDS = 600
 
 def edges(attribute: str = "loss") -> EdgeFacts:
     """Return five directed edges of which everything is known that can be."""
-    senders, hearers = np.array([0, 1, 1, 4, 7]), np.array([1, 0, 4, 1, 4])
+    senders, receivers = np.array([0, 1, 1, 4, 7]), np.array([1, 0, 4, 1, 4])
     lengths = sealed(np.array([0.1, 0.1, 0.5, 0.5, 0.02]))
-    return EdgeFacts(senders, hearers, lengths, tuple({attribute: 0.2 * k, "weight": 1.0} for k in range(5)))
+    return EdgeFacts(senders, receivers, lengths, tuple({attribute: 0.2 * k, "weight": 1.0} for k in range(5)))
 
 
 def check_link_loss(loss: Loss) -> None:

@@ -48,9 +48,9 @@ class Messages:
         self.neighbors = {plan.neighborhood.node: plan.neighborhood.neighbors for plan in plans}
         edges: list[Edge] = [(j, i) for i in self.labels for j in self.neighbors[i]]
         attributes = tuple(each for plan in plans for each in plan.neighborhood.edges)
-        senders, hearers = np.array(edges).T
+        senders, receivers = np.array(edges).T
         self._realization = Realization(
-            self.conditions, np.array(self.labels), EdgeFacts(senders, hearers, None, attributes)
+            self.conditions, np.array(self.labels), EdgeFacts(senders, receivers, None, attributes)
         )
         self._places = {edge: place for place, edge in enumerate(edges)}
         keys = keys_of(*self.conditions.key, np.array(self.labels), np.full(len(self.labels), NODE))

@@ -114,11 +114,11 @@ class UnreliableNetwork:
         self.nodes = {plan.neighborhood.node: self._node(plan) for plan in plans}
         self.changes = Changes(self.conditions, list(self.nodes))
         self.edges = [(i, j) for i, node in self.nodes.items() for j in node.neighbors]  # i hears j
-        hearers, senders = np.array(self.edges, dtype=np.int64).T
+        receivers, senders = np.array(self.edges, dtype=np.int64).T
         attributes = tuple(each for plan in plans for each in plan.neighborhood.edges)
         distances = [plan.neighborhood.distances for plan in plans]
         known = None if any(each is None for each in distances) else np.concatenate(distances)
-        facts = EdgeFacts(senders.copy(), hearers.copy(), known, attributes)
+        facts = EdgeFacts(senders.copy(), receivers.copy(), known, attributes)
         self.realization = Realization(self.conditions, np.array(list(self.nodes), dtype=np.int64), facts)
         self.dropped: list[tuple[Node, int, int]] = []  # counted when they would have come
         self.now = 0

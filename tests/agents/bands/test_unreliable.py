@@ -64,8 +64,8 @@ def lived(targets: Array, known: Conditions, rounds: int | None = None, priming:
 def realized(known: Conditions, nodes: int, rounds: int) -> Any:
     """Return who is awake, (V, rounds), and a function that says what becomes of a message of j to i of a round."""
     edges = [(j, i) for i in range(nodes) for j in sorted({(i - 1) % nodes, (i + 1) % nodes})]
-    senders, hearers = np.array(edges, dtype=np.int64).T
-    known_of = Realization(known, np.arange(nodes), EdgeFacts(senders, hearers, None, ({},) * len(edges)))
+    senders, receivers = np.array(edges, dtype=np.int64).T
+    known_of = Realization(known, np.arange(nodes), EdgeFacts(senders, receivers, None, ({},) * len(edges)))
     awake, fates = [], []
     for t in range(rounds):
         place = known_of.look(t)

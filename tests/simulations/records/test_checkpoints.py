@@ -131,7 +131,7 @@ def test_a_file_of_another_version_says_which(
 ) -> None:
     path = write(replace(taken, versions={"kernelswarm": "9.1"}), tmp_path)
     monkeypatch.setattr(checkpoint, "FORMAT", 0)
-    with pytest.raises(InputError, match=r"has the format 4, and this .* reads 0: resume the run with kernelswarm 9.1"):
+    with pytest.raises(InputError, match=r"has the format 5, and this .* reads 0: resume the run with kernelswarm 9.1"):
         checkpoint.read(path)
 
 

@@ -54,7 +54,7 @@ def learned_from(experiment: Experiment) -> tuple[int, int]:
 
 def used(engine: SerialEngine) -> np.ndarray[Any, Any]:
     """Return the rounds of the messages whose own values were learned from last, of all directed edges."""
-    return np.concatenate([snapshot.arrays["weather.used"][:, 1] for snapshot in engine.snapshot().values()])
+    return np.concatenate([snapshot.arrays["lossy.used"][:, 1] for snapshot in engine.snapshot().values()])
 
 
 @pytest.mark.parametrize("name", SPARSE)
