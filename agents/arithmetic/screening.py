@@ -37,7 +37,7 @@ POINTS, NUMBERS = 32, 2**12
 """Room for integers and for numbers that is there without a search: 32 kB, enough for 15 points beside 20 others."""
 
 
-class Board(NamedTuple):
+class Tableau(NamedTuple):
     """The points' rows of the factor, and where all that belongs to them lies in one vector."""
 
     memory: Array
@@ -89,10 +89,10 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
     kept = sums + (count + 1) * long
     sides = kept + long + wide
     memory = nearby(np.float64, NUMBERS) if sides + wide <= NUMBERS else np.empty(sides + wide)
-    board = Board(memory, entering, turn, count, order, outputs, long, augmented, values, sums, kept, sides)
-    form_rows(board, factor, cross)
-    put_weights(board, weights, new_weights, gram)
-    near = order_rows(board, gram)
+    tableau = Tableau(memory, entering, turn, count, order, outputs, long, augmented, values, sums, kept, sides)
+    form_rows(tableau, factor, cross)
+    put_weights(tableau, weights, new_weights, gram)
+    near = order_rows(tableau, gram)
     # What removing all of them costs, ||sum_q w_q r_q||^2 with what is left of the points.
     cost = 0.0 if near == 0 else math.inf
     for c in range(outputs):
@@ -100,10 +100,10 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
         sum_rows(memory, sides, 0, memory, place, 0, 1, memory, augmented, long, 1, count, count)
         cost += dot(memory, sides, line(memory, place, count), count)
     cost *= 1.0 + SLACK
-    rows, spent = eliminate(board, precision, gram, near, span)
-    if rows < 0 or beyond(board, rows, fixed, fence):
+    rows, spent = eliminate(tableau, precision, gram, near, span)
+    if rows < 0 or beyond(tableau, rows, fixed, fence):
         return 0.0
-    spent = remove(board, rows, cost, spent, budget, fixed)
+    spent = remove(tableau, rows, cost, spent, budget, fixed)
     for c in range(outputs):
         for j in range(order):
             weights[j, c] = memory[values + c * long + count + j]
@@ -113,14 +113,14 @@ def screen(tables: Tables, order: int, added: Added, budget: float, span: float,
 
 
 @force_inline
-def form_rows(board: Board, factor: Array, cross: ReadOnly) -> None:
-    """Fill in what the rows are before their points are told apart: ``A K A'`` at the points, ``-A`` at the dictionary.
+def form_rows(tableau: Tableau, factor: Array, cross: ReadOnly) -> None:
+    """Fill in the rows before elimination: ``A K A'`` at the points, ``-A`` at the dictionary.
 
     The images -V = -U B, a point to a lane, and projections -A = -U'V are those of all points at once. U is zero above
     its diagonal, also where the last of four rows ends beyond the others and where lanes begin before. Behind the
     points follow unit vectors, whose images are the columns of U that share the points' last lanes.
     """
-    memory, count, order, long = board.memory, board.size, board.order, board.long
+    memory, count, order, long = tableau.memory, tableau.size, tableau.order, tableau.long
     capacity, columns, wide = factor.shape[1], cross.shape[1], whole(count)
     shared = min(wide - count, order)  # elements whose entries are in the points' last lanes
     crossed, images = 0, order * wide
@@ -129,16 +129,16 @@ def form_rows(board: Board, factor: Array, cross: ReadOnly) -> None:
     else:
         for j in range(order):
             for q in range(wide):
-                memory[crossed + j * wide + q] = -cross[board.entering[q], j] if q < count else 0.0
+                memory[crossed + j * wide + q] = -cross[tableau.entering[q], j] if q < count else 0.0
     for j in range(shared):
         memory[crossed + j * wide + count + j] = 1.0
-    for k in range(board.values, board.sums + long):
+    for k in range(tableau.values, tableau.sums + long):
         memory[k] = 0.0
     for i in range(0, order, ROWS):
         into, rows = images + i * wide, min(ROWS, order - i)
         sum_rows(memory, into, wide, factor, i * capacity, capacity, 1, memory, crossed, wide, rows, i + rows, wide)
     for q in range(0, count, ROWS):
-        row = board.augmented + q * long
+        row = tableau.augmented + q * long
         sum_rows(memory, row, long, memory, images + q, 1, wide, memory, images, wide, ROWS, order, wide)
         for j in range(shared, order, SIMD_WIDTH):
             into, place, start, below = row + count + j, images + j * wide + q, j * (capacity + 1), order - j
@@ -148,54 +148,54 @@ def form_rows(board: Board, factor: Array, cross: ReadOnly) -> None:
 
 
 @force_inline
-def put_weights(board: Board, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
+def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: ReadOnly) -> None:
     """Leave of the points' Gram matrix what the dictionary does not express, and put all weights beside the rows."""
-    memory, entering, count, long, values = board.memory, board.entering, board.size, board.long, board.values
-    size, keys = new_weights.shape[0], board.sides - whole(count)
+    memory, entering, count, long, values = tableau.memory, tableau.entering, tableau.size, tableau.long, tableau.values
+    size, keys = new_weights.shape[0], tableau.sides - whole(count)
     for q in range(count):
-        row = board.augmented + q * long
+        row = tableau.augmented + q * long
         if count == size:
             subtract_from(memory, row, gram, q * size, size)
         else:
             for p in range(count):
                 memory[row + p] = gram[entering[q], entering[p]] - memory[row + p]
         magnitude = 0.0
-        for c in range(board.outputs):
+        for c in range(tableau.outputs):
             weight = new_weights[entering[q], c]
             memory[values + c * long + q] = weight
             magnitude += weight * weight
         memory[keys + q] = magnitude * memory[row + q]
-    for c in range(board.outputs):
-        for j in range(board.order):
+    for c in range(tableau.outputs):
+        for j in range(tableau.order):
             memory[values + c * long + count + j] = weights[j, c]
 
 
 @force_inline
-def order_rows(board: Board, gram: ReadOnly) -> int:
+def order_rows(tableau: Tableau, gram: ReadOnly) -> int:
     """Put the dearest points first, where none is nearly in the span of others; returns how many are."""
-    memory, entering, count, near = board.memory, board.entering, board.size, 0
+    memory, entering, count, near = tableau.memory, tableau.entering, tableau.size, 0
     for q in range(count):
-        near += not memory[board.augmented + q * board.long + q] > NEAR * gram[entering[q], entering[q]]
+        near += not memory[tableau.augmented + q * tableau.long + q] > NEAR * gram[entering[q], entering[q]]
     for q in range(count):
-        board.turn[q] = q
+        tableau.turn[q] = q
     if near == 0:
         for q in range(count):
-            board.turn[count_above(memory, board.sides - whole(count), q, count)] = q
+            tableau.turn[count_above(memory, tableau.sides - whole(count), q, count)] = q
     return near
 
 
 @force_inline
-def eliminate(board: Board, precision: Array, gram: ReadOnly, near: int, span: float) -> tuple[int, float]:
+def eliminate(tableau: Tableau, precision: Array, gram: ReadOnly, near: int, span: float) -> tuple[int, float]:
     """Form the rows; returns how many, and the squared error of points that are expressed by others: fewer than none
     where a point comes near the span of those before it that was not ``near`` it at first.
 
     Elimination leaves the rows, but for their length. A point's column holds what is left of the Gram matrix until it
     is eliminated, and entries of the rows from then on.
     """
-    memory, entering, turn, count, long = board.memory, board.entering, board.turn, board.size, board.long
-    augmented, values, sums, kept = board.augmented, board.values, board.sums, board.kept
+    memory, entering, turn, count, long = tableau.memory, tableau.entering, tableau.turn, tableau.size, tableau.long
+    augmented, values, sums, kept = tableau.augmented, tableau.values, tableau.sums, tableau.kept
     spent, first = 0.0, 0
-    for j in range(board.order):
+    for j in range(tableau.order):
         memory[sums + count + j] = precision[j]
     for k in range(long):
         memory[kept + k] = 0.0 if k < count else 1.0
@@ -218,7 +218,7 @@ def eliminate(board: Board, precision: Array, gram: ReadOnly, near: int, span: f
         if near == 0 and not schur > NEAR * gram[entering[q], entering[q]]:
             return -1, 0.0
         if schur <= span * gram[entering[q], entering[q]]:
-            for c in range(board.outputs):
+            for c in range(tableau.outputs):
                 start = values + c * long
                 weight = memory[start + q]
                 spent += weight * weight * max(schur, 0.0)
@@ -235,30 +235,30 @@ def eliminate(board: Board, precision: Array, gram: ReadOnly, near: int, span: f
 
 
 @force_inline
-def beyond(board: Board, rows: int, fixed: int, fence: float) -> bool:
+def beyond(tableau: Tableau, rows: int, fixed: int, fence: float) -> bool:
     """Tell whether an entry of diag(inv K) would be beyond the fence."""
-    memory, found, left = board.memory, 0, board.sums + rows * board.long
-    for q in range(board.size):
+    memory, found, left = tableau.memory, 0, tableau.sums + rows * tableau.long
+    for q in range(tableau.size):
         found += memory[left + q] > fence
-    for j in range(fixed, board.order):
-        found += memory[left + board.size + j] > fence
+    for j in range(fixed, tableau.order):
+        found += memory[left + tableau.size + j] > fence
     return found > 0
 
 
 @force_inline
-def remove(board: Board, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
+def remove(tableau: Tableau, rows: int, cost: float, spent: float, budget: float, fixed: int) -> float:
     """Remove the cheapest point while it is cheaper than all elements and the budget allows; returns what is spent.
 
     All go without being compared where what that costs is less than half of what the cheapest element would.
     """
-    memory, turn, count, long = board.memory, board.turn, board.size, board.long
-    augmented, values, sums, outputs = board.augmented, board.values, board.sums, board.outputs
+    memory, turn, count, long = tableau.memory, tableau.turn, tableau.size, tableau.long
+    augmented, values, sums, outputs = tableau.augmented, tableau.values, tableau.sums, tableau.outputs
     score, all_go = 0.0, False
     while rows > 0:
         place = rows - 1
         if not all_go:
             left = sums + rows * long
-            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, board.order)
+            _, threat = cheapest(memory, values + count, long, outputs, left + count, fixed, tableau.order)
             rest = cost - spent
             all_go = spent + rest <= budget and 2.0 * rest < threat
             if not all_go:

@@ -22,13 +22,14 @@ Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 SCALE, LOGARITHM, INSIDE, BANDED, SEEN = range(5)
-"""The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples that lay inside, all of which something
-was predicted before they came, and all that came."""
+"""The columns of a band, (C, 5), one row for each output: s_t, u_t, the samples inside, those with a band before their
+step, and all samples."""
 
 RATIO, SQUARE, WEIGHTS, OFFSET, AGREED_SCALE, AGREED_LOGARITHM, COMPARED = range(5, 12)
 """Seven more columns of a band that is pooled, see :mod:`kernelswarm.agents.bands.pooled`: the means of own scores
-over s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t as averaged last, and how
-many rounds these means are of. All are 0 until a neighbour's are received: the band is the node's own as long."""
+over s_t and of their squares, the sum of the squared weights of these means, d_t, s_t and u_t as averaged last, and
+the number of rounds in these means. All are 0, and the band is
+the node's own, until a neighbour's are received."""
 
 LEAST_GAIN, LARGEST_GAIN, GAIN = 0.03, 0.3, 8.0
 """g_t is GAIN / t within these. The slope of the share outside by u_t is about 1/3 at the level 0.9 of Gaussian scores,
@@ -36,19 +37,19 @@ so that 3 / t is the fastest way to a constant. But while a function learns, s_t
 as it rises again, each step of 1 costs 1 / g_t samples outside, and 3 / t has come down to the least by then."""
 
 LEAST_SHARE = 0.02
-"""What a round counts in s_t at least; at first 3 / (t + 2): a mean with weights 1 / t lags twice as far behind errors
+"""The least weight of a round in s_t; at first 3 / (t + 2): a mean with weights 1 / t lags twice as far behind errors
 that shrink."""
 
 LEAST_OWN_SHARE, LEAST_ROUNDS, ERRORS = 0.005, 5.0, 2.0
-"""What a round counts at least in the means of own scores over s_t, at first 3 / (t + 2), and from how many rounds of
-equal weight on they count where they differ from 1 by more than so many standard errors. With 1 / t nodes whose noise
+"""The least weight of a round in the means of own scores over s_t, at first 3 / (t + 2); the least number of rounds, by
+equal weights, and of standard errors from 1, at which these means are used. With 1 / t nodes whose noise
 differs would hold on to early errors, in which all are alike: off by .065 in place of .035 after 100 rounds."""
 
 OWN_GAIN = 0.1
 """The gain of d_t over that of u_t."""
 
 
-def nothing_said(outputs: int, level: float, pooled: bool = False) -> Array:
+def empty_band(outputs: int, level: float, pooled: bool = False) -> Array:
     """Return the band before the first round, (C, 5), or (C, 12) of one that is pooled."""
     band = np.zeros((outputs, 12 if pooled else 5))
     band[:, LOGARITHM] = first_logarithm(level)
@@ -64,14 +65,14 @@ def radii(band: Array) -> Array:
     """Return half the width of the band of each output, (C,), in the learner's units; NaN before the first round."""
     known = band[:, BANDED] + band[:, SCALE] > 0.0
     band = band.copy()
-    if band.shape[1] > SEEN + 1:  # the node's last step on its own is in what it sends next, and not in its band yet
+    if band.shape[1] > SEEN + 1:  # its own last step is in its next message, not in its band
         agreed = band[:, AGREED_SCALE] > 0.0
         band[agreed, SCALE], band[agreed, LOGARITHM] = band[agreed, AGREED_SCALE], band[agreed, AGREED_LOGARITHM]
     return np.where(known, [radius(row) for row in band], np.nan)
 
 
 def coverage(band: Array) -> float:
-    """Return the share of all samples so far that lay within the band predicted before they came; NaN without any."""
+    """Return the share of all samples so far inside the band before their step; NaN without any."""
     banded = float(band[:, BANDED].sum())
     return float(band[:, INSIDE].sum()) / banded if banded else math.nan
 
@@ -86,7 +87,7 @@ def radius(row: ReadOnly) -> float:
 
 @cached_njit
 def own_ratio(row: ReadOnly) -> float:
-    """Compute r, how large own scores are over the network's; 1 where they do not differ as far as can be told."""
+    """Compute r, the ratio of own scores to the network's; 1 where the difference is not significant."""
     weights = row[WEIGHTS] if len(row) > SEEN + 1 else 0.0
     if weights == 0.0 or weights * LEAST_ROUNDS > 1.0:
         return 1.0
@@ -104,15 +105,15 @@ def follow(band: Array, values: ReadOnly, targets: ReadOnly, level: float, new: 
     band : Array
         (C, 5) or (C, 12), changed.
     values, targets : Array
-        (n, C) predictions before the step, and what came; of several rounds those of as many samples each, one behind
+        (n, C) predictions before the step, and targets; of several rounds with the same number of samples, one behind
         the other.
     level : float
         The share of samples that should lie inside.
     new : float
-        The samples of the node that differ. Rows that come again do not count: a function that knows them errs less
-        there than elsewhere, and the band stays as the first time left it.
+        The number of the node's different samples. Repeated rows do not count: a function that has learned them errs
+        less there than elsewhere.
     rounds : int
-        How many rounds these are.
+        The number of rounds.
     """
     size = len(values) // rounds
     for t in range(rounds):

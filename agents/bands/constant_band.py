@@ -10,12 +10,12 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 NAME = "conformal_band"
-"""What models call the array of a band."""
+"""The name of a band's array in models."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConstantBand:
-    """A band ``f(x) +- radius`` that is as wide everywhere.
+    """A band ``f(x) +- radius`` of the same width everywhere.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ConstantBand:
 
     @classmethod
     def from_arrays(cls, outputs: int, arrays: Mapping[str, Array]) -> "ConstantBand":
-        """Rebuild the band of a function of so many outputs from what :meth:`arrays` returned.
+        """Rebuild the band of a function with ``outputs`` outputs from the result of :meth:`arrays`.
 
         Raises
         ------

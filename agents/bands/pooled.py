@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 LONG_LOOPS = True
 
 NUMBERS = 2
-"""What a node sends of each output: s_i and u_i, or a 0 for s_i while it knows nothing."""
+"""The numbers that a node sends for each output: s_i and u_i, with s_i = 0 before its first sample."""
 
 
 class Listener(NamedTuple):
@@ -42,11 +42,11 @@ class Listener(NamedTuple):
     neighbors : tuple of int
         Its neighbours' labels, sorted.
     weights : Array
-        How much each counts, (deg,).
+        The weight of each neighbour, (deg,).
     distinct : float
-        Its samples that differ.
+        The number of its different samples.
     neighborhood : Neighborhood or None
-        What it knows of its edges, where links or clock are not ideal.
+        The attributes of its edges, on unreliable links or clocks.
     """
 
     node: int
@@ -66,15 +66,15 @@ class PooledBands:
     outputs : int
         C.
     level : float
-        The share of targets that is to lie inside.
+        The share of targets that should lie inside.
     """
 
     def __init__(self, listeners: Sequence[Listener], outputs: int, level: float) -> None:
         inside = [listener.node for listener in listeners]
         outside = sorted({other for listener in listeners for other in listener.neighbors} - set(inside))
         places = {node: place for place, node in enumerate([*inside, *outside])}
-        self.bands = np.stack([conformal.nothing_said(outputs, level, pooled=True) for _ in listeners])
-        """(V, C, 12), of which each node has its own."""
+        self.bands = np.stack([conformal.empty_band(outputs, level, pooled=True) for _ in listeners])
+        """(V, C, 12), of which each node's band is a view."""
         self._sent = np.zeros(len(listeners), dtype=np.int64)
         self._places, self._level = places, level
         self._messages = np.zeros((len(places), outputs, NUMBERS))
@@ -89,7 +89,7 @@ class PooledBands:
         return np.ascontiguousarray(self.bands[list(places), :, : LOGARITHM + 1])
 
     def receive(self, messages: Mapping[int, Array]) -> None:
-        """Take what nodes in other processes sent last, (C, 2) by their labels."""
+        """Take the last messages of nodes in other processes, (C, 2) by label."""
         for node, message in messages.items():
             if node in self._places:
                 self._messages[self._places[node]] = message
@@ -101,21 +101,21 @@ class PooledBands:
         return found
 
     def average(self) -> None:
-        """Begin a round: average what all have sent."""
+        """Begin a round: average the s and u that all nodes have sent."""
         average(self.bands, self._messages, self._start, self._other, self._weights, self._sent)
 
     def arrays(self, node: int) -> dict[str, npt.NDArray[Any]]:
-        """Return what is kept of a node's neighbours beside its band, for a snapshot: nothing on ideal links."""
+        """Return the messages of a node's neighbours, for a snapshot: none on ideal links."""
         return {}
 
     def take_over(self, node: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put what is kept of a node's neighbours where :meth:`arrays` was taken."""
+        """Set the messages of a node's neighbours to those that :meth:`arrays` returned."""
 
     def follow(self, predicted: Array, targets: Array, samples: Integers, first: int, rounds: int) -> None:
-        """Live through some rounds.
+        """Adapt the bands to some rounds.
 
-        ``predicted`` and ``targets``, both (V, T, b, C), hold what was predicted before the steps, and what came, at as
-        many samples as ``samples`` (T, V) says. In more than one round no node receives from another process.
+        ``predicted`` and ``targets``, both (V, T, b, C), are predictions before the steps and targets, at
+        ``samples`` (T, V) samples. In more than one round no node receives from another process.
         """
         network = self.bands, self._messages, self._start, self._other, self._weights, self._sent
         _follow(*network, predicted, targets, samples, self._level, self._new, first, rounds)
@@ -125,7 +125,7 @@ class PooledBands:
 def average(
     bands: Array, messages: Array, start: ReadOnlyIntegers, other: ReadOnlyIntegers, weights: ReadOnly, sent: Integers
 ) -> None:
-    """Have all nodes send their s and u, and average these.
+    """Send all nodes' s and u, and average them.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def average(
     weights : Array
         (E,).
     sent : Array
-        (V,), to which the numbers are added that each node has sent to its neighbours.
+        (V,), the numbers that each node has sent to its neighbours; increased.
     """
     nodes, outputs, _ = bands.shape
     for i in range(nodes):
@@ -162,7 +162,7 @@ def mix(bands: Array, messages: ReadOnly, start: ReadOnlyIntegers, other: ReadOn
                     scale += weights[e] * (messages[other[e], c, 0] - messages[i, c, 0])
                     logarithm += weights[e] * (messages[other[e], c, 1] - messages[i, c, 1])
             if counted > 0.0:
-                share = counted if silent else 1.0  # who knows nothing takes the mean of who does
+                share = counted if silent else 1.0  # a node without samples takes the mean of those with some
                 bands[i, c, SCALE] += scale / share
                 bands[i, c, LOGARITHM] += logarithm / share
             if counted > 0.0 or bands[i, c, AGREED_SCALE] > 0.0:

@@ -40,7 +40,7 @@ NOTHING = -1
 
 
 class Mail(NamedTuple):
-    """What is on its way on E directed edges, or has arrived, in slots of the rounds in which it was sent."""
+    """Messages on E directed edges, on their way or arrived, in slots of the rounds in which they were sent."""
 
     messages: Array  # (slots, E, C, 2)
     due: Integers  # (slots, E) the round in which it arrives, or NOTHING
@@ -51,16 +51,16 @@ class Mail(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """The directed edges on which V nodes receive, and where their ends are among all that the realization is of."""
+    """The directed edges on which V nodes receive, and the places of their ends in the realization."""
 
     start: Integers  # (V + 1,)
-    other: Integers  # (E,) the senders' places among what is sent
+    other: Integers  # (E,) the senders' places among the messages
     weights: Array  # (E,)
     asks: Booleans  # (E,) whether the receiver asks the sender
-    asked: Booleans  # (E,) and is asked by it
-    back: Integers  # (E,) the edge in the other direction, among all of the realization
-    senders: Integers  # (E,) the senders' places among the nodes of the realization
-    own: Integers  # (V,) the nodes' places there
+    asked: Booleans  # (E,) whether the sender asks the receiver
+    back: Integers  # (E,) the place of the opposite edge in the realization
+    senders: Integers  # (E,) the senders' places in the realization
+    own: Integers  # (V,) the receivers' places in the realization
 
 
 class Rounds(NamedTuple):
@@ -69,21 +69,21 @@ class Rounds(NamedTuple):
     awake: Booleans  # (nodes, rounds)
     deliveries: Integers  # (edges, rounds)
     active: Booleans  # (edges, rounds)
-    listens: bool  # whether what is sent to a node that sleeps waits for it
+    listens: bool  # whether messages to a sleeping node wait for it
     max_age: int
 
 
 class Steps(NamedTuple):
-    """What nodes that are awake step on: what was predicted before each step, and what came."""
+    """The steps of nodes that are awake: predictions before each step, and targets."""
 
     predicted: ReadOnly  # (V, T, b, C)
     targets: ReadOnly  # (V, T, b, C)
-    samples: ReadOnlyIntegers  # (T, V) how many there are
-    reached: Integers  # (V,) which comes next
+    samples: ReadOnlyIntegers  # (T, V) the number of samples
+    reached: Integers  # (V,) the next step of each node
 
 
 class UnreliablePooledBands(PooledBands):
-    """The bands of the nodes of one process, whose neighbours' messages come late, in part, or not at all.
+    """The bands of the nodes of one process, whose neighbours' messages may be late or lost.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class UnreliablePooledBands(PooledBands):
     outputs : int
         C.
     level : float
-        The share of targets that is to lie inside.
+        The share of targets that should lie inside.
     conditions : Conditions
         Links and clock.
     priming : int
@@ -140,7 +140,7 @@ class UnreliablePooledBands(PooledBands):
         self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(listeners), dtype=np.int64))
 
     def average(self) -> None:
-        """Begin a round: send what was known at the end of the last one, and average what has arrived."""
+        """Begin a round: send the s and u of the end of the last one, and average those that have arrived."""
         self._run_rounds(1, self._no_steps, follows=False)
 
     def follow_steps(
@@ -148,8 +148,8 @@ class UnreliablePooledBands(PooledBands):
     ) -> None:
         """Run some rounds, in which nodes that are awake take one step each.
 
-        ``predicted`` and ``targets``, (V, T, b, C), hold what was predicted before the steps, and what came, at as many
-        samples as ``samples`` (T, V) says. The next step of each node is ``reached`` (V,).
+        ``predicted`` and ``targets``, (V, T, b, C), are predictions before the steps and targets, at ``samples`` (T, V)
+        samples. The next step of each node is ``reached`` (V,).
         """
         self._run_rounds(rounds, Steps(predicted, targets, samples, np.array(reached)), follows=True)
 
@@ -209,7 +209,7 @@ class UnreliablePooledBands(PooledBands):
 
 
 def _flags(each: Sequence[tuple[tuple[bool, ...], Listener]]) -> Booleans:
-    """Return what is given for each edge; yes where nothing is given."""
+    """Return the flag of each edge; True where none is given."""
     found = [flag for flags, listener in each for flag in flags or (True,) * len(listener.neighbors)]
     return np.array(found, dtype=np.bool_)
 
@@ -260,7 +260,7 @@ def _run_rounds(
     level: float,
     new: ReadOnly,
 ) -> None:
-    """Run some rounds: send, receive, average, and, with ``follows``, let the bands of nodes awake follow their steps."""
+    """Run some rounds: send, receive, average and, with ``follows``, adapt the bands of nodes awake to their steps."""
     predicted, targets, samples, reached = steps
     for t in range(rounds):
         _send(bands, messages, sent, edges, mail, first + t)

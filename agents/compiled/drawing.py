@@ -125,7 +125,7 @@ def follow_steps(
     nodes : sequence of Node
         Those that have bands.
     predicted, targets, counts : Array
-        (T, V, b, C), (T, V, b, q) and (T, V): what was said before each step, what came, and at how many samples.
+        (T, V, b, C), (T, V, b, q) and (T, V): predictions before each step, targets, and numbers of samples.
     first, reached : sequence of int
         The step that each node took first, and that which it takes next.
     rounds : int
@@ -133,13 +133,17 @@ def follow_steps(
     """
     pool, begin = nodes[0].pool, min(first)
     if isinstance(pool, UnreliablePooledBands):
-        lived = slice(begin, max(*reached, begin + 1))
-        pool.follow_steps(*by_nodes(predicted[lived], targets[lived]), counts[lived], np.array(first) - begin, rounds)
+        learned = slice(begin, max(*reached, begin + 1))
+        pool.follow_steps(
+            *by_nodes(predicted[learned], targets[learned]), counts[learned], np.array(first) - begin, rounds
+        )
         return
     for i, (node, begin, end) in enumerate(zip(nodes, first, reached, strict=True)):
-        lived = slice(begin, end)
-        known = counts[lived, i : i + 1]
-        follow_bands([node], *by_nodes(predicted[lived, i : i + 1], targets[lived, i : i + 1]), known, 0, end - begin)
+        learned = slice(begin, end)
+        known = counts[learned, i : i + 1]
+        follow_bands(
+            [node], *by_nodes(predicted[learned, i : i + 1], targets[learned, i : i + 1]), known, 0, end - begin
+        )
 
 
 def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
@@ -161,7 +165,7 @@ def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array)
 
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
-    """Return for how many rounds to draw where they are asked for one by one: for as many as have been lived, so that
+    """Return for how many rounds to draw where they are asked for one by one: for as many as have been run, so that
     short runs draw little that they do not need, and long ones seldom.
 
     Samples that come unevenly are not drawn for later: snapshots do not say how many belong to each round.
@@ -211,7 +215,7 @@ def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
     """Have agents that have only sent their first points draw what follows, so that they can move into arrays.
 
     Their functions are evaluated there: one by one, agents would make several arrays for each edge. False where they
-    have said more, or less; nothing is drawn then.
+    have sent more, or less; nothing is drawn then.
     """
     if any(agent.following is None or agent.targets is not None for agent in agents):
         return False
@@ -260,7 +264,7 @@ def sizes_ahead(
 
 
 def batch_sizes_of(agents: Sequence[Agent], places: Mapping[int, int]) -> Integers:
-    """Return b of the agents and of the nodes elsewhere that they hear, (V + outside,)."""
+    """Return b of the agents and of the nodes elsewhere that send to them, (V + outside,)."""
     sizes = np.zeros(len(places), dtype=np.int64)
     for agent in agents:
         sizes[places[agent.node]] = agent.learner.batch_size
@@ -317,8 +321,8 @@ def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batch
     points, targets, samples, sent = batches
     for i, agent in enumerate(agents):
         agent.targets = targets[i, 0, : samples[0, i]].copy()
-        heard = [places[other] for other in agent.neighbors]
-        agent.evaluate(points[i, 0, : sent[0, i]].copy(), [points[k, 0, : sent[0, k]].copy() for k in heard])
+        others = [places[other] for other in agent.neighbors]
+        agent.evaluate(points[i, 0, : sent[0, i]].copy(), [points[k, 0, : sent[0, k]].copy() for k in others])
         agent.following = points[i, 1, : sent[1, i]].copy(), targets[i, 1, : samples[1, i]].copy()
     return batches.behind()
 

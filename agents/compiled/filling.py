@@ -53,7 +53,7 @@ NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0
 
 
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
-    """Return the functions and the numbers of a protocol, whose links are these."""
+    """Return the functions and the numbers of a protocol for these links."""
     none = Coupling(
         functions=np.full(4, NONE),
         tools=np.zeros(0, dtype=np.int64),
@@ -92,7 +92,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
 
 
 def kinds_of(agents: Sequence[Node], forms: Sequence[CompiledLearner], certain: bool = False) -> Kinds:
-    """Return the functions and the numbers of the different learners; ``certain`` says whether variances travel."""
+    """Return the functions and numbers of the different learners; ``certain``: whether variances are sent."""
     places: dict[int, int] = {}
     first: list[int] = []
     for i, form in enumerate(forms):
@@ -144,7 +144,7 @@ def addresses_of(form: CompiledLearner, loss: CompiledLoss, certain: bool = Fals
 
 
 def places_of(rows: Sequence[Sequence[int]]) -> Integers:
-    """Return addresses as rows of one array, which keeps what stands there."""
+    """Return addresses as rows of one array, with zeros behind the shorter ones; it keeps the functions there alive."""
     found: Integers = joined(rows, np.int64)
     keep_for(found, [place for row in rows for place in row])
     return found
@@ -159,7 +159,7 @@ def joined(rows: Sequence[Any], kind: Any) -> Any:
 
 
 def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRule | None) -> Links:
-    """Return the edges, with what the agents know of them; nodes of other blocks have places after the agents'."""
+    """Return the directed edges with their link states; nodes of other blocks have places after the agents'."""
     start = np.cumsum([0] + [len(agent.neighbors) for agent in agents])
     other: list[int] = []
     reverse: list[int] = []
@@ -186,7 +186,7 @@ def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRu
 
 
 def answers_at(links: Links, sent: Integers, room: int) -> Integers:
-    """Return where, in points, the answers to each edge's node begin, (E,), that has sent so many points, (V,)."""
+    """Return the place, in points, of the first answer on each edge, (E,), to nodes that sent ``sent`` (V,) points."""
     ends = ends_of(links)
     start = links.start[ends]
     begins: Integers = start * room + (np.arange(len(start)) - start) * sent[ends]
@@ -194,7 +194,7 @@ def answers_at(links: Links, sent: Integers, room: int) -> Integers:
 
 
 def matrix_of(form: CompiledRule, agent: Node) -> Array:
-    """Return what a node with neighbours keeps of its links as a matrix (k, deg)."""
+    """Return the link state of a node with neighbours as a matrix (k, deg)."""
     packed = np.asarray(form.pack(agent.links), dtype=np.float64)
     return packed if packed.shape[1] > 1 else packed.repeat(len(agent.neighbors), axis=1)
 
@@ -209,8 +209,8 @@ def states_of(
 ) -> States:
     """Move the agents' states into arrays, each with room for so many dictionary points.
 
-    They lie in rows of one length, or, packed, one behind the other, with a quarter more and ``spare`` numbers behind
-    the last, if there are to be any.
+    They lie in rows of one length or, ``packed``, one behind the other, with ``spare`` numbers behind the last and, if
+    that is above 0, room for a quarter more.
     """
     lengths = [
         form.length(agent.state, capacity) for agent, form, capacity in zip(agents, forms, capacities, strict=True)
@@ -231,10 +231,10 @@ def states_of(
 
 
 def find_states(states: States, laid: Integers, agents: Sequence[Node], forms: Sequence[CompiledLearner]) -> None:
-    """Have the agents' states live where rounds have put them; ``laid`` (V,) says where they live so far."""
+    """Point the agents' states to where rounds have moved them; ``laid`` (V,) are their places before."""
     storage = states.storage.reshape(-1)
     for i in np.flatnonzero(states.begins != laid).tolist():
-        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # asking would take longest
+        form, begin = cast("RepackedLearner", forms[i]), states.begins[i]  # a check of its type would take longest
         capacity = int(states.counts[i, compiled.ROOM] + states.counts[i, compiled.ORDER])
         form.lay_out(agents[i].state, storage[begin : begin + states.lengths[i]], capacity)
     laid[:] = states.begins
@@ -246,29 +246,29 @@ def look_at(
     forms: Sequence[CompiledLearner],
     repacked: npt.NDArray[np.bool_],
     taken: Integers,
-    rooms: Integers,
+    reserves: Integers,
 ) -> None:
-    """Have those states looked at that want it, as the agents' own steps do at their end.
+    """Maintain the states that ask for it, as steps in plain Python do at their end.
 
-    States that are not repacked have ``rooms`` (V,) for points beside those of a step.
+    States that are not repacked have room for ``reserves`` (V,) points beside those of a step.
     """
     for i in np.flatnonzero(states.counts[:, compiled.WANTS] == compiled.LOOK).tolist():
         form, agent, counts = forms[i], agents[i], states.counts[i]
         state = agent.state
         form.sync(state, counts, 0)
         form.maintain(state)  # asks the kernel, which may raise: who names the node looks for "agent" on the stack
-        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else int(taken[i] + rooms[i])
+        capacity = int(counts[compiled.ORDER] + counts[compiled.ROOM]) if repacked[i] else int(taken[i] + reserves[i])
         known = form.counts(state, capacity, int(taken[i]))
         counts[: len(known)] = known
 
 
 def with_spare(orders: Sequence[int]) -> Integers:
-    """Return for how many points states of so many are given room, as rounds do."""
+    """Return the capacities that states of these orders are given, as rounds do."""
     return np.asarray(np.add(orders, np.maximum(SPARE, np.floor_divide(orders, 4))), dtype=np.int64)
 
 
 def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Received:
-    """Return room for what agents and the outside nodes, which are ``places`` together, send in a round."""
+    """Return room for the messages of a round, of the agents and the outside nodes, ``places`` in all."""
     size, outputs, answers = sent_points(agents), agents[0].outputs, len(links.sent)
     certain = bool(certainty_of(agents[0].rule))
     return Received(
@@ -285,8 +285,8 @@ def nothing_received(agents: Sequence[Agent], links: Links, places: int) -> Rece
 def workspace(
     agents: Sequence[Agent], links: Links, points: int, rows: int, columns: int, sizes: int, ideal: bool
 ) -> Workspace:
-    """Return what rounds work with whose steps are on up to so many points and have so many step sizes; there are
-    ``rows`` of up to so many columns."""
+    """Return the working memory of rounds with steps on up to ``points`` points and ``sizes`` step sizes each; it has
+    ``rows`` rows of up to ``columns`` columns."""
     first, widest, size = agents[0], int(np.diff(links.start).max(initial=0)), sent_points(agents)
     inputs, outputs, late = first.width, first.outputs, 0 if ideal else widest
     taught = points if certainty_of(first.rule) else 0
@@ -329,17 +329,17 @@ def workspace(
 
 
 def sent_points(agents: Sequence[Agent]) -> int:
-    """Return how many points an agent sends in a round, at most: its samples, and those that it replays."""
+    """Return the largest number of points that an agent sends in a round, samples and replayed ones."""
     sizes = {agent.learner.batch_size for agent in agents}.union(*(agent.batch_sizes for agent in agents))
     return max(sizes) + replay_of(agents[0].rule).most
 
 
 def buffers_of(agents: Sequence[Agent]) -> Buffers:
-    """Move what agents keep to replay into arrays; their buffers are views of these from then on."""
+    """Move the agents' replay buffers into arrays; the buffers are views of these from then on."""
     first = next((agent.buffer for agent in agents if agent.buffer is not None), None)
     if first is None:
         return NO_BUFFERS
-    each = [agent.buffer or first for agent in agents]  # who has no neighbours has none: its row is never looked at
+    each = [agent.buffer or first for agent in agents]  # a node alone has none: its row is not read
     points, ranks = np.stack([buffer.points for buffer in each]), np.stack([buffer.ranks for buffer in each])
     counts, keys = np.stack([buffer.counts for buffer in each]), np.array([buffer.own_key for buffer in each])
     buffers = Buffers(points, ranks, counts, first.key, keys, float(first.replay.points))
@@ -350,12 +350,12 @@ def buffers_of(agents: Sequence[Agent]) -> Buffers:
 
 
 def outside_of(agents: Sequence[Node]) -> list[int]:
-    """Return the labels of the nodes elsewhere that these hear, sorted."""
+    """Return the labels of the nodes of other blocks that send to these, sorted."""
     return sorted({other for agent in agents for other in agent.neighbors} - {agent.node for agent in agents})
 
 
 def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
-    """Start the sums where the agents' stand."""
+    """Return the sums as they stand in the agents."""
     tallies = [agent.tally for agent in agents]
     return Sums(
         np.array([tally.loss for tally in tallies], dtype=np.float64),
@@ -371,15 +371,15 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
 def received_edges(
     agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
 ) -> list[tuple[int, Outgoing, int]]:
-    """List the edges on which outside nodes are heard, their messages, and the nodes' places among their neighbours."""
+    """List the edges on which outside nodes send, their messages, and the receivers' places among their neighbours."""
     edges = enumerate(pair for agent in agents for pair in zip(agent.neighbors, agent.slots, strict=True))
     elsewhere = set(outside)
     return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
 
 
 def receive(received: Received, links: Links, e: int, at: int, message: Outgoing, slot: int) -> None:
-    """Take in what the outside neighbour at the end of edge e sent, once there are answers, whose place in points is
-    ``at``."""
+    """Copy the message of the outside neighbour on edge e, its answers to the place ``at`` in points; a message without
+    answers holds nothing to copy."""
     outputs, size = received.values.shape[2], received.values.shape[1]
     answer = message.answers[slot] if message.answers else None
     if answer is None:

@@ -1,8 +1,8 @@
 """A node's step in arrays, on links of all kinds: checks, gradients, damping, step, constraint values, dual update.
 
-What it is on has been gathered: on ideal links the arrays of the round before are what was received, on others places
-in them say what was. The difference is a constant of each function here, so that ideal rounds are compiled without
-what only others need.
+The points of the step have been gathered. On ideal links the arrays of the round before hold what was received, on
+unreliable ones the places of the messages used are given. Which of the two is a constant of each function here, so
+that rounds on ideal links are compiled without the code of the others.
 """
 
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Learner(NamedTuple):
-    """What a node's learner, and its loss, are called with."""
+    """The arguments of a node's learner and of its loss."""
 
     tools: Any
     numbers: Array
@@ -68,9 +68,9 @@ class Learner(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a node has at its own points of a step, the samples first."""
+    """A node's own points of a step, the samples first, and its function there."""
 
-    points: Array  # (n, p), as many as there are
+    points: Array  # (n, p)
     targets: Array  # (b, q)
     values: Array  # (b, C) at the samples
     rows: Array  # (N, R) of all points of the step, these first
@@ -78,7 +78,7 @@ class Sample(NamedTuple):
 
 @force_inline
 def learner_of(i: int, network: Network) -> Learner:
-    """Return views of what node i's learner, and its loss, are called with."""
+    """Return views of the arguments of node i's learner and of its loss."""
     states, kinds = network.states, network.kinds
     kind = kinds.of[i]
     return Learner(
@@ -106,11 +106,11 @@ def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged
 
 
 def following(ideal: bool) -> Compiled:
-    """Return what a protocol does after a step, on ideal links or others."""
+    """Return the function that updates a protocol's link states after a step, on ideal links or others."""
 
     @force_inline
     def follow(i: int, eta: float, batch_size: int, completed: int, network: Network) -> None:
-        """Have the protocol update what it keeps of node i's edges, and add their constraint values up."""
+        """Update the link states of node i's edges by the protocol, and sum their constraint values."""
         links, coupling, sums, work = network.links, network.coupling, network.sums, network.work
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
@@ -137,11 +137,11 @@ def following(ideal: bool) -> Compiled:
 
 
 def samples_of(ideal: bool) -> Compiled:
-    """Return what finds a node's own samples of a step, on ideal links or others."""
+    """Return the function that finds a node's own samples of a step, on ideal links or others."""
 
     @force_inline
     def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
-        """Return views of node i's samples of a round, in which its step is on ``taken`` points."""
+        """Return views of node i's samples of a round; its step is on ``taken`` points."""
         room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[3]
         size, width, place = own.samples[at, i], own.targets.shape[3], i * own.points.shape[1] + at
         row, columns = 0, own.rows.shape[1]
@@ -159,14 +159,14 @@ def samples_of(ideal: bool) -> Compiled:
 
 
 def learning(ideal: bool) -> Compiled:
-    """Return a node's step on ideal links or others."""
+    """Return the function that takes a node's step, on ideal links or others."""
     sample_of, pull, pull_at_neighbors = samples_of(ideal), pulls_of(ideal), pulls_at_neighbors_of(ideal)
     compare, take, follow, weigh_sets = constraints_of(ideal), steps_of(ideal), following(ideal), weighing(ideal)
 
     @force_inline
     def learn(
         i: int,
-        at: int,  # of its rounds: its samples are known for 0 alone where links are not ideal
+        at: int,  # the round, by its place in the batches: 0 on unreliable links
         completed: int,  # steps of the whole run, this one included
         gathered: Gathered,
         network: Network,
@@ -175,7 +175,7 @@ def learning(ideal: bool) -> Compiled:
         spare: Scratch,
         diverged: float,
     ) -> tuple[int, float]:
-        """Take node i's step with what has been gathered; returns why it cannot, and the curvature."""
+        """Take node i's step on its gathered points; returns why it cannot, and the curvature."""
         kinds, links, sums, work = network.kinds, network.links, network.sums, network.work
         sample, size, sent, sizes = (
             sample_of(i, at, gathered.taken, own),
@@ -189,7 +189,7 @@ def learning(ideal: bool) -> Compiled:
             sizes[n] = own.step_sizes[i, own.steps[i], n]
         eta, share = sizes[0], 1.0 if size >= batch_size else size / batch_size
         rate, curvature, part, loss = eta / batch_size, kinds.curvature[kinds.of[i]], 1.0, 0.0
-        work.rates[0] = rate  # what is unstable finds it there
+        work.rates[0] = rate  # the report of an unstable step reads it
         if size:
             sums.samples[i] += size
             if not admit(i, sample.values, sample.targets, sums.largest_target, diverged):
@@ -255,11 +255,11 @@ def descend(i: int, sample: Sample, network: Network) -> None:
 
 
 def weighing(ideal: bool) -> Compiled:
-    """Return what weighs the points of a step, on ideal links or others."""
+    """Return the function that weighs the points of a step, on ideal links or others."""
 
     @force_inline
     def weigh_sets(i: int, at: int, gathered: Gathered, network: Network, own: Own) -> None:
-        """Fill in the rates of the points of node i's step: a set of points is weighed by how many there are."""
+        """Fill in the rates of the points of node i's step, ``eta / n`` in each set of n points."""
         links, work, eta = network.links, network.work, network.work.sizes[0]
         size, sent, begin = own.samples[at, i], own.sent[at, i], links.start[i]
         weigh_set(0, size, eta, work.rates)
@@ -280,7 +280,7 @@ def weighing(ideal: bool) -> Compiled:
 
 @force_inline
 def weigh_set(begin: int, count: int, eta: float, rates: Array) -> None:
-    """Fill in the rates of a set of so many points."""
+    """Fill in the rates of one set of points."""
     if count:
         rate = eta / count
         for k in range(begin, begin + count):
@@ -288,7 +288,7 @@ def weigh_set(begin: int, count: int, eta: float, rates: Array) -> None:
 
 
 def steps_of(ideal: bool) -> Compiled:
-    """Return what takes a learner's step, on ideal links or others."""
+    """Return the function that takes a learner's step, on ideal links or others."""
 
     @force_inline
     def take(i: int, taken: int, sample: Sample, network: Network, spare: Scratch) -> None:
@@ -299,10 +299,10 @@ def steps_of(ideal: bool) -> Compiled:
         tools, numbers, state, counts, _ = learner_of(i, network)
         if not ideal or taken > points.shape[0]:
             points = table(work.points, 0, taken, inputs)
-        repack, benched, capacity = functions[REPACK], False, 0
+        repack, in_scratch, capacity = functions[REPACK], False, 0
         if ideal:
-            benched, capacity = counts[ROOM] < taken, capacity_of(counts)
-            if benched:
+            in_scratch, capacity = counts[ROOM] < taken, capacity_of(counts)
+            if in_scratch:
                 repack_at(repack)(state, counts, spare.storage, inputs, outputs, counts[ORDER] + taken)
                 state = spare.storage
         given = StepArguments(
@@ -326,14 +326,14 @@ def steps_of(ideal: bool) -> Compiled:
             network.sums.compression_error[i] += taught_step_at(functions[TAUGHT_STEP])(given, taught)
         else:
             network.sums.compression_error[i] += step_at(functions[STEP])(given)
-        if ideal and benched:
+        if ideal and in_scratch:
             put_back(i, repack, network.states, counts, spare, capacity, taken, inputs, outputs)
 
     return take
 
 
 def summing(ideal: bool) -> Compiled:
-    """Return what sums the inner products at the points of a node's next step, for steps that are limited."""
+    """Return the function that sums the inner products at the points of a node's next implicit step."""
 
     @force_inline
     def sum_rows(
@@ -347,8 +347,8 @@ def summing(ideal: bool) -> Compiled:
         own: Own,
         others: Array,
     ) -> None:
-        """Fill in node i's row sums, ``own.row_sums``, and ``others`` at its neighbours' points; and its variances
-        there, where they travel."""
+        """Fill in node i's row sums, ``own.row_sums``, and ``others`` at its neighbours' points; also its variances,
+        where they are sent."""
         links, work, symmetric = network.links, network.work, network.coupling.symmetric
         certain, reach = network.coupling.certainty > 0.0, network.kinds.reach[network.kinds.of[i]]
         size, at, taken, degree = own.samples[t, i], own.sent[t, i], len(points), links.start[i + 1] - links.start[i]
@@ -368,7 +368,7 @@ def summing(ideal: bool) -> Compiled:
                 if ideal:
                     count, place = own.sent[t, links.other[e]], answer_over(e, t, links, own)
                 else:
-                    count, place = own.heard[e], e * own.values.shape[1]
+                    count, place = own.neighbor_points[e], e * own.values.shape[1]
                 answered = line(others, place, count)
                 for k in range(count):
                     answered[k] = row_sums[at + k]

@@ -1,4 +1,4 @@
-"""The arrays of nodes on links that are not ideal, filled from the nodes, and the messages in them handed back."""
+"""The arrays of nodes on unreliable links: filled from the nodes, and the messages in them handed back."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
-from kernelswarm.agents.compiled.arrays import ABSENT, Air, Counts, Kept, Links, Terms, first_row
+from kernelswarm.agents.compiled.arrays import ABSENT, Counts, Kept, Links, Mail, Terms, first_row
 from kernelswarm.agents.compiled.filling import sent_points
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
@@ -28,11 +28,11 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
-"""A node on links that are not ideal."""
+"""A node on unreliable links."""
 
 
-class Letter(NamedTuple):
-    """What a message holds.
+class MessageLayout(NamedTuple):
+    """The contents of a message.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Letter(NamedTuple):
     symmetric : bool
         Whether the sender's own values are in it.
     limited : bool
-        Whether values come with loads.
+        Whether values come with row sums.
     sends_duals : bool
         Whether the dual variable of the edge is in it.
     certain : bool
-        Whether variances come behind the loads.
+        Whether variances come behind the row sums.
     """
 
     size: int
@@ -58,7 +58,7 @@ class Letter(NamedTuple):
 
 
 def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -> Terms:
-    """Return in numbers what links do where nothing is replayed; ``labels`` are those of all places."""
+    """Return the settings of links and clock as numbers, without replay; ``labels`` are those of all places."""
     conditions, inbox = agents[0].conditions, agents[0].inbox
     table, key = conditions.links, conditions.key
     nodes = np.array(labels, dtype=np.int64)
@@ -91,8 +91,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
 
 
 def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -> Realization:
-    """Return what links and clock do to the nodes and the edges on which they receive; ``labels`` are those of all
-    places."""
+    """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` are those of all places."""
     senders = np.array([labels[j] for j in links.other], dtype=np.int64)
     receivers = np.repeat([agent.node for agent in agents], np.diff(links.start))
     lengths = [agent.inbox.facts.distances for agent in agents]
@@ -102,72 +101,72 @@ def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[i
     return Realization(agents[0].conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
 
 
-def air_of(
+def mail_of(
     agents: Sequence[LossyNode],
     links: Links,
     places: Mapping[int, int],
-    letter: Letter,
+    layout: MessageLayout,
     messages: Mapping[int, Outgoing],
-) -> Air:
-    """Put what is on its way, and what has arrived, in slots."""
+) -> Mail:
+    """Return the messages of the agents' inboxes in slots."""
     first, now = agents[0], agents[0].now
     slots, nodes, edges, sent = first.inbox.reach + 1, len(places), len(links.other), len(links.sent)
-    air = empty_air(slots, nodes, edges, sent, letter)
-    own_parts = air.own, air.own_row_sums, air.own_variances, air.evaluated
-    answer_parts = air.answers, air.answer_row_sums, air.answer_variances, air.answered_points
+    mail = empty_mail(slots, nodes, edges, sent, layout)
+    own_parts = mail.own, mail.own_row_sums, mail.own_variances, mail.evaluated
+    answer_parts = mail.answers, mail.answer_row_sums, mail.answer_variances, mail.answered_points
     slot = (now - 1) % slots
     for label, place in places.items():
         message = messages[label]
         assert message.stamps is not None
-        count = air.sent[slot, place] = len(message.points)
-        air.points[slot, place, :count], air.samples[slot, place] = message.points, count - message.replayed
-        air.previous[slot, place] = int(message.stamps[0])
+        count = mail.sent[slot, place] = len(message.points)
+        mail.points[slot, place, :count], mail.samples[slot, place] = message.points, count - message.replayed
+        mail.previous[slot, place] = int(message.stamps[0])
         _put(message.own, slot, place, *own_parts)
     for i, agent in enumerate(agents):
         for d, (other, back) in enumerate(zip(agent.neighbors, agent.slots, strict=True)):
             e, message = int(links.start[i]) + d, messages[other]
             assert message.stamps is not None
-            air.answered[slot, e] = int(message.stamps[1 + back])
+            mail.answered[slot, e] = int(message.stamps[1 + back])
             _put(message.answers[back], slot, e, *answer_parts)
             if message.duals is not None:
-                air.duals[slot, links.reverse[e]] = message.duals[back]
-            air.deliveries[slot, e] = agent.inbox.delivery(d, now - 1)
-            air.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
+                mail.duals[slot, links.reverse[e]] = message.duals[back]
+            mail.deliveries[slot, e] = agent.inbox.delivery(d, now - 1)
+            mail.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
             if latest is not None:
-                air.latest_sent[links.other[e]] = len(latest)
-                air.latest[links.other[e], : len(latest)] = latest
+                mail.latest_sent[links.other[e]] = len(latest)
+                mail.latest[links.other[e], : len(latest)] = latest
             for at, packet in agent.inbox.packets[d].items():
                 then, sender = at % slots, links.other[e]
                 prompt, count = packet.carried == at, len(packet.points)
-                (air.points if prompt else air.before)[then, sender, :count] = packet.points
-                (air.sent if prompt else air.evaluated)[then, sender] = count
-                air.carried[then, e], air.previous[then, sender] = packet.carried, packet.previous
-                air.answered[then, e], air.due[then, e] = packet.answered, packet.due
+                (mail.points if prompt else mail.before)[then, sender, :count] = packet.points
+                (mail.sent if prompt else mail.evaluated)[then, sender] = count
+                mail.carried[then, e], mail.previous[then, sender] = packet.carried, packet.previous
+                mail.answered[then, e], mail.due[then, e] = packet.answered, packet.due
                 if packet.due >= now:
-                    air.arriving[packet.due % slots, e] += at >= PRIMING
-                air.duals[then, links.reverse[e]] = packet.dual
+                    mail.arriving[packet.due % slots, e] += at >= PRIMING
+                mail.duals[then, links.reverse[e]] = packet.dual
                 _put(packet.own, then, sender, *own_parts)
                 _put(packet.answer, then, e, *answer_parts)
-            if letter.sends_duals:
+            if layout.sends_duals:
                 own = messages[agent.node].duals
                 assert own is not None
-                air.duals[slot, e] = own[d]
-    # Answers to nodes elsewhere that were sent last: whoever asks what was sent is told from here.
+                mail.duals[slot, e] = own[d]
+    # The last answers to nodes of other blocks: `flight` reads them here.
     for i, agent in enumerate(agents):
         message = messages[agent.node]
         assert message.stamps is not None
         for d in range(len(agent.neighbors)):
             back = int(links.reverse[int(links.start[i]) + d])
-            air.answered[slot, back] = int(message.stamps[1 + d])
+            mail.answered[slot, back] = int(message.stamps[1 + d])
             _put(message.answers[d], slot, back, *answer_parts)
-    return air
+    return mail
 
 
-def empty_air(slots: int, nodes: int, edges: int, sent: int, letter: Letter) -> Air:
-    """Return slots without messages of so many nodes, over the edges on which these are received; ``sent`` are those on
-    which answers leave, to nodes elsewhere too."""
-    size, width, outputs, certain = letter.size, letter.width, letter.outputs, letter.certain
-    return Air(
+def empty_mail(slots: int, nodes: int, edges: int, sent: int, layout: MessageLayout) -> Mail:
+    """Return slots without messages, for ``edges`` on which nodes receive and ``sent`` on which they answer, nodes of
+    other blocks included."""
+    size, width, outputs, certain = layout.size, layout.width, layout.outputs, layout.certain
+    return Mail(
         points=np.zeros((slots, nodes, size, width)),
         sent=np.full((slots, nodes), size),
         samples=np.zeros((slots, nodes), dtype=np.int64),
@@ -176,8 +175,8 @@ def empty_air(slots: int, nodes: int, edges: int, sent: int, letter: Letter) -> 
         own_row_sums=np.zeros((slots, nodes, size)),
         own_variances=np.zeros((slots, nodes * certain, size)),
         previous=np.full((slots, nodes), SILENT),
-        before=np.zeros((slots, nodes if letter.symmetric else 0, size, width)),
-        latest=np.zeros((nodes if letter.symmetric else 0, size, width)),
+        before=np.zeros((slots, nodes if layout.symmetric else 0, size, width)),
+        latest=np.zeros((nodes if layout.symmetric else 0, size, width)),
         latest_sent=np.zeros(nodes, dtype=np.int64),
         carried=np.full((slots, edges), ABSENT),
         last=np.full(edges, ABSENT),
@@ -193,19 +192,21 @@ def empty_air(slots: int, nodes: int, edges: int, sent: int, letter: Letter) -> 
     )
 
 
-def empty_kept(nodes: int, edges: int, memory: int, letter: Letter, samples: int, targets: int, columns: int) -> Kept:
-    """Return room for what so many nodes keep of ``memory`` rounds (M) and of what they have heard last.
+def empty_kept(
+    nodes: int, edges: int, memory: int, layout: MessageLayout, samples: int, targets: int, columns: int
+) -> Kept:
+    """Return room for the samples of ``memory`` rounds (M) and for the messages received last.
 
     Parameters
     ----------
     nodes, edges, memory : int
         V, E and M.
-    letter : Letter
-        What a message holds.
+    layout : MessageLayout
+        The contents of a message.
     samples, targets, columns : int
         b, q and R.
     """
-    size, width, outputs, certain = letter.size, letter.width, letter.outputs, letter.certain
+    size, width, outputs, certain = layout.size, layout.width, layout.outputs, layout.certain
     return Kept(
         points=np.zeros((nodes, memory, size, width)),
         targets=np.zeros((nodes, memory, samples, targets)),
@@ -242,12 +243,12 @@ def empty_kept(nodes: int, edges: int, memory: int, letter: Letter, samples: int
 
 
 def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
-    """Copy what agents keep."""
+    """Copy the samples, values and last messages of agents."""
     first = agents[0]
     assert first.targets is not None
     samples, memory = max(agent.learner.batch_size for agent in agents), first.inbox.memory + 1
-    letter = Letter(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
-    kept = empty_kept(len(agents), len(links.other), memory, letter, samples, first.targets.shape[1], columns)
+    layout = MessageLayout(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
+    kept = empty_kept(len(agents), len(links.other), memory, layout, samples, first.targets.shape[1], columns)
     kept.learning[:], kept.following[:] = np.array([agent.sent_at for agent in agents], dtype=np.int64).T
     kept.products[:] = [agent.own_products for agent in agents]
     kept.asks[:] = [entry for agent in agents for entry in agent.asks]
@@ -276,7 +277,7 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
 
 
 def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int, kept: Kept) -> None:
-    """Copy what an agent, node i with edges from ``begin`` on, has evaluated."""
+    """Copy the evaluations of an agent, node i with edges from ``begin`` on."""
     assert agent.own is not None
     row, before, kept.products[i] = first_row(i, begin, kept.values.shape[1]), 0, agent.own_products
     for k, evaluation in enumerate((agent.own, *agent.theirs)):
@@ -290,14 +291,14 @@ def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int,
         )
         place = begin + k - 1 if k else i
         values[place, :count] = evaluation.values
-        for known, told in ((agent.row_sums, row_sums), (agent.variances, variances)):
-            if len(told) and len(known) >= before + count:
-                told[place, :count] = known[before : before + count]
+        for known, target in ((agent.row_sums, row_sums), (agent.variances, variances)):
+            if len(target) and len(known) >= before + count:
+                target[place, :count] = known[before : before + count]
         before += count
 
 
 def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
-    """Begin counting where the agents are."""
+    """Return the counts as they stand in the agents."""
     edges = len(links.other)
     traffic = np.zeros((edges, 4), dtype=np.int64)
     constraint_rounds = np.zeros(edges, dtype=np.int64)
@@ -319,8 +320,7 @@ def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:
 def _put(
     message: Array | None, slot: int, place: int, values: Array, row_sums: Array, variances: Array, counts: Integers
 ) -> None:
-    """Part what was sent into values (n, C) and, where they are sent, loads (n,) and variances (n,), and count the
-    points."""
+    """Copy a message's values (n, C) and, where they are sent, row sums (n,) and variances (n,), and their number."""
     if message is not None:
         outputs, count = values.shape[3], len(message)
         counts[slot, place], values[slot, place, :count] = count, message[:, :outputs]
@@ -330,48 +330,50 @@ def _put(
             variances[slot, place, :count] = message[:, outputs + 1]
 
 
-def packets_of(air: Air, links: Links, e: int, letter: Letter, now: int, reach: int, bits: int) -> dict[int, Packet]:
+def packets_of(
+    mail: Mail, links: Links, e: int, layout: MessageLayout, now: int, reach: int, bits: int
+) -> dict[int, Packet]:
     """Return the messages of an edge that a node keeps before round ``now``, by the rounds in which they were sent."""
-    slots, sender = len(air.points), int(links.other[e])
+    slots, sender = len(mail.points), int(links.other[e])
     found: dict[int, Packet] = {}
     for at in range(max(0, now - 1 - reach), now - 1):
         slot = at % slots
-        if air.due[slot, e] == ABSENT:
+        if mail.due[slot, e] == ABSENT:
             continue
         own = answer = None
-        previous, answered = int(air.previous[slot, sender]), int(air.answered[slot, e])
-        evaluated = slice(int(air.evaluated[slot, sender]))
-        if letter.symmetric and previous >= 0:
-            own = _joined((slot, sender, evaluated), letter, air.own, air.own_row_sums, air.own_variances)
+        previous, answered = int(mail.previous[slot, sender]), int(mail.answered[slot, e])
+        evaluated = slice(int(mail.evaluated[slot, sender]))
+        if layout.symmetric and previous >= 0:
+            own = _joined((slot, sender, evaluated), layout, mail.own, mail.own_row_sums, mail.own_variances)
         if answered >= 0:
-            there = slot, e, slice(int(air.answered_points[slot, e]))
-            answer = _joined(there, letter, air.answers, air.answer_row_sums, air.answer_variances)
-        dual = float(air.duals[slot, links.reverse[e]]) if letter.sends_duals else 0.0
+            there = slot, e, slice(int(mail.answered_points[slot, e]))
+            answer = _joined(there, layout, mail.answers, mail.answer_row_sums, mail.answer_variances)
+        dual = float(mail.duals[slot, links.reverse[e]]) if layout.sends_duals else 0.0
         if bits != EXACT:
             dual = float(coarse(np.array([dual]))[0])
-        carried = int(air.carried[slot, e])
-        points = air.points[slot, sender, : air.sent[slot, sender]]
+        carried = int(mail.carried[slot, e])
+        points = mail.points[slot, sender, : mail.sent[slot, sender]]
         if carried == previous:
-            points = air.before[slot, sender, evaluated]
-        found[at] = Packet(int(air.due[slot, e]), carried, previous, answered, sealed(points), own, answer, dual)
+            points = mail.before[slot, sender, evaluated]
+        found[at] = Packet(int(mail.due[slot, e]), carried, previous, answered, sealed(points), own, answer, dual)
     return found
 
 
-def _joined(there: tuple[int, int, slice], letter: Letter, values: Array, *behind: Array) -> Array:
+def _joined(there: tuple[int, int, slice], layout: MessageLayout, values: Array, *behind: Array) -> Array:
     """Undo :func:`_put`."""
-    columns = [part[there] for part in behind[: int(letter.limited) + int(letter.certain)]]
+    columns = [part[there] for part in behind[: int(layout.limited) + int(layout.certain)]]
     return sealed(np.column_stack([values[there], *columns]))
 
 
 def sealed(array: Array) -> Array:
-    """Copy an array for good."""
+    """Return a copy that is read-only."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
 
 
 def widened(rows: Array, columns: int) -> Array:
-    """Copy rows into rows with so many columns, or as many as they have."""
+    """Return rows with zeros behind them up to ``columns`` columns, or as they are if they are longer."""
     wider = np.zeros((len(rows), max(columns, rows.shape[1])))
     wider[:, : rows.shape[1]] = rows
     return wider

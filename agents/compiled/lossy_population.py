@@ -1,4 +1,4 @@
-"""Agents on links and by clocks that are not ideal, held in arrays."""
+"""Agents on unreliable links and clocks, held in arrays."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,11 +32,11 @@ from kernelswarm.agents.compiled.filling import (
     workspace,
 )
 from kernelswarm.agents.compiled.lossy_filling import (
-    Letter,
-    air_of,
+    MessageLayout,
     counts_of,
     keep_evaluated,
     kept_of,
+    mail_of,
     packets_of,
     realization_of,
     sealed,
@@ -58,18 +58,18 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 ROOM_AT_FIRST = 16
-"""Points of the dictionary for which there is room beside those of a step; doubled as often as it is used up."""
+"""Dictionary points for which there is room at first beside those of a step; doubled when used up."""
 
 
 class LossyPopulation(Population):
-    """Agents in arrays that hear one another late, in part, or not at all, and that may sleep.
+    """Agents in arrays whose messages may be late, changed or lost, and that may sleep.
 
     Parameters
     ----------
     agents : sequence of LossyAgent
         In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
-        What these agents and the outside nodes that they hear from sent last, by label.
+        The last messages of these agents and of the outside nodes that send to them, by label.
     """
 
     def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
@@ -95,15 +95,15 @@ class LossyPopulation(Population):
         # A node's own points, and as many for each late answer, and those of neighbours.
         late = sent[: len(agents)] * np.diff(self.links.start)
         self._taken = drawing.stepped_on(self.links, sent, self.symmetric) + late
-        self._most = max(int(self._taken.max()), self.room)  # what was last said to a neighbour is evaluated there too
-        self._rooms = self._wanted_rooms(np.array(self._orders()))
+        self._most = max(int(self._taken.max()), self.room)  # the points answered last are evaluated too, for triggers
+        self._reserves = self._wanted_reserves(np.array(self._orders()))
         self._make_states()
         self._sums = sums_of(agents, len(self.links.other))
         self._steps = np.zeros(len(agents), dtype=np.int64)
         terms = terms_of(agents, self.links, labels)
         self._terms = terms._replace(replays=replay_of(rule).most > 0, carries_points=not first.without_points)
         self._realization = realization_of(agents, self.links, labels)
-        self._letter = Letter(
+        self._layout = MessageLayout(
             self.room,
             first.width,
             first.outputs,
@@ -112,42 +112,42 @@ class LossyPopulation(Population):
             self.sends_duals and self._coupling.duals >= 0,
             certain,
         )
-        self._air = air_of(agents, self.links, self.places, self._letter, messages)
+        self._mail = mail_of(agents, self.links, self.places, self._layout, messages)
         self._kept = kept_of(agents, self._forms, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
         self._banded, self._predicted = any(agent.band is not None for agent in agents), drawing.NOT_KEPT
         self._followed = self._ahead
-        self._bands_at = self._counts.cursor.tolist()  # their steps that bands have followed
-        self._unfollowed = 0  # rounds since then
+        self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
+        self._unfollowed = 0  # the rounds since
         self._step_sizes = np.zeros((len(agents), 1, 1))
         self._make_work(self._columns())
 
     def flight(self) -> Flight:
-        """Return what was sent last, with room for what is heard next."""
-        air = self._air
-        slot = (self._now - 1) % len(air.points)
+        """Return the messages sent last, with room for those received next."""
+        mail = self._mail
+        slot = (self._now - 1) % len(mail.points)
         return Flight(
-            air.points[slot],
-            air.own[slot],
-            air.answers[slot],
-            air.own_row_sums[slot],
-            air.answer_row_sums[slot],
-            air.duals[slot, : len(self.links.other)],
-            air.duals[slot],
-            air.evaluated[slot],
-            air.sent[slot],
-            air.samples[slot],
-            air.previous[slot],
-            air.answered[slot],
-            air.answered_points[slot],
-            air.own_variances[slot],
-            air.answer_variances[slot],
+            mail.points[slot],
+            mail.own[slot],
+            mail.answers[slot],
+            mail.own_row_sums[slot],
+            mail.answer_row_sums[slot],
+            mail.duals[slot, : len(self.links.other)],
+            mail.duals[slot],
+            mail.evaluated[slot],
+            mail.sent[slot],
+            mail.samples[slot],
+            mail.previous[slot],
+            mail.answered[slot],
+            mail.answered_points[slot],
+            mail.own_variances[slot],
+            mail.answer_variances[slot],
         )
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds; raises as Population."""
+        """Run ``rounds`` rounds; raises as Population."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
@@ -157,7 +157,7 @@ class LossyPopulation(Population):
                     self._network(),
                     self._own(self._buffers),
                     self._received_so_far(),
-                    Exchange(self._air, self._kept, self._counts, self._terms),
+                    Exchange(self._mail, self._kept, self._counts, self._terms),
                     self._spare_scratch,
                     self._ahead,
                     self._predicted,
@@ -187,10 +187,10 @@ class LossyPopulation(Population):
         self._follow_bands()
 
     def _follow_bands(self) -> None:
-        """Adapt bands to the steps since they were last: rounds pause more often than that is worth."""
+        """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
         if self._banded and self._unfollowed:
-            told, reached = (self._predicted, *self._followed[1:]), self._counts.cursor.tolist()
-            drawing.follow_steps(self.agents, *told, self._bands_at, reached, self._unfollowed)
+            outcomes, reached = (self._predicted, *self._followed[1:]), self._counts.cursor.tolist()
+            drawing.follow_steps(self.agents, *outcomes, self._bands_at, reached, self._unfollowed)
             self._bands_at, self._unfollowed = reached, 0
 
     def _own(self, buffers: Buffers = NO_BUFFERS) -> Own:
@@ -211,21 +211,20 @@ class LossyPopulation(Population):
             answer_variances=kept.received_variances,
             samples=kept.own_samples[np.newaxis],
             sent=kept.own_sent[np.newaxis],
-            heard=kept.received_sent,
+            neighbor_points=kept.received_sent,
             batch_sizes=self.batch_sizes,
             most=self._taken,
             steps=self._steps,
         )
 
     def _received_so_far(self) -> Received:
-        air = self._air
-        row_sums, variances = (air.own_row_sums, air.answer_row_sums), (air.own_variances, air.answer_variances)
-        return Received(air.own, air.answers, *row_sums, air.duals, *variances)
+        mail = self._mail
+        row_sums, variances = (mail.own_row_sums, mail.answer_row_sums), (mail.own_variances, mail.answer_variances)
+        return Received(mail.own, mail.answers, *row_sums, mail.duals, *variances)
 
     @property
     def in_flight(self) -> tuple[Array, Array, Integers]:
-        """What nodes predict at the samples that they learn from next, (V, b, C), the targets there, (V, b, q), and how
-        many there are, (V,)."""
+        """Values at the samples of the nodes' next steps, (V, b, C), the targets, (V, b, q), and numbers, (V,)."""
         targets = self._kept.own_targets
         return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
 
@@ -265,7 +264,7 @@ class LossyPopulation(Population):
         self._counts.constraint_rounds[:] = 0
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the agents, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        """Hand all arrays back to the agents, after :meth:`sync`; returns the samples drawn ahead, by agent."""
         links, kept, memory = self.links, self._kept, self._kept.points.shape[1]
         for i, agent in enumerate(self.agents):
             edges = range(int(links.start[i]), int(links.start[i + 1]))
@@ -294,15 +293,17 @@ class LossyPopulation(Population):
                 for e, count in zip(edges, kept.last_sent[edges.start : edges.stop].tolist(), strict=True)
             ]
             reach, bits = agent.inbox.reach, self._terms.bits
-            agent.inbox.packets = [packets_of(self._air, links, e, self._letter, self._now, reach, bits) for e in edges]
-            agent.inbox.last = self._air.last[edges.start : edges.stop].copy()
+            agent.inbox.packets = [
+                packets_of(self._mail, links, e, self._layout, self._now, reach, bits) for e in edges
+            ]
+            agent.inbox.last = self._mail.last[edges.start : edges.stop].copy()
             if self.symmetric:
                 others = links.other[edges.start : edges.stop].tolist()
-                agent.inbox.latest = [sealed(self._air.latest[j, : self._air.latest_sent[j]]) for j in others]
+                agent.inbox.latest = [sealed(self._mail.latest[j, : self._mail.latest_sent[j]]) for j in others]
         return self._ahead.behind(self._counts.cursor.tolist())
 
     def _evaluate(self, i: int) -> None:
-        """Have the i-th agent evaluate its function at what it learns from next."""
+        """Evaluate the i-th agent's function at the points of its next step."""
         agent, kept, edges = self.agents[i], self._kept, range(int(self.links.start[i]), int(self.links.start[i + 1]))
         agent.targets = sealed(kept.own_targets[i, : kept.own_samples[i]])
         received = [kept.received_points[e, : kept.received_sent[e]].copy() for e in edges]
@@ -316,9 +317,9 @@ class LossyPopulation(Population):
         return orders * 2
 
     def begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, and have not yet."""
+        """Reset the nodes that come back in the round to come and have not been reset for it."""
         kept, now = self._kept, self._now
-        place = self._realization.look(now - PRIMING)  # which may find out about more rounds
+        place = self._realization.look(now - PRIMING)  # which may draw more rounds
         awake = self._realization.awake[:, place]
         for i in np.flatnonzero(awake & (kept.following != now - 1) & (kept.begun != now)).tolist():
             agent, form = self.agents[i], self._forms[i]
@@ -342,7 +343,7 @@ class LossyPopulation(Population):
             if isinstance(form, PlainLearner):
                 form.follow(agent.state, self._step_sizes[i])
             self._counts.learned[i] = self._steps[i] = 0
-            due = self._air.due[:, edges]
+            due = self._mail.due[:, edges]
             due[due < now] = ABSENT
             self._evaluate(i)
             keep_evaluated(agent, form, i, edges.start, kept)
@@ -353,11 +354,11 @@ class LossyPopulation(Population):
             kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = ABSENT, False, now
 
     def _draw(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         self.hand(self._ahead.again(self.agents, self._counts.cursor.tolist(), drawing.ahead(rounds, self._now)))
 
     def hand(self, drawn: drawing.Laid) -> None:
-        """Go on with samples that were drawn ahead."""
+        """Take over samples that were drawn ahead, and the sizes of the steps on them."""
         self._follow_bands()
         self._sync_states()
         kept, following = self._kept, (np.arange(len(self.agents)), self._kept.following % self._kept.samples.shape[1])
@@ -368,7 +369,7 @@ class LossyPopulation(Population):
             self._followed = drawing.Laid(drawn.points, targets, samples)
         self._ahead, self._bands_at = drawn, [0] * len(self.agents)
         self._counts.cursor[:], self._steps[:] = 0, 0
-        alone = not self.symmetric and not self._terms.replays  # steps are on samples, and late ones, only
+        alone = not self.symmetric and not self._terms.replays  # steps are on own samples, prompt or late, alone
         steps = len(drawn.counts) + 1
         self._step_sizes = drawing.sizes_ahead(self.agents, self._forms, 0, steps, samples if alone else None)
         self._work = self._work._replace(sizes=np.zeros(self._step_sizes.shape[2]))

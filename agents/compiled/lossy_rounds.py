@@ -18,10 +18,10 @@ from kernelswarm.agents.compiled.arrays import (
     EVALUATE,
     PAUSED,
     RETURNED,
-    Air,
     Exchange,
     Kept,
     Links,
+    Mail,
     Network,
     Own,
     Realized,
@@ -60,15 +60,15 @@ def run_lossy_rounds(
     exchange: Exchange,
     spare: Scratch,
     ahead: Laid,
-    predicted: Array,  # (T, V, b, C) for what nodes say before the steps in which they take these, or (0, 0, 0, 0)
+    predicted: Array,  # (T, V, b, C) filled with f at the samples before each step; or (0, 0, 0, 0)
     realized: Realized,
     first: int,  # round of the network
     count: int,
     diverged: float,
 ) -> tuple[int, int, int, float]:
-    """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+    """Run ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     nodes, states, links, counts = len(network.kinds.of), network.states, network.links, exchange.counts
-    air, awake = exchange.air, realized.awake
+    mail, awake = exchange.mail, realized.awake
     for now in range(first, first + count):
         place = now - PRIMING - realized.first
         for i in range(nodes):
@@ -76,7 +76,7 @@ def run_lossy_rounds(
                 reason = waits(i, now, len(ahead.counts), network, own, exchange)
                 if reason != DONE:
                     return reason, now - first, i, 0.0
-        receive(links, air, counts, network.coupling.symmetric, exchange.terms, awake, place, now)
+        receive(links, mail, counts, network.coupling.symmetric, exchange.terms, awake, place, now)
         for i in range(nodes):
             states.turn[0], states.turn[1] = now - first, i
             if awake[i, place]:
@@ -98,15 +98,15 @@ def run_lossy_rounds(
                 draw_next(i, now, network, own, exchange, ahead)
                 send(i, now, place, network, exchange, realized.active)
             else:
-                send_nothing(i, links, air, now)
+                send_nothing(i, links, mail, now)
         for e in range(realized.deliveries.shape[0]):
-            air.deliveries[now % air.points.shape[0], e] = realized.deliveries[e, place]
+            mail.deliveries[now % mail.points.shape[0], e] = realized.deliveries[e, place]
     return DONE, count, 0, 0.0
 
 
 @force_inline
 def keep_predicted(i: int, cursor: int, own: Own, predicted: Array) -> None:
-    """Copy what node i says at its samples before it learns from them."""
+    """Copy node i's values at its samples before it learns from them."""
     size, (_, room, outputs), (_, nodes, most, _) = own.samples[0, i], own.values.shape, predicted.shape
     values = table(own.values, i * room * outputs, size, outputs)
     copy_matrix(values, table(predicted, (cursor * nodes + i) * most * outputs, size, outputs))
@@ -114,7 +114,7 @@ def keep_predicted(i: int, cursor: int, own: Own, predicted: Array) -> None:
 
 @force_inline
 def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Exchange) -> int:
-    """Return why node i cannot take a step with what was drawn for ``ahead`` rounds, or DONE where it can."""
+    """Return why node i cannot take a step with the samples drawn for ``ahead`` rounds, or DONE where it can."""
     kept, counts = exchange.kept, network.states.counts
     if exchange.terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
         return RETURNED
@@ -124,10 +124,10 @@ def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Ex
 
 @force_inline
 def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> None:
-    """Evaluate node i's function at the samples that follow and at the newest points of its neighbours."""
+    """Evaluate node i's function at its following samples and at the newest points of its neighbours."""
     links, work = network.links, network.work
-    air, kept, _, terms = exchange
-    slots, room, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    mail, kept, _, terms = exchange
+    slots, room, inputs = mail.points.shape[0], mail.points.shape[2], mail.points.shape[3]
     outputs, columns = kept.values.shape[2], kept.rows.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
     evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
@@ -151,12 +151,12 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
         then = now % slots
         for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
             then = before(then, slots)
-            if has_arrived(air, e, sent, then, now, terms.reach):
-                newest = carried_points(air, then, e, links.other[e])
+            if has_arrived(mail, e, sent, then, now, terms.reach):
+                newest = carried_points(mail, then, e, links.other[e])
                 copy_matrix(newest, table(kept.received_points, e * sample, room, inputs))
-                if terms.replays and kept.received_at[e] != air.carried[then, e]:
+                if terms.replays and kept.received_at[e] != mail.carried[then, e]:
                     keep_points(i, newest, own.buffers)
-                kept.received_at[e], kept.received_sent[e] = air.carried[then, e], len(newest)
+                kept.received_at[e], kept.received_sent[e] = mail.carried[then, e], len(newest)
                 break
         count = kept.received_sent[e]
         if not count:
@@ -181,7 +181,7 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) ->
 
 @force_inline
 def take_up(i: int, kept: Kept) -> int:
-    """Have node i learn next from what followed; returns where that lies among what it keeps."""
+    """Make the following samples those of node i's next step; returns their place among the points it keeps."""
     _, memory, room, inputs = kept.points.shape
     at = kept.following[i] % memory
     kept.learning[i], kept_at = kept.following[i], i * memory + at
@@ -197,7 +197,7 @@ def take_up(i: int, kept: Kept) -> int:
 
 @force_inline
 def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: Laid) -> None:
-    """Draw node i's next samples, and behind them the points that it replays, once what it sent is in its buffer."""
+    """Draw node i's next samples, put them into its buffer as they are sent, and draw the points it replays."""
     _, kept, counts, terms = exchange
     _, memory, room, inputs = kept.points.shape
     most, width, cursor, at = kept.targets.shape[2], kept.targets.shape[3], counts.cursor[i], now % memory
@@ -227,27 +227,27 @@ def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, 
 def send(
     i: int,
     now: int,
-    place: int,  # of the round among those of ``active``
+    place: int,  # of the round, among the rounds of ``active``
     network: Network,
     exchange: Exchange,
     active: Booleans,
 ) -> None:
-    """Send what there is to say at node i, with the points that it has drawn."""
+    """Send node i's answers and its new points on the edges whose trigger fires."""
     links, coupling = network.links, network.coupling
-    air, kept, _, terms = exchange
-    slots, room, inputs = air.points.shape[0], air.points.shape[2], air.points.shape[3]
+    mail, kept, _, terms = exchange
+    slots, room, inputs = mail.points.shape[0], mail.points.shape[2], mail.points.shape[3]
     outputs, memory = kept.values.shape[2], kept.points.shape[1]
     begin, degree, slot = links.start[i], links.start[i + 1] - links.start[i], now % slots
     sample, answer, at, count = room * inputs, room * outputs, now % memory, kept.own_sent[i]
-    air.sent[slot, i], air.samples[slot, i], air.evaluated[slot, i] = kept.sent[i, at], kept.samples[i, at], count
-    copy_matrix(table(kept.points, (i * memory + at) * sample, kept.sent[i, at], inputs), sent_points(air, slot, i))
-    copy_matrix(table(kept.values, i * answer, count, outputs), own_values(air, slot, i))
+    mail.sent[slot, i], mail.samples[slot, i], mail.evaluated[slot, i] = kept.sent[i, at], kept.samples[i, at], count
+    copy_matrix(table(kept.points, (i * memory + at) * sample, kept.sent[i, at], inputs), sent_points(mail, slot, i))
+    copy_matrix(table(kept.values, i * answer, count, outputs), own_values(mail, slot, i))
     certain = coupling.certainty > 0.0
     for k in range(count):
-        air.own_row_sums[slot, i, k] = kept.row_sums[i, k]
+        mail.own_row_sums[slot, i, k] = kept.row_sums[i, k]
         if certain:
-            air.own_variances[slot, i, k] = kept.variances[i, k]
-    air.previous[slot, i] = kept.learning[i]
+            mail.own_variances[slot, i, k] = kept.variances[i, k]
+    mail.previous[slot, i] = kept.learning[i]
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     for d in range(degree):
         e = begin + d
@@ -261,23 +261,23 @@ def send(
                 copy_matrix(received, table(kept.last_sent_points, e * sample, count, inputs))
                 copy_matrix(values, table(kept.last_sent_values, e * answer, count, outputs))
         back = links.reverse[e]
-        air.answered_points[slot, back] = count
-        copy_matrix(values, answered_values(air, slot, back))
+        mail.answered_points[slot, back] = count
+        copy_matrix(values, answered_values(mail, slot, back))
         for k in range(count):
-            air.answer_row_sums[slot, back, k] = kept.received_row_sums[e, k]
+            mail.answer_row_sums[slot, back, k] = kept.received_row_sums[e, k]
             if certain:
-                air.answer_variances[slot, back, k] = kept.received_variances[e, k]
+                mail.answer_variances[slot, back, k] = kept.received_variances[e, k]
         silent = kept.quiet[e] or not active[e, place]
-        air.answered[slot, back] = SILENT if silent else kept.received_at[e]
+        mail.answered[slot, back] = SILENT if silent else kept.received_at[e]
         if coupling.duals >= 0:
-            air.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
+            mail.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
         if not silent:
-            count_message(i, e, air.sent[slot, i], network, exchange)
+            count_message(i, e, mail.sent[slot, i], network, exchange)
 
 
 @force_inline
 def count_message(i: int, e: int, sent: int, network: Network, exchange: Exchange) -> None:
-    """Count what node i's message on edge e holds, with so many points."""
+    """Count the numbers and bytes of node i's message on edge e, with ``size`` points."""
     coupling = network.coupling
     _, kept, counts, terms = exchange
     size, answered, inputs, outputs = (
@@ -309,7 +309,7 @@ def count_message(i: int, e: int, sent: int, network: Network, exchange: Exchang
 
 @force_inline
 def moved(i: int, e: int, network: Network, kept: Kept) -> float:
-    """Return how far node i's function has moved where it last answered on edge e."""
+    """Return how far node i's function has moved at the points that it last answered on edge e."""
     _, room, inputs = kept.last_sent_points.shape
     size, outputs = kept.last_sent[e], kept.last_sent_values.shape[2]
     tools, numbers, state, counts, _ = learner_of(i, network)
@@ -331,9 +331,9 @@ def moved(i: int, e: int, network: Network, kept: Kept) -> float:
 
 
 @force_inline
-def send_nothing(i: int, links: Links, air: Air, now: int) -> None:
-    """Have node i send nothing."""
-    slot = now % air.points.shape[0]
-    air.previous[slot, i] = SILENT
+def send_nothing(i: int, links: Links, mail: Mail, now: int) -> None:
+    """Mark that node i sends nothing."""
+    slot = now % mail.points.shape[0]
+    mail.previous[slot, i] = SILENT
     for e in range(links.start[i], links.start[i + 1]):
-        air.answered[slot, links.reverse[e]] = SILENT
+        mail.answered[slot, links.reverse[e]] = SILENT

@@ -1,4 +1,4 @@
-"""Nodes that send vectors on links and by clocks that are not ideal, held in arrays."""
+"""Nodes that send vectors on unreliable links and clocks, held in arrays."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,9 @@ import numpy.typing as npt
 from kernelswarm.agents.compiled.arrays import ABSENT, DONE, PAUSED, RETURNED, Flight, Realized, VectorExchange
 from kernelswarm.agents.compiled.drawing import follow_steps, put_back
 from kernelswarm.agents.compiled.lossy_filling import (
-    Letter,
-    air_of,
+    MessageLayout,
     counts_of,
+    mail_of,
     packets_of,
     realization_of,
     sealed,
@@ -28,14 +28,14 @@ Array = npt.NDArray[np.float64]
 
 
 class LossyVectorPopulation(VectorPopulation):
-    """Nodes in arrays that hear vectors late, in part, or not at all, and that may sleep.
+    """Nodes in arrays whose vectors may be late, changed or lost, and that may sleep.
 
     Parameters
     ----------
     agents : sequence of LossyVectorNode
         In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
-        What these nodes and the outside ones that they hear from sent last, by label.
+        The last messages of these nodes and of the outside ones that send to them, by label.
     """
 
     def __init__(self, agents: Sequence[LossyVectorNode], messages: Mapping[int, Outgoing]) -> None:
@@ -48,8 +48,8 @@ class LossyVectorPopulation(VectorPopulation):
             bound_on_points=float(conditions.clip.on("vectors")), noise_on_points=float(conditions.noise_on("vectors"))
         )
         self._realization = realization_of(agents, self.links, labels)
-        self._letter = Letter(1, self._width, 0)
-        self._air = air_of(agents, self.links, self.places, self._letter, messages)
+        self._layout = MessageLayout(1, self._width, 0)
+        self._mail = mail_of(agents, self.links, self.places, self._layout, messages)
         self._counts = counts_of(agents, self.links)
         self._vectors.last_sent[: len(agents)] = [agent.last_sent for agent in agents]
         self._exchange = VectorExchange(
@@ -62,15 +62,15 @@ class LossyVectorPopulation(VectorPopulation):
         )
 
     def flight(self) -> Flight:
-        """Return what was sent last, with room for what is heard next."""
-        air, slot = self._air, (self._now - 1) % len(self._air.points)
+        """Return the messages sent last, with room for those received next."""
+        mail, slot = self._mail, (self._now - 1) % len(self._mail.points)
         none = np.zeros((0, 1, self.agents[0].outputs))
         row_sums, ones = none[:, :, 0], self._ones
-        sent = air.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
-        return Flight(*sent, ones, ones, ones, air.previous[slot], air.answered[slot])
+        sent = mail.points[slot], none, none, row_sums, row_sums, NO_DUALS, NO_DUALS
+        return Flight(*sent, ones, ones, ones, mail.previous[slot], mail.answered[slot])
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds; raises as VectorPopulation."""
+        """Run ``rounds`` rounds; raises as VectorPopulation."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
             place = realized.look(self._now - PRIMING)
@@ -79,7 +79,7 @@ class LossyVectorPopulation(VectorPopulation):
                 reason, completed, node = run_lossy_vector_rounds(
                     self._network(),
                     VectorLinks(
-                        self._air, self._exchange, self._counts, self._terms, float(self.agents[0].message_bytes)
+                        self._mail, self._exchange, self._counts, self._terms, float(self.agents[0].message_bytes)
                     ),
                     Realized(realized.awake, realized.deliveries, realized.active, realized.first),
                     self._now,
@@ -87,8 +87,8 @@ class LossyVectorPopulation(VectorPopulation):
                     DIVERGED,
                 )
             if self._banded:
-                told = self._vectors.values, self._samples.targets, self._samples.counts
-                follow_steps(self.agents, *told, before, self._reached(), completed)
+                outcomes = self._vectors.values, self._samples.targets, self._samples.counts
+                follow_steps(self.agents, *outcomes, before, self._reached(), completed)
             self._now += completed
             self.completed += completed
             left -= completed
@@ -112,39 +112,39 @@ class LossyVectorPopulation(VectorPopulation):
         counts.learned[:], counts.scalars[:], counts.bytes[:] = 0, 0, 0.0
 
     def _learned(self, i: int) -> tuple[int, int]:
-        """Return the rounds in which node i has learned since it was brought up to date, and the samples in them."""
+        """Return the rounds in which node i has learned since :meth:`sync`, and the samples in them."""
         end, rounds = int(self._counts.cursor[i]), int(self._counts.learned[i])
         return rounds, int(self._samples.counts[end - rounds : end, i].sum())
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
-        left, air, exchange, links = super().scatter(), self._air, self._exchange, self.links
-        slot = (self._now - 1) % len(air.points)
+        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
+        left, mail, exchange, links = super().scatter(), self._mail, self._exchange, self.links
+        slot = (self._now - 1) % len(mail.points)
         for i, agent in enumerate(self.agents):
             edges = range(int(links.start[i]), int(links.start[i + 1]))
             agent.sent_at, agent.quiet = int(exchange.sent_at[i]), bool(exchange.quiet[i])
             agent.used = exchange.used[edges.start : edges.stop].copy()
             agent.last_sent = self._vectors.last_sent[i].copy()
-            if air.previous[slot, i] != SILENT:  # it has just been sent
-                last_sent = air.points[slot, i].copy()
+            if mail.previous[slot, i] != SILENT:  # it has just been sent
+                last_sent = mail.points[slot, i].copy()
                 agent.inbox.distort_own(last_sent, self._now - 1)
                 agent.last_sent = last_sent[0]
             reach, bits = agent.inbox.reach, self._terms.bits
-            agent.inbox.packets = [packets_of(air, links, e, self._letter, self._now, reach, bits) for e in edges]
-            agent.inbox.last = air.last[edges.start : edges.stop].copy()
+            agent.inbox.packets = [packets_of(mail, links, e, self._layout, self._now, reach, bits) for e in edges]
+            agent.inbox.last = mail.last[edges.start : edges.stop].copy()
         return left
 
     def _learned_from(self, i: int) -> int:
-        """Return from which of its samples node i, which begins a round, has learned last."""
+        """Return the place of the samples that node i learned from last, at the begin of a round."""
         return int(self._counts.cursor[i])
 
     def _reached(self) -> list[int]:
-        """Return which of its samples each node learns from next."""
+        """Return the place of the samples that each node learns from next."""
         reached: list[int] = self._counts.cursor.tolist()
         return reached
 
     def _begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come."""
+        """Reset the nodes that come back in the round to come."""
         exchange, now, sizes = self._exchange, self._now, self._samples.step_sizes
         awake = self._realization.awake[:, self._realization.look(now - PRIMING)]
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
@@ -163,12 +163,12 @@ class LossyVectorPopulation(VectorPopulation):
             sizes[at:, i, : first.shape[1]] = first
             if isinstance(form, PlainLearner):
                 form.follow(agent.state, sizes[at:, i])
-            due = self._air.due[:, self.links.start[i] : self.links.start[i + 1]]
+            due = self._mail.due[:, self.links.start[i] : self.links.start[i + 1]]
             due[due < now] = ABSENT
             exchange.quiet[i], exchange.begun[i] = False, now
 
     def _draw(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         self.sync()
         for agent, left in zip(self.agents, self._behind(self._reached()), strict=True):
             put_back(agent, *left)

@@ -16,8 +16,8 @@ from kernelswarm.agents.compiled.arrays import (
     LARGE_VALUES,
     PAUSED,
     RETURNED,
-    Air,
     Counts,
+    Mail,
     Realized,
     Terms,
     VectorExchange,
@@ -37,9 +37,9 @@ Booleans = npt.NDArray[np.bool_]
 
 
 class VectorLinks(NamedTuple):
-    """What rounds need besides where links are not ideal."""
+    """The further arguments of rounds on unreliable links."""
 
-    air: Air
+    mail: Mail
     exchange: VectorExchange
     counts: Counts
     terms: Terms
@@ -55,11 +55,11 @@ def run_lossy_vector_rounds(
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
-    """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
     states, kinds, links, vectors, _, _, samples, _ = network
-    air, exchange, counts, terms, _ = lossy
+    mail, exchange, counts, terms, _ = lossy
     awake, deliveries = realized.awake, realized.deliveries
-    nodes, slots, width = len(kinds.of), air.points.shape[0], vectors.last_sent.shape[1]
+    nodes, slots, width = len(kinds.of), mail.points.shape[0], vectors.last_sent.shape[1]
     for now in range(first, first + count):
         place = now - PRIMING - realized.first
         for i in range(nodes):
@@ -68,14 +68,16 @@ def run_lossy_vector_rounds(
                     return RETURNED, now - first, i
                 if counts.cursor[i] == samples.points.shape[0] - 2:
                     return PAUSED, now - first, 0
-        receive(links, air, counts, False, terms, awake, place, now)
+        receive(links, mail, counts, False, terms, awake, place, now)
         for i in range(nodes):
-            if air.previous[(now - 1) % slots, i] != SILENT:  # what the links have made of it is known to all
+            if (
+                mail.previous[(now - 1) % slots, i] != SILENT
+            ):  # all receivers get the vector as the links have changed it
                 for k in range(width):
-                    vectors.last_sent[i, k] = air.points[(now - 1) % slots, i, 0, k]
+                    vectors.last_sent[i, k] = mail.points[(now - 1) % slots, i, 0, k]
         for i in range(nodes):
             if not awake[i, place]:
-                send_nothing(i, links, air, now)
+                send_nothing(i, links, mail, now)
                 continue
             states.turn[0], states.turn[1] = now - first, i
             gather(i, now, network, lossy)
@@ -87,16 +89,16 @@ def run_lossy_vector_rounds(
             counts.learned[i] += 1
             send_vector(i, now, network, lossy, realized.active, place)
         for e in range(deliveries.shape[0]):
-            air.deliveries[now % slots, e] = deliveries[e, place]
+            mail.deliveries[now % slots, e] = deliveries[e, place]
     return DONE, count, 0
 
 
 @force_inline
 def gather(i: int, now: int, network: VectorNetwork, lossy: VectorLinks) -> None:
-    """Find the newest vector of each of node i's neighbours that has arrived, and how much it counts."""
+    """Find the newest vector that has arrived from each of node i's neighbours, and its weight."""
     links, vectors, work = network.links, network.vectors, network.work
-    air, exchange, _, terms, _ = lossy
-    slots, places, width = air.points.shape[0], air.points.shape[1], vectors.last_sent.shape[1]
+    mail, exchange, _, terms, _ = lossy
+    slots, places, width = mail.points.shape[0], mail.points.shape[1], vectors.last_sent.shape[1]
     begin = links.start[i]
     for d in range(links.start[i + 1] - begin):
         e, newest = begin + d, NO_ANSWER
@@ -104,7 +106,7 @@ def gather(i: int, now: int, network: VectorNetwork, lossy: VectorLinks) -> None
             slot = now % slots
             for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
                 slot = before(slot, slots)
-                if has_arrived(air, e, sent, slot, now, terms.reach):
+                if has_arrived(mail, e, sent, slot, now, terms.reach):
                     newest = sent
                     break
         received = line(work.received, d * width, width)
@@ -115,17 +117,17 @@ def gather(i: int, now: int, network: VectorNetwork, lossy: VectorLinks) -> None
             continue
         exchange.used[e] = newest
         work.counts[d] = 1.0 / (1.0 + terms.damping * (now - 1 - newest))
-        vector = line(air.points, ((newest % slots) * places + links.other[e]) * width, width)
+        vector = line(mail.points, ((newest % slots) * places + links.other[e]) * width, width)
         for k in range(width):
             received[k] = vector[k]
 
 
 @force_inline
 def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, active: Booleans, place: int) -> None:
-    """Have node i send its vector, where that has moved far enough, and count it."""
+    """Send node i's vector if it has moved far enough, and count it."""
     links, vectors = network.links, network.vectors
-    air, exchange, counts, terms, message = lossy
-    slot, width = now % air.points.shape[0], vectors.last_sent.shape[1]
+    mail, exchange, counts, terms, message = lossy
+    slot, width = now % mail.points.shape[0], vectors.last_sent.shape[1]
     begin = vectors.begins[i] + network.phases.sent
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     exchange.quiet[i] = False
@@ -134,14 +136,14 @@ def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, ac
         exchange.quiet[i] = math.sqrt(squared_distance(vector, last_sent)) <= threshold
     exchange.sent_at[i] = now
     if exchange.quiet[i]:
-        send_nothing(i, links, air, now)
+        send_nothing(i, links, mail, now)
         return
-    air.previous[slot, i] = NO_ANSWER
+    mail.previous[slot, i] = NO_ANSWER
     for k in range(width):
-        air.points[slot, i, 0, k] = vectors.known[begin + k]
+        mail.points[slot, i, 0, k] = vectors.known[begin + k]
     for e in range(links.start[i], links.start[i + 1]):
         sends = active[e, place] and exchange.asked[e]
-        air.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
+        mail.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
         if sends:
             counts.traffic[e, SENT] += 1
             counts.scalars[i] += width

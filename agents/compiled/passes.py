@@ -41,7 +41,7 @@ DIVERGED = 1e100
 """A squared gradient of this size means that the function grows without bound; every loss is then far from its data."""
 
 DONE, PAUSED, GRADIENT_GROWS = range(3)
-"""Why steps end; paused, the state wants something, or room."""
+"""Why steps end. PAUSED: the state needs maintenance or room."""
 
 
 def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
@@ -60,7 +60,7 @@ def learn(learner: Learner, state: Any, points: Array, targets: Array) -> Array:
     Returns
     -------
     values : Array
-        f at each sample before its step, (n, C): what was predicted before the sample was learned from.
+        f at each sample before its step, (n, C).
 
     Raises
     ------
@@ -82,7 +82,7 @@ class LookedUp(NamedTuple):
 
 
 class Pass:
-    """What passes of a learner need that is the same for all samples: looked up once, for samples that come singly.
+    """The arguments of a learner's passes that are the same for all samples, looked up once.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ class Pass:
         self.learner = learner
 
     def __reduce__(self) -> tuple[type[Self], tuple[Learner]]:
-        """Return what a copy is made of: addresses of functions are another process's no more."""
+        """Return what a copy is made of, without addresses of functions, which another process cannot call."""
         return type(self), (self.learner,)
 
     @cached_property
     def _looked_up(self) -> LookedUp | None:
-        """What compiled steps need; None where a part hands nothing over."""
+        """The arguments of compiled steps; None where a part has no compiled functions."""
         learner = self.learner
         if obstacle(learner) is not None:
             return None
@@ -107,7 +107,7 @@ class Pass:
         return LookedUp(form, array_of(addresses_of(form, loss)), array_of(form.tools), loss.numbers)
 
     def learn(self, state: Any, points: Array, targets: Array) -> Array:
-        """Learn from samples in their order and return what was predicted before each, as :func:`learn` does."""
+        """Learn from samples in their order and return f at each before its step, as :func:`learn` does."""
         learner, points, targets = self.learner, _plain("points", points), _plain("targets", targets)
         if len(points) != len(targets):
             raise ValueError(f"there are {len(points)} points and {len(targets)} targets: each sample has one of both")
@@ -129,7 +129,7 @@ class Pass:
         return values
 
     def _compiled_steps(self, found: LookedUp, state: Any, points: Array, targets: Array, values: Array) -> int:
-        """Take compiled steps until one needs more than they can do, and fill in ``values`` as far.
+        """Take compiled steps until one needs room or maintenance, and fill in ``values`` up to there.
 
         Returns the number of samples used.
         """
@@ -182,7 +182,7 @@ def _plain(name: str, values: Array) -> Array:
 
 
 def obstacle(learner: Learner) -> str | None:
-    """Say which part keeps a learner out of compiled steps; None where none does."""
+    """Return the part that keeps a learner out of compiled steps; None where none does."""
     try:
         handed_over(learner, "learner")
     except NotCompiledError as cause:

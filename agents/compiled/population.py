@@ -1,4 +1,4 @@
-"""Many agents held in arrays, so that whole rounds run in compiled code: the fast way to live through what the agents
+"""Many agents held in arrays, so that whole rounds run in compiled code: the fast way to compute what the agents
 define.
 
 The agents remain what they are: their functions become views of the arrays, and before anybody looks at them they are
@@ -57,17 +57,17 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 FIRST_POINTS = 8
-"""Points of each node for which there is room at first, beside those of a step."""
+"""The dictionary points of each node for which arrays have room at first, beside those of a step."""
 
 UNUSED = 2**20
-"""Numbers of states, 8 MB, that may lie unused in any case where all have room for as many points."""
+"""Numbers, 8 MB, that may always lie unused so that all states have room for the same number of points."""
 
 UNUSED_TIMES = 4
-"""What may lie unused in large networks, as a multiple of what is used."""
+"""The unused numbers allowed in large networks, as a multiple of the used ones."""
 
 
 class Population:
-    """Agents in arrays, living through rounds together.
+    """Agents in arrays, which run their rounds together.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Population:
         In sorted order of their labels: past the rounds that prime the network, or as
         :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
     messages : mapping of int to Outgoing
-        What the outside nodes that they hear from sent last, by label.
+        The last messages of the outside nodes that send to these, by label.
     """
 
     answers = True
@@ -102,17 +102,17 @@ class Population:
         self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
         self._taken = drawing.stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
         self._most = int(self._taken.max())
-        self._rooms = self._wanted_rooms(np.array(self._orders()))
+        self._reserves = self._wanted_reserves(np.array(self._orders()))
         self._received = nothing_received(agents, self.links, len(places))
         self._products = np.zeros((len(agents), 2))
         self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
         self._steps, self._synced = np.zeros((2, len(agents)), dtype=np.int64)
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
-        self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
+        self._at = self._counted = 0  # the next round's samples, and the first not counted yet
         self._completed = agents[0].round
         self._rounds_since_sync = 0  # rounds since the agents were brought up to date
-        self._since_sync = np.zeros((3, len(places)), dtype=np.int64)  # and what is counted in them
+        self._since_sync = np.zeros((3, len(places)), dtype=np.int64)  # samples, rounds with any, points sent
         self._predicted = NOT_KEPT
         self._banded = any(agent.band is not None for agent in agents)
         self._answer()
@@ -123,7 +123,7 @@ class Population:
             agent.clear()
 
     def flight(self) -> Flight:
-        """Return what was sent last, with room for what is heard next."""
+        """Return the messages sent last, with room for those received next."""
         points, received, edges = self.batches.points[:, self._at + 1], self._received, len(self.links.other)
         values, answers, row_sums, answer_row_sums, duals, variances, answer_variances = received
         sent = points, values, answers, row_sums, answer_row_sums, duals[:edges], duals
@@ -131,7 +131,7 @@ class Population:
         return Flight(*sent, *counts, variances=variances, answer_variances=answer_variances)
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds.
+        """Run ``rounds`` rounds.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Population:
         self._run_rounds(self._at - 1, 1, learned=True)
 
     def _run_rounds(self, first: int, count: int, learned: bool = False) -> tuple[int, int, int, float]:
-        """Live through some rounds whose samples are there; returns as :func:`run_rounds`, but is never full."""
+        """Run rounds whose samples have been drawn; returns as :func:`run_rounds`, but never FULL."""
         completed, since = 0, len(self.agents) if learned else 0
         while True:
             with AtTurn(self, self._states.turn, completed):
@@ -242,22 +242,22 @@ class Population:
 
     def _count(self) -> None:
         """Count the samples that nodes have learned from, in how many rounds, and the points that all have sent."""
-        lived, self._counted = slice(self._counted, self._at), self._at
-        samples, nodes = self.batches.samples[lived], len(self.agents)
+        learned, self._counted = slice(self._counted, self._at), self._at
+        samples, nodes = self.batches.samples[learned], len(self.agents)
         self._since_sync[0, :nodes] += samples.sum(axis=0)
         self._since_sync[1, :nodes] += (samples > 0).sum(axis=0)
-        self._since_sync[2] += self.batches.sent[lived].sum(axis=0)
+        self._since_sync[2] += self.batches.sent[learned].sum(axis=0)
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
         self._sums = sums_of(self.agents, len(self.links.other))
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the agents, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        """Hand the samples in flight back to the agents, after :meth:`sync`; returns those drawn ahead, by agent."""
         return drawing.hand_over(self.agents, self.places, self.batches.since(self._at))
 
     def _draw_rounds(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
         known = drawing.ahead(rounds, self._completed, self.agents)
         drawn = drawing.draw_rounds(self.agents, known, self.room, columns)
@@ -265,7 +265,7 @@ class Population:
         self.load(batches, np.zeros((*batches.targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT)
 
     def load(self, batches: Batches, predicted: Array = NOT_KEPT) -> None:
-        """Go on with other batches, first those in flight; ``predicted`` (V, T, b, C) is filled with nodes' values."""
+        """Replace the batches, of which the first are in flight; rounds fill ``predicted`` (V, T, b, C) with values."""
         self._count()
         self.batches, self._predicted, self._at, self._counted = batches, predicted, 0, 0
         stepped, rounds = self._steps - self._synced, batches.points.shape[1] - 1
@@ -274,30 +274,30 @@ class Population:
         self._steps[:], self._synced = 0, -stepped
 
     def _maintain(self) -> None:
-        """Give states what they want, and room."""
+        """Do the maintenance that states ask for, and give them more room."""
         if (self._repacks | (self._states.counts[:, ROOM] >= self._taken)).all():
-            self._look()  # what most pauses are for: all others are left alone
+            self._look()  # most pauses: no state needs room
             return
         self._sync_states()
         orders = np.array(self._orders())
-        if (~self._repacks & (orders > self._rooms)).any():
-            self._rooms = self._wanted_rooms(self._grown(orders))
+        if (~self._repacks & (orders > self._reserves)).any():
+            self._reserves = self._wanted_reserves(self._grown(orders))
             self._make_room()
             self._answer()
 
     def _make_room(self) -> None:
-        """Move the states, which are up to date, into arrays of the present capacity, and make room for rows there."""
-        self._rows = np.zeros((1, 0))  # what was in there is evaluated again
+        """Move the states, after :meth:`_sync_states`, into arrays of the present capacity, with room for rows."""
+        self._rows = np.zeros((1, 0))  # the rows are evaluated again
         self._make_states()
         each = zip(self._forms, self.agents, self._capacities(), strict=True)
         columns = np.array([form.columns(agent.state, capacity) for form, agent, capacity in each])
-        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds lay those of repacked ones
+        lengths = np.where(self._repacks, 0, self._taken * columns)  # rounds place those of repacked states
         self._row_begins = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._rows = np.zeros((1, int(self._row_begins[-1])))
         self._make_work(int(columns.max()))
 
     def _make_way(self, learned: bool) -> None:
-        """Within a round, give the states more room, or, where all have been learned in, their rows, which are then
+        """Within a round, make more room: for states, or, once all nodes have ``learned``, for rows, which are then
         evaluated again."""
         self._sync_states()
         needed = int(self._row_begins[-1])
@@ -309,14 +309,14 @@ class Population:
             self._make_work(self._work.rows.shape[1])
 
     def _make_work(self, columns: int) -> None:
-        """Make what rounds work with; states that are not repacked have rows of up to so many columns."""
+        """Make the working memory of rounds; states that are not repacked have rows of up to ``columns`` columns."""
         widest, sizes = max(columns, self._spare_scratch.capacity), self._step_sizes.shape[2]
         self._work = workspace(self.agents, self.links, self._most, self.room, widest, sizes, ideal=True)
 
     def _make_states(self) -> None:
-        """Move the agents' states, which are up to date, into arrays of the present capacity, and make scratch
+        """Move the agents' states, after :meth:`_sync_states`, into arrays of the present capacity, and make scratch
         memory."""
-        capacity = largest = int((self._taken + self._rooms).max())
+        capacity = largest = int((self._taken + self._reserves).max())
         length = 0
         if self._repacks.any():
             capacity = max(capacity, int(with_spare(self._orders()).max()) + self._most)
@@ -332,7 +332,7 @@ class Population:
         self._scratch = np.zeros(max(most, self._most**2))
 
     def _sync_states(self) -> None:
-        """Bring the agents' states up to date, and do what they want."""
+        """Bring the agents' states up to date, and do the maintenance that they ask for."""
         stepped, self._synced = (self._steps - self._synced).tolist(), self._steps.copy()
         find_states(self._states, self._laid, self.agents, self._forms)
         for agent, form, counts, steps in zip(self.agents, self._forms, self._states.counts, stepped, strict=True):
@@ -340,38 +340,41 @@ class Population:
         self._look()
 
     def _look(self) -> None:
-        """Bring those states up to date, but for their steps, that want to be looked at, and look at them."""
+        """Maintain the states that ask for it, brought up to date but for their counts of steps."""
         find_states(self._states, self._laid, self.agents, self._forms)
-        look_at(self._states, self.agents, self._forms, self._repacks, self._taken, self._rooms)
+        look_at(self._states, self.agents, self._forms, self._repacks, self._taken, self._reserves)
 
     def _orders(self) -> list[int]:
         return [form.order(agent.state) for form, agent in zip(self._forms, self.agents, strict=True)]
 
     def _capacities(self) -> list[int]:
-        """Return for how many points there is room: for those of each node's own neighbours, since some may be many."""
+        """Return the number of points for which each state has room; those of a step depend on the node's degree."""
         spared = np.maximum(with_spare(self._orders()), FIRST_POINTS)
-        found: list[int] = np.where(self._repacks, spared, self._taken + self._rooms).tolist()
+        found: list[int] = np.where(self._repacks, spared, self._taken + self._reserves).tolist()
         return found
 
-    def _wanted_rooms(self, wanted: Integers) -> Integers:
-        """Return how many points each state has room for beside those of a step, (V,), where it wants so many.
+    def _wanted_reserves(self, wanted: Integers) -> Integers:
+        """Return the points for which each state gets room beside those of a step, (V,), at least ``wanted`` (V,).
 
-        As many for all, so that arrays are seldom laid anew, unless much more of them would then lie unused than used.
+        The same number for all, so that arrays seldom grow, unless much more of them would lie unused than used.
         """
         own = np.maximum(wanted, self._at_first)
         alike = np.full(len(own), own.max())
         lengths = [
-            [form.length(agent.state, room) for form, agent, room in zip(self._forms, self.agents, rooms, strict=True)]
-            for rooms in (own.tolist(), alike.tolist())
+            [
+                form.length(agent.state, room)
+                for form, agent, room in zip(self._forms, self.agents, reserves, strict=True)
+            ]
+            for reserves in (own.tolist(), alike.tolist())
         ]
         used, taken = map(sum, lengths)
         return own if taken - used > max(UNUSED, UNUSED_TIMES * used) else alike
 
     @property
     def _at_first(self) -> int:
-        """The points that any state has room for, beside those of a step."""
+        """The least number of points for which a state has room, beside those of a step."""
         return FIRST_POINTS
 
     def _grown(self, orders: Integers) -> Integers:
-        """Return what states of some orders want room for when arrays are laid anew."""
+        """Return the points for which states of these model orders get room when arrays grow."""
         return orders * 3 // 2

@@ -36,18 +36,18 @@ Array = npt.NDArray[np.float64]
 
 
 class Answered(NamedTuple):
-    """What neighbours answered at the points of a node's step, with the node's own row sums there."""
+    """The neighbours' answers at the points of a node's step, with the node's own row sums there."""
 
     answers: Array  # (degree, n, C)
     row_sums: Array  # (n,)
 
 
 def answers_of(ideal: bool) -> Compiled:
-    """Return what finds the answers of a node's neighbours, on ideal links or others."""
+    """Return the function that finds the answers of a node's neighbours, on ideal links or others."""
 
     @force_inline
     def answer(i: int, values: Array, network: Network, own: Own, received: Received) -> Answered:
-        """Return the answers at the points of node i's step; the node's own values (n, C) where none is prompt."""
+        """Return the answers at the points of node i's step; its own ``values`` (n, C) where no prompt one arrived."""
         links, work, room, (size, outputs) = network.links, network.work, own.values.shape[1], values.shape
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         if ideal:
@@ -68,7 +68,7 @@ def answers_of(ideal: bool) -> Compiled:
 
 
 def weighing_of(ideal: bool) -> Compiled:
-    """Return what weighs the pulls of answers by their age, and says what limits them, on ideal links or others."""
+    """Return the function that weighs pulls by the age of their answers, on ideal links or others."""
 
     @force_inline
     def weigh(
@@ -99,13 +99,13 @@ def weighing_of(ideal: bool) -> Compiled:
 
 
 def teaching_of(ideal: bool) -> Compiled:
-    """Return what finds what surer neighbours teach at a node's points, on ideal links or others."""
+    """Return the function that takes surer neighbours' answers as observations, on ideal links or others."""
 
     @force_inline
     def learn_from_surer(
         i: int, samples: int, values: Array, answers: Array, network: Network, own: Own, received: Received
     ) -> None:
-        """Take what surer neighbours answer for what they teach, and what they pull from the pulls."""
+        """Turn surer neighbours' answers into observations, and take them out of the pulls."""
         work, room, (degree, size, outputs) = network.work, own.values.shape[1], answers.shape
         batch_size = own.batch_sizes[i]
         if ideal:
@@ -116,9 +116,9 @@ def teaching_of(ideal: bool) -> Compiled:
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
-                told = line(received.answer_variances, at * room, size) if prompt else variances
+                their_variances = line(received.answer_variances, at * room, size) if prompt else variances
                 for k in range(size):
-                    others[d, k] = told[k] if prompt else np.inf
+                    others[d, k] = their_variances[k] if prompt else np.inf
         learn_from_surer_in(
             network.coupling.certainty,
             variances,
@@ -136,7 +136,7 @@ def teaching_of(ideal: bool) -> Compiled:
 
 
 def pulls_of(ideal: bool) -> Compiled:
-    """Return what adds to a node's gradient what its neighbours' answers pull it, on ideal links or others."""
+    """Return the function that adds the pull of answers to a node's gradient, on ideal links or others."""
 
     answer, weigh, learn_from_surer = answers_of(ideal), weighing_of(ideal), teaching_of(ideal)
 
@@ -144,8 +144,8 @@ def pulls_of(ideal: bool) -> Compiled:
     def pull(
         i: int, t: int, rate: float, gathered: Gathered, network: Network, own: Own, received: Received
     ) -> tuple[int, float, float]:
-        """Add the pull of the answers at the points of the step ``t``; returns why the node cannot, the curvature, and
-        the part of its step."""
+        """Add the pull of the answers at the points of step ``t``; returns why the step is impossible, the curvature,
+        and the damping of the step."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         room, outputs, samples, size = own.values.shape[1], own.values.shape[2], own.samples[t, i], own.sent[t, i]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
@@ -186,7 +186,7 @@ def pulls_of(ideal: bool) -> Compiled:
 
 @force_inline
 def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network, own: Own) -> tuple[int, float]:
-    """Fill in the pulls at the points that the node replays; returns why it cannot, and the curvature there."""
+    """Fill in the pulls at the points that the node replays; returns why the step is impossible, and the curvature."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     samples, size, outputs = own.samples[t, i], own.sent[t, i], own.values.shape[2]
     batch_size, degree = own.batch_sizes[i], links.start[i + 1] - links.start[i]
@@ -208,7 +208,7 @@ def pull_at_replayed(i: int, t: int, rate: float, part: float, network: Network,
 def pull_late(
     i: int, batch_size: int, rate: float, strength: float, gathered: Gathered, network: Network, received: Received
 ) -> tuple[int, float]:
-    """Fill in the pulls of late answers at the points that they are about; returns why the node cannot, and the
+    """Fill in the pulls of late answers at the points that they answer; returns why the step is impossible, and the
     strength of all pulls."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     lossy = work.lossy
@@ -220,7 +220,7 @@ def pull_late(
         if lossy.earlier_at[d] == ABSENT:
             continue
         size, place = lossy.earlier_sent[d], lossy.answer_at[d] * room
-        # The prompt answers are free again; their pulls are not, where points are replayed.
+        # The array of prompt answers may be overwritten; that of their pulls not, where points are replayed.
         answers, pulls = cube(lossy.answers, 0, degree, size, outputs), cube(lossy.pull, 0, degree, size, outputs)
         bounds, both, weight = (
             table(lossy.bounds, 0, degree, size),
@@ -266,13 +266,13 @@ def pull_late(
 
 
 def pulls_at_neighbors_of(ideal: bool) -> Compiled:
-    """Return what fills in the pulls at the neighbours' own points, on ideal links or others."""
+    """Return the function that fills in the pulls at the neighbours' own points, on ideal links or others."""
 
     @force_inline
     def pull_at_neighbors(
         i: int, t: int, eta: float, part: float, network: Network, own: Own, received: Received
     ) -> tuple[int, float]:
-        """Fill in the pulls at the neighbours' points; returns why the node cannot, and the curvature there."""
+        """Fill in the pulls at the neighbours' points; returns why the step is impossible, and the curvature there."""
         kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
         room, outputs = own.values.shape[1], own.values.shape[2]
         begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
@@ -306,10 +306,14 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
                     for c in range(outputs):
                         pushed[k, c] *= work.lossy.values_share[d]
             if coupling.certainty > 0.0:
-                known = line(own.answer_variances, back, size) if ideal else line(work.lossy.variances, at, size)
-                told = line(received.variances, place * room, size)
+                own_variances = (
+                    line(own.answer_variances, back, size) if ideal else line(work.lossy.variances, at, size)
+                )
+                their_variances = line(received.variances, place * room, size)
                 taught = table(work.taught, at * (2 * outputs + 1), size, 2 * outputs + 1)
-                learn_from_one_in(coupling.certainty, known, told, mine, theirs, pushed, bounds, weight, taught)
+                learn_from_one_in(
+                    coupling.certainty, own_variances, their_variances, mine, theirs, pushed, bounds, weight, taught
+                )
             row_sums = line(received.row_sums, place * room, size)
             for k in range(size):
                 both[k] = own_row_sums[k] + row_sums[k] if coupling.implicit else 0.0
@@ -328,7 +332,7 @@ def pulls_at_neighbors_of(ideal: bool) -> Compiled:
 
 
 def constraints_of(ideal: bool) -> Compiled:
-    """Return what compares a node's values with its neighbours' answers, on ideal links or others."""
+    """Return the function that compares a node's values with its neighbours' answers, on ideal links or others."""
 
     @force_inline
     def compare(
@@ -365,7 +369,7 @@ def constraints_of(ideal: bool) -> Compiled:
                     values = table(work.values, at * outputs, sent, outputs)
                     at += sent
                     if not size:
-                        continue  # what is replayed has no targets
+                        continue  # replayed points have no targets
                     wanted = table(own.earlier_targets, earlier * own.earlier_targets.shape[2] * columns, size, columns)
                     predicted = table(values, 0, size, outputs)
                     if work.lossy.predicted_at[d] != ABSENT:

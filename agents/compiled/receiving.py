@@ -1,4 +1,4 @@
-"""How messages set out, arrive and are found, for agents in arrays: the compiled form of what an inbox does."""
+"""Messages between agents in arrays: sent, disturbed, delivered and found; the compiled form of an inbox."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,11 @@ from kernelswarm.agents.compiled.arrays import (
     ABSENT,
     EVALUATE,
     INNER,
-    Air,
     Counts,
     Exchange,
     Gathered,
     Links,
+    Mail,
     Network,
     Own,
     Terms,
@@ -36,120 +36,120 @@ Booleans = npt.NDArray[np.bool_]
 
 @njit_no_refcount
 def receive(
-    links: Links, air: Air, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
+    links: Links, mail: Mail, counts: Counts, symmetric: bool, terms: Terms, awake: Booleans, place: int, now: int
 ) -> None:
-    """Let the messages of the round before set out, disturbed as the links do, and those that are due arrive."""
-    sent, traffic, slots = now - 1, counts.traffic, air.points.shape[0]
+    """Send the messages of the round before over the links, which disturb them, and deliver those that are due."""
+    sent, traffic, slots = now - 1, counts.traffic, mail.points.shape[0]
     slot = sent % slots
     own_priming = sent >= PRIMING
     if len(terms.faults):
-        misreport_all(links, air, symmetric, terms, slot, sent)
+        misreport_all(links, mail, symmetric, terms, slot, sent)
     noise_on_points, noise_on_values = terms.noise_on_points, terms.noise_on_values
     bound_on_points, bound_on_values = terms.bound_on_points, terms.bound_on_values
     clipped = min(bound_on_points, bound_on_values) < np.inf
     if terms.bits != EXACT or clipped or noise_on_points > 0.0 or noise_on_values > 0.0:
         quantile, bits = terms.quantile, terms.bits
-        for j in range(air.points.shape[1]):
+        for j in range(mail.points.shape[1]):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
-            points, own = sent_points(air, slot, j), own_values(air, slot, j)
-            if terms.replays:  # what is replayed has had its noise, and is only rounded
-                samples = table(points, 0, air.samples[slot, j], points.shape[1])
+            points, own = sent_points(mail, slot, j), own_values(mail, slot, j)
+            if terms.replays:  # replayed points have had their noise, and are only rounded
+                samples = table(points, 0, mail.samples[slot, j], points.shape[1])
                 distort(samples, bound_on_points, noise_on_points, quantile, EXACT, first, second, sent, POINTS)
                 distort(points, np.inf, 0.0, quantile, bits, first, second, sent, POINTS)
             else:
                 distort(points, bound_on_points, noise_on_points, quantile, bits, first, second, sent, POINTS)
             if symmetric:
                 distort(own, bound_on_values, noise_on_values, quantile, bits, first, second, sent, OWN)
-                coarsen(line(air.own_row_sums, (slot * air.own.shape[1] + j) * air.own.shape[2], len(own)), bits)
-        for e in range(air.due.shape[1]):
+                coarsen(line(mail.own_row_sums, (slot * mail.own.shape[1] + j) * mail.own.shape[2], len(own)), bits)
+        for e in range(mail.due.shape[1]):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
-            changed_values = answered_values(air, slot, e)
+            changed_values = answered_values(mail, slot, e)
             distort(changed_values, bound_on_values, noise_on_values, quantile, bits, first, second, sent, ANSWERS)
             if symmetric:
-                begin = (slot * air.answers.shape[1] + e) * air.answers.shape[2]
-                coarsen(line(air.answer_row_sums, begin, len(changed_values)), bits)
+                begin = (slot * mail.answers.shape[1] + e) * mail.answers.shape[2]
+                coarsen(line(mail.answer_row_sums, begin, len(changed_values)), bits)
     if symmetric:
-        for j in range(air.points.shape[1]):
-            if air.previous[slot, j] != SILENT:
-                room, width = air.points.shape[2], air.points.shape[3]
-                latest = table(air.latest, j * room * width, air.latest_sent[j], width)
-                copy_matrix(latest, table(air.before, (slot * air.points.shape[1] + j) * room * width, room, width))
-                points = sent_points(air, slot, j)
-                copy_matrix(points, table(air.latest, j * room * width, room, width))
-                air.latest_sent[j] = len(points)
-    for e in range(air.due.shape[1]):
-        air.due[slot, e] = ABSENT
-        if air.answered[slot, e] == SILENT:
+        for j in range(mail.points.shape[1]):
+            if mail.previous[slot, j] != SILENT:
+                room, width = mail.points.shape[2], mail.points.shape[3]
+                latest = table(mail.latest, j * room * width, mail.latest_sent[j], width)
+                copy_matrix(latest, table(mail.before, (slot * mail.points.shape[1] + j) * room * width, room, width))
+                points = sent_points(mail, slot, j)
+                copy_matrix(points, table(mail.latest, j * room * width, room, width))
+                mail.latest_sent[j] = len(points)
+    for e in range(mail.due.shape[1]):
+        mail.due[slot, e] = ABSENT
+        if mail.answered[slot, e] == SILENT:
             continue
-        previous = air.previous[slot, links.other[e]]
-        # Own values at points that the edge has not carried would be about nothing known: it carries them now.
-        apart = symmetric and previous >= 0 and air.last[e] != previous
-        air.carried[slot, e] = previous if apart else sent
-        air.last[e] = sent
-        delivery = air.deliveries[slot, e]
+        previous = mail.previous[slot, links.other[e]]
+        # The receiver does not know the points of these own values: the edge carries them now.
+        apart = symmetric and previous >= 0 and mail.last[e] != previous
+        mail.carried[slot, e] = previous if apart else sent
+        mail.last[e] = sent
+        delivery = mail.deliveries[slot, e]
         if delivery == LOST:
             traffic[e, LOST_ON_THE_WAY] += own_priming
         elif delivery > terms.max_age:
             traffic[e, TOO_LATE] += own_priming
         else:
-            air.due[slot, e] = now + delivery
-            air.arriving[(now + delivery) % slots, e] += own_priming
+            mail.due[slot, e] = now + delivery
+            mail.arriving[(now + delivery) % slots, e] += own_priming
     for i in range(len(links.start) - 1):
         received = awake[i, place] or terms.listens
         for e in range(links.start[i], links.start[i + 1]):
-            traffic[e, DELIVERED if received else LOST_ON_THE_WAY] += air.arriving[now % slots, e]
-            air.arriving[now % slots, e] = 0
+            traffic[e, DELIVERED if received else LOST_ON_THE_WAY] += mail.arriving[now % slots, e]
+            mail.arriving[now % slots, e] = 0
             if not received:
                 for then in range(slots):
-                    if air.due[then, e] == now:
-                        air.due[then, e] = ABSENT
+                    if mail.due[then, e] == now:
+                        mail.due[then, e] = ABSENT
 
 
 @njit_no_refcount
-def misreport_all(links: Links, air: Air, symmetric: bool, terms: Terms, slot: int, sent: int) -> None:
-    """Change what faulty nodes have said in a round: their values, or their vectors."""
-    start, vectors = terms.fault_start, air.answers.shape[3] == 0
-    for j in range(air.points.shape[1]):
+def misreport_all(links: Links, mail: Mail, symmetric: bool, terms: Terms, slot: int, sent: int) -> None:
+    """Apply the message faults of a round to the values or vectors that faulty nodes have sent."""
+    start, vectors = terms.fault_start, mail.answers.shape[3] == 0
+    for j in range(mail.points.shape[1]):
         rows = terms.faults[start[j] : start[j + 1]]
         if len(rows):
             first, second = terms.node_keys[j, 0], terms.node_keys[j, 1]
             if vectors:
-                misreport_in(sent_points(air, slot, j), rows, first, second, sent, POINTS)
+                misreport_in(sent_points(mail, slot, j), rows, first, second, sent, POINTS)
             elif symmetric:
-                misreport_in(own_values(air, slot, j), rows, first, second, sent, OWN)
-    for e in range(air.due.shape[1]):
+                misreport_in(own_values(mail, slot, j), rows, first, second, sent, OWN)
+    for e in range(mail.due.shape[1]):
         rows = terms.faults[start[links.other[e]] : start[links.other[e] + 1]]
         if len(rows):
             first, second = terms.edge_keys[e, 0], terms.edge_keys[e, 1]
-            misreport_in(answered_values(air, slot, e), rows, first, second, sent, ANSWERS)
+            misreport_in(answered_values(mail, slot, e), rows, first, second, sent, ANSWERS)
 
 
 @inline_always
-def sent_points(air: Air, slot: int, j: int) -> Array:
+def sent_points(mail: Mail, slot: int, j: int) -> Array:
     """Return the points that node j sends in the message in a slot."""
-    room, width = air.points.shape[2], air.points.shape[3]
-    place = slot * air.points.shape[1] + j
-    return table(air.points, place * room * width, air.sent[slot, j], width)
+    room, width = mail.points.shape[2], mail.points.shape[3]
+    place = slot * mail.points.shape[1] + j
+    return table(mail.points, place * room * width, mail.sent[slot, j], width)
 
 
 @inline_always
-def own_values(air: Air, slot: int, j: int) -> Array:
-    """Return the values that node j sends in it, those at the points of its message before."""
-    room, outputs = air.own.shape[2], air.own.shape[3]
-    return table(air.own, (slot * air.own.shape[1] + j) * room * outputs, air.evaluated[slot, j], outputs)
+def own_values(mail: Mail, slot: int, j: int) -> Array:
+    """Return node j's values in the message in a slot, at the points of its message before."""
+    room, outputs = mail.own.shape[2], mail.own.shape[3]
+    return table(mail.own, (slot * mail.own.shape[1] + j) * room * outputs, mail.evaluated[slot, j], outputs)
 
 
 @inline_always
-def answered_values(air: Air, slot: int, e: int) -> Array:
-    """Return the values with which it answers on an edge."""
-    room, outputs = air.answers.shape[2], air.answers.shape[3]
-    place = slot * air.answers.shape[1] + e
-    return table(air.answers, place * room * outputs, air.answered_points[slot, e], outputs)
+def answered_values(mail: Mail, slot: int, e: int) -> Array:
+    """Return the answers on an edge in the message in a slot."""
+    room, outputs = mail.answers.shape[2], mail.answers.shape[3]
+    place = slot * mail.answers.shape[1] + e
+    return table(mail.answers, place * room * outputs, mail.answered_points[slot, e], outputs)
 
 
 @njit_no_refcount
 def coarsen(numbers: Array, bits: int) -> None:
-    """Round row sums up to what is sent of them."""
+    """Round row sums up to the numbers that are sent."""
     if bits != EXACT:
         for k in range(len(numbers)):
             if 0.0 < numbers[k] < np.inf:
@@ -157,66 +157,66 @@ def coarsen(numbers: Array, bits: int) -> None:
 
 
 @force_inline
-def has_arrived(air: Air, e: int, sent: int, slot: int, now: int, reach: int) -> bool:
-    """Tell whether the message of a round, in its slot, has arrived on an edge, and is kept."""
+def has_arrived(mail: Mail, e: int, sent: int, slot: int, now: int, reach: int) -> bool:
+    """Tell whether the message of a round has arrived on an edge and is still kept."""
     if sent < 0 or sent < now - reach or sent >= now:
         return False
-    due = air.due[slot, e]
+    due = mail.due[slot, e]
     return bool(due != ABSENT and due <= now)
 
 
 @inline_always
 def before(slot: int, slots: int) -> int:
-    """Return the slot of the round before: a remainder takes as long as a row of kernels."""
+    """Return the slot of the round before, without a remainder, which takes as long as a row of kernels."""
     return slot - 1 if slot > 0 else slots - 1
 
 
 @inline_always
-def carried_points(air: Air, slot: int, e: int, sender: int) -> Array:
+def carried_points(mail: Mail, slot: int, e: int, sender: int) -> Array:
     """Return the points that an edge carries in the message in a slot."""
-    room, width = air.points.shape[2], air.points.shape[3]
-    place = (slot * air.points.shape[1] + sender) * room * width
-    points = table(air.points, place, air.sent[slot, sender], width)
-    if air.carried[slot, e] == air.previous[slot, sender]:
-        points = table(air.before, place, air.evaluated[slot, sender], width)
+    room, width = mail.points.shape[2], mail.points.shape[3]
+    place = (slot * mail.points.shape[1] + sender) * room * width
+    points = table(mail.points, place, mail.sent[slot, sender], width)
+    if mail.carried[slot, e] == mail.previous[slot, sender]:
+        points = table(mail.before, place, mail.evaluated[slot, sender], width)
     return points
 
 
 @force_inline
-def find_answer(air: Air, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
-    """Return the round of the newest message whose answer can be learned from, or ABSENT.
+def find_answer(mail: Mail, terms: Terms, drawn_at: Integers, used: int, e: int, now: int) -> int:
+    """Return the round of the newest message whose answer can be used, or ABSENT.
 
-    ``drawn_at`` (M,) are the rounds of the points that the node remembers.
+    ``drawn_at`` (M,) are the rounds of the points that the node keeps.
     """
-    slot = now % air.due.shape[0]
+    slot = now % mail.due.shape[0]
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
-        slot = before(slot, air.due.shape[0])
-        if not has_arrived(air, e, sent, slot, now, terms.reach):
+        slot = before(slot, mail.due.shape[0])
+        if not has_arrived(mail, e, sent, slot, now, terms.reach):
             continue
-        answered = air.answered[slot, e]
+        answered = mail.answered[slot, e]
         if answered < 0 or answered < now - terms.memory or drawn_at[answered % len(drawn_at)] != answered:
             continue
-        if not air.answered_points[slot, e]:
+        if not mail.answered_points[slot, e]:
             continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT
 
 
 @force_inline
-def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
-    """Return the round of the newest message whose sender's own values can be learned from, or ABSENT."""
-    slots = air.due.shape[0]
+def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: int) -> int:
+    """Return the round of the newest message whose sender's own values can be used, or ABSENT."""
+    slots = mail.due.shape[0]
     slot = now % slots
     for sent in range(now - 1, max(now - 2 - terms.max_age, -1), -1):
         slot = before(slot, slots)
-        if not has_arrived(air, e, sent, slot, now, terms.reach):
+        if not has_arrived(mail, e, sent, slot, now, terms.reach):
             continue
-        previous = air.previous[slot, sender]
-        if not air.evaluated[slot, sender]:
+        previous = mail.previous[slot, sender]
+        if not mail.evaluated[slot, sender]:
             continue
-        if air.carried[slot, e] != previous:
+        if mail.carried[slot, e] != previous:
             there = previous % slots
-            if not has_arrived(air, e, previous, there, now, terms.reach) or air.carried[there, e] != previous:
+            if not has_arrived(mail, e, previous, there, now, terms.reach) or mail.carried[there, e] != previous:
                 continue
         return ABSENT if sent == used and not terms.repeats else sent
     return ABSENT
@@ -224,9 +224,9 @@ def find_values(air: Air, terms: Terms, used: int, e: int, sender: int, now: int
 
 @force_inline
 def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> Gathered:
-    """Find what there is to receive for node i's step, and put its points together: its own, those of neighbours whose
-    values have come, and earlier ones of its own that are answered late."""
-    links, coupling, work, kept, air = network.links, network.coupling, network.work, exchange.kept, exchange.air
+    """Find the messages for node i's step, and copy its points side by side: its own, those of neighbours whose values
+    have arrived, and its earlier ones with late answers."""
+    links, coupling, work, kept, mail = network.links, network.coupling, network.work, exchange.kept, exchange.mail
     size, inputs, (_, room, outputs) = own.sent[0, i], own.points.shape[3], own.values.shape
     columns, begin, lossy = kept.rows.shape[1], links.start[i], work.lossy
     degree, answer, sample = links.start[i + 1] - begin, room * outputs, room * inputs
@@ -241,13 +241,13 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
     if coupling.symmetric:
         for d in range(degree):
             e = begin + d
-            sent, heard = find_neighbor_values(d, e, now, network, exchange), row
+            sent, place = find_neighbor_values(d, e, now, network, exchange), row
             row += kept.received_sent[e]
             if sent == ABSENT:
                 whole = False
                 continue
-            slot, j, count = sent % air.points.shape[0], links.other[e], lossy.values_sent[d]
-            previous = air.previous[slot, j]
+            slot, j, count = sent % mail.points.shape[0], links.other[e], lossy.values_sent[d]
+            previous = mail.previous[slot, j]
             points = table(work.points, taken * inputs, count, inputs)
             rows, values = (
                 table(work.rows, taken * columns, count, columns),
@@ -255,13 +255,13 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
             )
             if previous == kept.received_at[e]:
                 copy_matrix(table(kept.received_points, e * sample, count, inputs), points)
-                copy_matrix(table(kept.rows, heard * columns, count, columns), rows)
+                copy_matrix(table(kept.rows, place * columns, count, columns), rows)
                 copy_matrix(table(kept.received_values, e * answer, count, outputs), values)
             else:
                 whole = False
-                if air.carried[slot, e] != previous:
-                    slot = previous % air.points.shape[0]
-                copy_matrix(carried_points(air, slot, e, j), points)
+                if mail.carried[slot, e] != previous:
+                    slot = previous % mail.points.shape[0]
+                copy_matrix(carried_points(mail, slot, e, j), points)
                 evaluate(tools, numbers, state, counts, points, rows, values)
             taken += count
     prompt = taken
@@ -283,25 +283,25 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
 
 @force_inline
 def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tuple[int, int, bool]:
-    """Find the answers that node i learns from; returns how many are about its present samples, how many about earlier
-    ones, and whether there is one of every neighbour."""
+    """Find the answers for node i's step; returns how many are prompt, how many late, and whether every neighbour has
+    answered."""
     links, lossy = network.links, network.work.lossy
-    air, kept, _, terms = exchange
-    begin, memory, slots, edges = links.start[i], kept.points.shape[1], air.points.shape[0], air.answers.shape[1]
+    mail, kept, _, terms = exchange
+    begin, memory, slots, edges = links.start[i], kept.points.shape[1], mail.points.shape[0], mail.answers.shape[1]
     fresh, late, whole = 0, 0, True
     for d in range(links.start[i + 1] - begin):
         e = begin + d
         lossy.answer_at[d], lossy.earlier_at[d], lossy.predicted_at[d] = ABSENT, ABSENT, ABSENT
         lossy.earlier_sent[d], sent = 0, ABSENT
         if kept.asks[e] and kept.own_sent[i]:
-            sent = find_answer(air, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
+            sent = find_answer(mail, terms, line(kept.drawn_at, i * memory, memory), kept.used[e, 0], e, now)
         if sent == ABSENT:
             whole = False
             continue
         kept.used[e, 0] = sent
         lossy.answer_at[d] = (sent % slots) * edges + e
         lossy.answer_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
-        answered = air.answered[sent % slots, e]
+        answered = mail.answered[sent % slots, e]
         if answered == kept.learning[i]:
             fresh += 1
             continue
@@ -316,21 +316,21 @@ def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tupl
 
 @force_inline
 def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: Exchange) -> int:
-    """Find the values at its own points of the neighbour on edge e, a node's d-th, that the node learns from; returns
-    the round in which they were sent, or ABSENT."""
+    """Find the own values of a node's d-th neighbour, on edge e, to use; returns the round in which they were sent, or
+    ABSENT."""
     links, lossy = network.links, network.work.lossy
-    air, kept, _, terms = exchange
-    slots, j, sent = air.points.shape[0], links.other[e], ABSENT
+    mail, kept, _, terms = exchange
+    slots, j, sent = mail.points.shape[0], links.other[e], ABSENT
     lossy.values_at[d], lossy.values_sent[d] = ABSENT, 0
     if kept.asked[e]:
-        sent = find_values(air, terms, kept.used[e, 1], e, j, now)
+        sent = find_values(mail, terms, kept.used[e, 1], e, j, now)
     if sent == ABSENT:
         return ABSENT
     kept.used[e, 1] = sent
-    lossy.values_at[d] = (sent % slots) * air.own.shape[1] + j
-    lossy.values_sent[d] = air.evaluated[sent % slots, j]
+    lossy.values_at[d] = (sent % slots) * mail.own.shape[1] + j
+    lossy.values_sent[d] = mail.evaluated[sent % slots, j]
     lossy.values_share[d] = 1.0 / (1.0 + terms.damping * (now - 1 - sent))
-    dual = air.duals[sent % slots, links.reverse[e]] if network.coupling.sends_duals else 0.0
+    dual = mail.duals[sent % slots, links.reverse[e]] if network.coupling.sends_duals else 0.0
     lossy.duals[d] = rounded_up(dual) if terms.bits != EXACT and 0.0 < dual < np.inf else dual
     return sent
 
@@ -339,9 +339,11 @@ def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: E
 def sum_received_rows(
     i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: Exchange
 ) -> None:
-    """Fill in the row sums at the points of node i's step: those that were sent where it is on the same points, with
-    ``fresh`` answers at its present samples, and such of its own where it is not; and its variances, where they
-    travel."""
+    """Fill in the row sums at the points of node i's step, and its variances where they are sent.
+
+    The row sums that were sent hold where the step is on the same points, with ``fresh`` prompt answers; else the
+    node computes its own.
+    """
     links, coupling, work, kept = network.links, network.coupling, network.work, exchange.kept
     size, taken, begin, certain = own.sent[0, i], gathered.taken, links.start[i], network.coupling.certainty > 0.0
     row_sums, variances = line(work.row_sums, 0, taken), line(work.lossy.variances, 0, taken if certain else 0)

@@ -40,11 +40,10 @@ from kernelswarm.protocols.first_class import NONE
 Array = npt.NDArray[np.float64]
 
 FETCHED = 512
-"""Numbers of a state, and of its rows, that are fetched while the node before is at its turn: what comes after them is
-fetched by itself."""
+"""Numbers of a state and of its rows to prefetch during the node before; the processor fetches what follows them."""
 
 LARGE = 2**16
-"""Numbers of all states together from which on this pays: fewer stay in the cache next to the processor."""
+"""The size of all states from which on this pays, in numbers: smaller ones stay in the nearest cache."""
 
 learn, sum_rows = learning(ideal=True), summing(ideal=True)
 
@@ -55,14 +54,14 @@ def run_rounds(
     own: Own,
     received: Received,
     spare: Scratch,
-    predicted: Array,  # (V, rounds, b, C) for the values at samples before they are learned from, or (0, 0, 0, 0)
-    first: int,  # among these rounds
+    predicted: Array,  # (V, rounds, b, C) filled with f at the samples before each step; or (0, 0, 0, 0)
+    first: int,  # the first round, by its place in the batches
     count: int,
-    completed: int,  # rounds of the whole run before
+    completed: int,  # rounds of the run before this call
     diverged: float,
-    since: int,  # the nodes that have learned in the first of these rounds
+    since: int,  # the number of nodes that have already learned in the first round
 ) -> tuple[int, int, int, float]:
-    """Live through ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
+    """Run ``count`` rounds; returns why it stopped, the rounds completed, the node and the curvature there."""
     states, nodes, room, outputs = network.states, len(network.kinds.of), own.values.shape[1], own.values.shape[2]
     kept, replays = predicted.shape[2] * outputs, len(own.buffers.keys) > 0
     kept_rounds, large = predicted.shape[1], states.storage.size > LARGE
@@ -106,7 +105,7 @@ def run_rounds(
 
 @force_inline
 def waits(i: int, network: Network, own: Own) -> bool:
-    """Tell whether node i wants something before its next step that rounds cannot give."""
+    """Tell whether node i needs maintenance or room before its next step, which rounds cannot give."""
     counts, kinds = network.states.counts, network.kinds
     short = counts[i, ROOM] < own.most[i] and kinds.functions[kinds.of[i], REPACK] == NONE
     return bool(counts[i, WANTS] != NOTHING or short)
@@ -114,7 +113,7 @@ def waits(i: int, network: Network, own: Own) -> bool:
 
 @force_inline
 def gather(i: int, t: int, network: Network, own: Own) -> int:
-    """Put node i's points and its neighbours' of a round together, where it steps on both; returns how many."""
+    """Copy node i's points and its neighbours' side by side, in the symmetric form; returns the number of points."""
     rounds, room, inputs, links = own.points.shape[1], own.points.shape[2], own.points.shape[3], network.links
     at = own.sent[t, i]
     if network.coupling.symmetric:
@@ -130,7 +129,7 @@ def gather(i: int, t: int, network: Network, own: Own) -> int:
 
 @force_inline
 def publish(i: int, t: int, network: Network, own: Own, received: Received) -> None:
-    """Evaluate node i's function at its points of a round and at its neighbours', and what limits their steps."""
+    """Evaluate node i's function at its points of a round and its neighbours', with row sums for implicit steps."""
     kinds, links, coupling, work = network.kinds, network.links, network.coupling, network.work
     room, inputs, outputs, rounds = own.points.shape[2], own.points.shape[3], own.values.shape[2], own.points.shape[1]
     kind, begin, degree = kinds.of[i], links.start[i], links.start[i + 1] - links.start[i]
@@ -141,7 +140,7 @@ def publish(i: int, t: int, network: Network, own: Own, received: Received) -> N
     values = table(own.values, i * room * outputs, size, outputs)
     if coupling.symmetric:
         taken = gather(i, t, network, own)
-        # Rows of repacked states are a kernel's, and come out the same whichever others are asked for.
+        # Rows of repacked states are kernel rows: each has the same bits whichever others are computed with it.
         together = kinds.functions[kind, REPACK] != NONE and inputs <= NARROW and kinds.apart[kind] == 0
         evaluate_gathered(i, 0, taken if together else size, columns, network, own)
         after = size
@@ -178,7 +177,7 @@ def publish(i: int, t: int, network: Network, own: Own, received: Received) -> N
 
 @force_inline
 def evaluate_gathered(i: int, after: int, count: int, columns: int, network: Network, own: Own) -> None:
-    """Evaluate node i's function at some of the points that have been gathered for it, if there are any."""
+    """Evaluate node i's function at ``count`` of its gathered points, if there are any."""
     work, inputs, outputs = network.work, own.points.shape[3], own.values.shape[2]
     tools, numbers, state, counts, _ = learner_of(i, network)
     if count:
@@ -195,7 +194,7 @@ def evaluate_gathered(i: int, after: int, count: int, columns: int, network: Net
 
 @force_inline
 def replay(i: int, t: int, links: Links, own: Own) -> None:
-    """Put behind node i's samples of a round the points that it replays, once what it received is in its buffer."""
+    """Put the points received into node i's buffer, then draw those that it replays behind its samples of a round."""
     rounds, room, inputs, samples = own.points.shape[1], own.points.shape[2], own.points.shape[3], own.samples[t, i]
     buffers, whole = own.buffers, room * inputs
     for e in range(links.start[i], links.start[i + 1]):
@@ -209,7 +208,7 @@ def replay(i: int, t: int, links: Links, own: Own) -> None:
 
 @force_inline
 def keep_points(i: int, points: Array, buffers: Buffers) -> None:
-    """Take points (n, p) that node i has drawn or received into its buffer."""
+    """Put points (n, p) that node i has drawn or received into its buffer."""
     room, inputs = buffers.ranks.shape[1], points.shape[1]
     kept, ranks = table(buffers.points, i * room * inputs, room, inputs), line(buffers.ranks, i * room, room)
     keep(kept, ranks, line(buffers.counts, 3 * i, 3), points, buffers.key[0], buffers.key[1])
@@ -225,7 +224,7 @@ def draw_replayed(i: int, replayed: Array, buffers: Buffers) -> int:
 
 @njit_no_refcount
 def send_duals(links: Links, coupling: Coupling) -> None:
-    """Copy the dual variables to where neighbours hear them."""
+    """Copy the dual variables to where neighbours read them."""
     for i in range(len(links.start) - 1):
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
@@ -235,8 +234,10 @@ def send_duals(links: Links, coupling: Coupling) -> None:
 
 @force_inline
 def lay_rows(network: Network, own: Own) -> int:
-    """Say where the rows of each node begin, as long as those of repacked states are now; returns the most points of
-    such a state, or, where the rows are not long enough, more than there may be."""
+    """Fill in where each node's rows begin, by the present size of repacked states.
+
+    Returns the largest size of such a state, or an impossible one where the array of rows is too short.
+    """
     kinds, counts, begins = network.kinds, network.states.counts, own.row_begins
     before, widest = begins[0], 0
     for i in range(len(kinds.of)):

@@ -40,14 +40,14 @@ NO_DUALS = np.zeros(0)
 
 
 class VectorPopulation:
-    """Nodes in arrays, living through rounds together, as :class:`~kernelswarm.agents.compiled.population.Population`.
+    """Nodes in arrays, which run their rounds together, as :class:`~kernelswarm.agents.compiled.population.Population`.
 
     Parameters
     ----------
     agents : sequence of VectorNode
         In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
-        What these nodes and the outside ones that they hear from sent last, by label.
+        The last messages of these nodes and of the outside ones that send to them, by label.
     """
 
     answers = symmetric = sends_duals = False
@@ -62,7 +62,7 @@ class VectorPopulation:
         self._batch_sizes = np.array([agent.learner.batch_size for agent in agents], dtype=np.int64)
         self._protocol = vectors_form(agents, self._begun)
         self.links = links_of(agents, places, None)
-        self._ones = np.ones(len(places), dtype=np.int64)  # vectors that each sends
+        self._ones = np.ones(len(places), dtype=np.int64)  # the vectors that each node sends
         self._forms = learner_forms([agent.learner for agent in agents], feature_form)
         self._kinds = kinds_of(agents, self._forms)
         vectors, sent = [self._protocol.pack(i) for i in range(len(agents))], self._protocol.sent
@@ -92,13 +92,13 @@ class VectorPopulation:
         laid = Laid.nothing(len(agents), room, inputs, columns).followed_by(now, np.array([[len(x) for x, _ in now]]))
         laid = laid.followed_by(following, np.array([[len(x) for x, _ in following]]))
         self._take_on(laid, np.zeros((1, len(agents), 1)))
-        self._at = self._counted = 0  # of the samples that are learned from next, and of those not counted yet
+        self._at = self._counted = 0  # the next round's samples, and the first not counted yet
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
-        self._since_sync = np.zeros(len(agents), dtype=np.int64)  # and the samples in them
+        self._since_sync = np.zeros(len(agents), dtype=np.int64)  # the samples in them
         self.restart_sums()
 
     def flight(self) -> Flight:
-        """Return what was sent last, with room for what is heard next."""
+        """Return the messages sent last, with room for those received next."""
         vectors = self._vectors.last_sent
         last_sent = vectors.reshape(
             len(vectors), 1, self._width
@@ -107,7 +107,7 @@ class VectorPopulation:
         return Flight(last_sent, none, none, none[:, :, 0], none[:, :, 0], NO_DUALS, NO_DUALS, ones, ones, ones)
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds.
+        """Run ``rounds`` rounds.
 
         Raises
         ------
@@ -144,13 +144,13 @@ class VectorPopulation:
         )
 
     def _follow_bands(self, first: int, rounds: int) -> None:
-        """Adapt the nodes' bands to some rounds from the first on."""
-        lived = slice(first, first + rounds)
-        told = by_nodes(self._vectors.values[lived], self._samples.targets[lived])
-        follow_bands(self.agents, *told, self._samples.counts[lived], 0, rounds)
+        """Adapt the nodes' bands to ``rounds`` rounds from ``first`` on."""
+        learned = slice(first, first + rounds)
+        outcomes = by_nodes(self._vectors.values[learned], self._samples.targets[learned])
+        follow_bands(self.agents, *outcomes, self._samples.counts[learned], 0, rounds)
 
     def _check_values(self, i: int, at: int) -> None:
-        """Raise what node i says of its values at its samples of a round."""
+        """Raise node i's error about its values at its samples of a round."""
         values = self._vectors.values[slot_of(at, self._vectors.values), i]
         self.agents[i].check_values(values[: self._samples.counts[at, i]])
 
@@ -165,13 +165,13 @@ class VectorPopulation:
 
     def _count(self) -> None:
         """Count the samples that nodes have learned from."""
-        lived, self._counted = slice(self._counted, self._at), self._at
-        self._since_sync += self._samples.counts[lived].sum(axis=0)
+        learned, self._counted = slice(self._counted, self._at), self._at
+        self._since_sync += self._samples.counts[learned].sum(axis=0)
 
     def _sync(self, i: int, rounds: int, samples: int) -> None:
-        """Bring a node up to date that has lived through so many rounds, with so many samples, since it was."""
+        """Bring a node up to date after some rounds with some samples."""
         agent = self.agents[i]
-        if not self._protocol.live:
+        if not self._protocol.synced:
             self._forms[i].sync(agent.state, self._states.counts[i], rounds)
             self._protocol.unpack(i, self._known(i))
             agent.round += rounds
@@ -182,7 +182,7 @@ class VectorPopulation:
         agent.tally.loss = float(self._sums.loss[i])
 
     def _known(self, i: int) -> Array:
-        """Return what a node knows, a view."""
+        """Return a view of a node's vector of weights and whatever else the protocol keeps."""
         return self._vectors.known[self._vectors.begins[i] : self._vectors.begins[i + 1]]
 
     def restart_sums(self) -> None:
@@ -193,7 +193,7 @@ class VectorPopulation:
         )
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
         reached = self._reached()
         for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
             (points, targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
@@ -202,18 +202,18 @@ class VectorPopulation:
         return self._behind(reached)
 
     def _batch(self, i: int, at: int) -> tuple[Array, Array]:
-        """Return the points (n, p) and targets (n, q) that node i has in a round."""
+        """Return the points (n, p) and targets (n, q) of node i's samples of a round."""
         points, targets, counts, *_ = self._samples
         there = slice(counts[at, i])
         return points[at, i, there].copy(), targets[at, i, there].copy()
 
     def _behind(self, reached: Sequence[int]) -> list[tuple[Array, Array]]:
-        """Return what nodes that have reached these rounds have behind the two in flight, as it was drawn."""
+        """Return each node's samples behind its two batches in flight, as they were drawn."""
         points, targets, counts, *_ = self._samples
         return Laid(points, targets, counts).behind([at + 2 for at in reached])
 
     def _keep_evaluated(self, i: int, own: Evaluated, at: int) -> None:
-        """Take over what node i has evaluated at its samples of a round, from which it learns next."""
+        """Take over node i's evaluation at the samples of a round, which it learns from next."""
         vectors, count = self._vectors, len(own.values)
         begin, slot = i * vectors.values.shape[2], slot_of(at, vectors.values)
         vectors.values[slot, i, :count], vectors.rows[begin : begin + count] = own.values, own.rows
@@ -222,7 +222,7 @@ class VectorPopulation:
             form.begin(agent.state, agent.round - agent.begun, own)
 
     def _begun(self, i: int) -> tuple[Evaluated, Array]:
-        """Return what node i, which begins a round, has evaluated at its samples, and their targets."""
+        """Return node i's evaluation at its samples at the begin of a round, and their targets."""
         at, (*_, room, _), form = self._learned_from(i) + 1, self._vectors.values.shape, self._forms[i]
         points, targets = self._batch(i, at)
         if isinstance(form, PlainFeatures):
@@ -231,28 +231,27 @@ class VectorPopulation:
         return Evaluated(points, rows[: len(points)].copy(), values[: len(points)].copy()), targets
 
     def _learned_from(self, i: int) -> int:
-        """Return from which of its samples node i, which begins a round, has learned last."""
+        """Return the place of the samples that node i learned from last, at the begin of a round."""
         return self._at + int(self._states.turn[0])
 
     def _reached(self) -> list[int]:
-        """Return which of its samples each node learns from next."""
+        """Return the place of the samples that each node learns from next."""
         return [self._at] * len(self.agents)
 
     def _draw(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         self._count()
-        uncounted = 0 if self._protocol.live else self._rounds_since_sync
+        uncounted = 0 if self._protocol.synced else self._rounds_since_sync
         self._draw_on(rounds, self.agents[0].round + uncounted, uncounted)
         self._at = self._counted = 0
 
-    def _draw_on(self, rounds: int, lived: int, stepped: int) -> None:
-        """Draw samples behind those in flight, after so many rounds, of which states do not count the last ``stepped``
-        steps yet."""
+    def _draw_on(self, rounds: int, completed: int, stepped: int) -> None:
+        """Draw samples behind those in flight, after ``completed`` rounds; states lack the last ``stepped`` steps."""
         points, targets, counts, *_ = self._samples
         now, nodes = np.add.outer((0, 1), self._reached()), np.arange(len(self.agents))
         in_flight = Laid(points[now, nodes], targets[now, nodes], counts[now, nodes])
         columns = points.shape[3] + targets.shape[3]
-        drawn, further = draw_rounds(self.agents, ahead(rounds, lived), points.shape[2], columns)
+        drawn, further = draw_rounds(self.agents, ahead(rounds, completed), points.shape[2], columns)
         laid = in_flight.followed_by(drawn, further)
         if self._banded:
             values = np.zeros((len(laid.counts), *self._vectors.values.shape[1:]))
@@ -260,17 +259,17 @@ class VectorPopulation:
             self._vectors = self._vectors._replace(values=values)
         sizes = sizes_ahead(self.agents, self._forms, stepped, len(further) + 1, by_rounds=True)
         self._take_on(laid, sizes.swapaxes(0, 1))
-        if self._protocol.live:  # a learner that was asked for sizes may be where its last evaluation was
+        if self._protocol.synced:  # `sizes_ahead` may have moved learners to their last evaluation
             for agent in self.agents:
                 agent.place()
 
     def _take_on(self, laid: Laid, sizes: Array) -> None:
-        """Go on with samples, and the sizes of the steps on them."""
+        """Take over samples, and the sizes of the steps on them."""
         self._samples = Samples(laid.points, laid.targets, laid.counts, sizes, self._batch_sizes)
         self._work = self._workspace()
 
     def _workspace(self) -> Work:
-        """Return what rounds on the present samples work with."""
+        """Return the working memory of rounds on the present samples."""
         size, outputs = self._vectors.values.shape[2:]
         widest = max(len(agent.neighbors) for agent in self.agents)
         return Work(

@@ -1,6 +1,6 @@
 """The round of nodes that send vectors, for all of a block, in compiled code.
 
-A round ends when the vectors are heard that were sent on its samples: a node receives, ends its round, and sees the
+A round ends when the vectors that were sent on its samples are received: a node receives, ends its round, and sees the
 samples of the next before it sends. What it learns from what it has received, and what it does before it sends, has one
 text for links of all kinds.
 """
@@ -57,19 +57,19 @@ class Phases(NamedTuple):
     numbers: Array
     lambdas: Array  # (K, L) each kind of learner's regularization of each feature
     weights: int  # L C, with which a node's vector begins
-    sent: int  # where in it that part begins which it sends
+    sent: int  # where the part that it sends begins in it
     implicit: bool
 
 
 class Vectors(NamedTuple):
-    """What nodes know, what they have sent, and what they compute with."""
+    """The nodes' vectors, the vectors sent, and evaluations."""
 
-    known: Array  # (length of all together,) as the protocol lays it out, node by node: the weights (L, C) first
-    begins: Integers  # (V + 1,) where that of each node begins
-    last_sent: Array  # (V + outside, n) what their neighbours know of them
-    rows: Array  # (V b, R) of the points that the nodes learn from next, which there is room for of each
-    values: Array  # (1, V, b, C) there, or (rounds + 2, V, b, C) where bands are told of them afterwards
-    scratch: Array  # what the steps work with
+    known: Array  # (length of all,) node by node, as the protocol lays it out: the weights (L, C) first
+    begins: Integers  # (V + 1,) where each node's begins
+    last_sent: Array  # (V + outside, n) the vectors that their neighbours have received
+    rows: Array  # (V b, R) at the nodes' next samples, with room for b of each node
+    values: Array  # (1, V, b, C) there; with bands (rounds + 2, V, b, C), of all rounds
+    scratch: Array  # working memory of steps
 
 
 class VectorSums(NamedTuple):
@@ -80,17 +80,17 @@ class VectorSums(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Samples that were drawn ahead, and the sizes of the steps on them: room for b of each node, the most of any."""
+    """Samples that were drawn ahead, and the sizes of the steps on them; b is the largest batch of any node."""
 
-    points: Array  # (rounds + 2, V, b, p), so that a round reads on and on
+    points: Array  # (rounds + 2, V, b, p), by rounds, in the order in which they are read
     targets: Array  # (rounds + 2, V, b, q)
-    counts: Integers  # (rounds + 2, V) how many there are
+    counts: Integers  # (rounds + 2, V) the number of samples
     step_sizes: Array  # (rounds + 1, V, k)
-    batch_sizes: Integers  # (V,) how many there are where none are missing
+    batch_sizes: Integers  # (V,) samples of a whole batch
 
 
 class Work(NamedTuple):
-    """What a node's round works with."""
+    """The working memory of a node's round."""
 
     rows: Array  # (b, R)
     values: Array  # (b, C)
@@ -98,15 +98,15 @@ class Work(NamedTuple):
     rates: Array  # (b,)
     stiffness: Array  # (b,)
     losses: Array  # (b,)
-    moved: Array  # (L C,) weights on their way
+    moved: Array  # (L C,) weights during a round
     sizes: Array  # (k,) of the step
-    received: Array  # (deg n,) of the most neighbours that a node has
-    counts: Array  # (deg,) how much each of them counts
+    received: Array  # (deg n,) deg is the largest degree
+    counts: Array  # (deg,) the weight of each of them by its age
     nothing: Array  # (0, n)
 
 
 class VectorNetwork(NamedTuple):
-    """What all rounds need."""
+    """The arguments of all rounds."""
 
     states: States
     kinds: Kinds
@@ -121,11 +121,11 @@ class VectorNetwork(NamedTuple):
 @nogil(makes_arrays=False)
 def run_vector_rounds(
     network: VectorNetwork,
-    first: int,  # among the rounds of the samples
+    first: int,  # the first round, by its place in the samples
     count: int,
     diverged: float,
 ) -> tuple[int, int, int]:
-    """Live through ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
+    """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
     states, kinds, links, vectors, _, phases, _, work = network
     last_sent, width = vectors.last_sent, vectors.last_sent.shape[1]
     for t in range(first, first + count):
@@ -148,14 +148,14 @@ def run_vector_rounds(
 
 @inline_always
 def slot_of(t: int, values: Array) -> int:
-    """Return where the values of a round are: those of the round alone are there, or of all, for bands."""
+    """Return the place of the values of a round: 0, or with bands, which keep all rounds, that of the round."""
     return t if values.shape[0] > 1 else 0
 
 
 @force_inline
 def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
-    """Have node i learn from its samples t and from what it has received, the first of what is there to work with;
-    False where it diverges."""
+    """Have node i learn from its samples t and from the vectors at the front of ``work.received``; False where it
+    diverges."""
     states, kinds, links, vectors, sums, phases, samples, work = network
     storage, known, targets, rule = states.storage, vectors.known, samples.targets, phases.functions
     nodes, room, wide = targets.shape[1], targets.shape[2], targets.shape[3]
@@ -291,7 +291,7 @@ def descend(i: int, t: int, network: VectorNetwork) -> None:
 
 @force_inline
 def weigh(eta: float, curvature: float, batch_size: int, gradient: Array, rates: Array, stiffness: Array) -> None:
-    """Fill in the rates and the curvatures of a node's samples; fewer than a batch are taken as their share of one."""
+    """Fill in the rates and curvatures of a node's samples; a part of a batch makes the step as much smaller."""
     size = len(rates)
     share = 1.0 if size >= batch_size else size / batch_size
     for k in range(size):

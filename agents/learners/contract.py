@@ -156,7 +156,7 @@ class Learner(Protocol):
 
 @runtime_checkable
 class CompressingLearner(Learner, Protocol):
-    """A learner that takes from its dictionary what changes the function by little; what is said of a run names it."""
+    """A learner that removes points from its dictionary whose effect is small; texts about a run name this."""
 
     def compression_budget(self, state: Any) -> float:
         """Return the Hilbert norm that the step to come may lose, 0 where nothing is to be removed yet."""

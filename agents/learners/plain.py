@@ -16,30 +16,30 @@ from kernelswarm.protocols.first_class import Integers, address
 Array = npt.NDArray[np.float64]
 
 FIRST_LENGTH = 256
-"""Numbers for which there is room in the box at first."""
+"""The length of the box at first."""
 
 
 class Asked:
-    """A node's state, and what is known of it between steps."""
+    """A node's state, with its evaluations between steps."""
 
     __slots__ = ("evaluated", "kept", "order", "place", "sizes", "state", "steps", "steps_at", "summed")
 
     def __init__(self, state: Any) -> None:
         self.state = state
-        self.evaluated: dict[int, Evaluated] = {}  # since its last step, by their numbers
+        self.evaluated: dict[int, Evaluated] = {}  # since its last step, by number
         self.steps = True
-        """Whether it takes steps at all, which evaluations are kept for."""
-        self.kept = 0  # of them, by number below 0, those of before the rounds
+        """Whether it takes steps; only then evaluations are kept."""
+        self.kept = 0  # how many are of before the rounds, with numbers below 0
         self.place = -1  # among the nodes
         self.order = 0
         self.summed = True
-        """Whether somebody wanted inner products since the last step, and so wants the order before the next."""
+        """Whether inner products were used since the last step: then the order is needed before the next."""
         self.sizes = np.zeros((1, 1))  # of the steps to come
         self.steps_at = 0  # among them
 
 
 class PlainLearner:
-    """What a learner's methods hand over to compiled rounds.
+    """A learner's methods as functions for compiled rounds.
 
     States stay the objects that they are. An evaluation is kept until the step that takes it, so that nothing is
     evaluated twice: rows hold its number in place of what is known there.
@@ -68,15 +68,15 @@ class PlainLearner:
         self.tools = (*(address(each, ASKED) for each in asked), int(self._head.ctypes.data))
 
     def rows(self, state: Any, evaluation: Evaluated) -> Array:
-        """Keep an evaluation of before the rounds for the step, and return what stands in its rows, (n, 1)."""
+        """Keep an evaluation of before the rounds for the step, and return its rows, (n, 1), which hold its number."""
         node = self._of(state)
         node.kept -= 1
         node.evaluated[node.kept] = evaluation
         return np.full((len(evaluation.points), 1), float(node.kept))
 
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
-        """Take over the sizes of the steps to come, (steps, k), of which each is known when the one before is taken;
-        ``steps`` says whether there are to be any, which evaluations are kept for."""
+        """Take over the array for the sizes of the steps to come, (steps, k), each filled in after the step before;
+        ``steps``: whether there are any."""
         node = self._of(state)
         node.sizes, node.steps_at, node.steps = sizes, 0, steps
         if not steps:
@@ -92,7 +92,7 @@ class PlainLearner:
         return 1
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return 1: the state lives elsewhere."""
+        """Return 1: the state is a Python object."""
         return 1
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -100,7 +100,7 @@ class PlainLearner:
         return points * points
 
     def steps(self, state: Any) -> int:
-        """Return 0: how many it has taken is the learner's own affair."""
+        """Return 0: the learner counts its steps itself."""
         return 0
 
     def step_sizes(self, first: int, steps: int) -> Array:
@@ -120,7 +120,7 @@ class PlainLearner:
         return np.zeros(1)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Take up a state, in place of the one that stood there."""
+        """Take up a state, in place of the former one of its node."""
         node = self._of(state)
         node.place = self._places.setdefault(storage.ctypes.data, len(self._nodes))
         if node.place == len(self._nodes):
@@ -131,7 +131,7 @@ class PlainLearner:
                 del self._known[id(former.state)]
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return that there is always room and nothing to want, the order, and where the state is found."""
+        """Return the state's integers: unlimited room, no maintenance, the order, and the place of the state."""
         node = self._of(state)
         node.order = self.order(state)
         return np.array([ALWAYS, NOTHING, node.order, node.place, max(node.evaluated, default=0)], dtype=np.int64)

@@ -22,21 +22,21 @@ Array = npt.NDArray[np.float64]
 _types: Any = types
 
 ASKED = types.void(*[_types.int64] * 6)
-"""``asked(node, ...)``: a method is asked about a node's state, with sizes of what lies in the box."""
+"""``asked(node, ...)`` calls a method on a node's state, with the sizes of its arguments in the box."""
 
 asked_at = at(ASKED)
 
 EVALUATED, SUMMED, WEIGHED, STEPPED, GROWN, BOX = range(6)
-"""The tools: what is asked, and the address of two numbers, the length of the box and its address."""
+"""The tools: the methods, and the address of two numbers, the length of the box and its address."""
 
 NODE, LAST = 3, 4
-"""A state's integers behind those of all learners: which it is, and the number of its last evaluation."""
+"""A state's further integers: its place, and the number of its last evaluation."""
 
 ERROR, NEW_ORDER, RESULTS = 0, 1, 2
-"""What a step leaves at the begin of the box."""
+"""The results of a step at the begin of the box."""
 
 EXPLICIT, IMPLICIT, TAUGHT = range(3)
-"""What kind of step is asked for; the last is an implicit one with what surer neighbours taught."""
+"""The kinds of steps; the last is an implicit one with observations of surer neighbours."""
 
 
 @inline_always
@@ -51,7 +51,7 @@ def box_of(tools: Integers, size: int) -> Array:
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Have the function evaluated; the rows hold the number of the evaluation, which is kept for the step."""
+    """Evaluate the function; the rows hold the number of the evaluation, which is kept for the step."""
     (size, inputs), outputs = points.shape, values.shape[1]
     box = box_of(tools, size * (inputs + outputs))
     for k in range(size):
@@ -77,7 +77,7 @@ def inner(
     values: Array,
     gram: Array,
 ) -> None:
-    """Have the inner products at points of evaluations computed."""
+    """Compute the inner products at points of evaluations."""
     size = len(points)
     box = box_of(tools, size * (1 + size))
     for k in range(size):
@@ -91,7 +91,7 @@ def inner(
 
 @njit_no_refcount
 def gradient(given: GradientArguments, found: Array) -> None:
-    """Have the gradient at the samples computed, the first points of the first evaluation."""
+    """Compute the gradient at the samples, the first points of the first evaluation."""
     (size, outputs), width = given.values.shape, given.targets.shape[1]
     box = box_of(given.tools, size * (width + outputs))
     for k in range(size):
@@ -106,20 +106,20 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @njit_no_refcount
 def step(given: StepArguments) -> float:
-    """Have the step taken; returns the compression error, and leaves the order behind."""
+    """Take the step; returns the compression error, and leaves the order in the state's integers."""
     kind = IMPLICIT if given.implicit else EXPLICIT
     return ask_for_step(given, table(given.scratch, 0, 0, 1), kind)
 
 
 @njit_no_refcount
 def taught_step(given: StepArguments, taught: ReadOnly) -> float:
-    """Do so with what surer neighbours taught, (N, 2 C + 1)."""
+    """Take the step with observations of surer neighbours, (N, 2 C + 1)."""
     return ask_for_step(given, taught, TAUGHT)
 
 
 @inline_always
 def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
-    """Have a step of a kind taken."""
+    """Take a step of a kind."""
     tools, gradients, targets = given.tools, given.gradients, given.targets
     (taken, outputs), (size, width), (lessons, columns) = gradients.shape, targets.shape, taught.shape
     begin = RESULTS + 1

@@ -21,14 +21,14 @@ from kernelswarm.protocols.first_class import Integers
 Array = npt.NDArray[np.float64]
 
 SIZE, CURVATURE, HEAD = 0, 1, 2
-"""What a step is told at the begin of the box."""
+"""The arguments of a step at the begin of the box."""
 
 
 @njit_no_refcount
 def evaluate(
     tools: Integers, numbers: Array, storage: Array, counts: Integers, points: Array, rows: Array, values: Array
 ) -> None:
-    """Have the function of the node's weights evaluated."""
+    """Evaluate the function of the node's weights."""
     (size, inputs), outputs, columns = points.shape, values.shape[1], rows.shape[1]
     box = box_of(tools, size * (inputs + columns + outputs))
     for k in range(size):
@@ -46,7 +46,7 @@ def evaluate(
 
 @njit_no_refcount
 def gradient(given: GradientArguments, found: Array) -> None:
-    """Have the gradient computed, with some weights, at the samples that were evaluated last."""
+    """Compute the gradient with some weights at the samples that were evaluated last."""
     storage, targets, (size, outputs) = given.storage, given.targets, given.values.shape
     width, count = targets.shape[1], len(storage)
     box = box_of(given.tools, count + size * (2 * outputs + width))
@@ -67,7 +67,7 @@ def gradient(given: GradientArguments, found: Array) -> None:
 
 @njit_no_refcount
 def step(given: StepArguments) -> float:
-    """Have the step taken from the weights and on the samples of the last gradient; the weights are moved."""
+    """Take the step from the weights and on the samples of the last gradient; the weights are changed in place."""
     storage, gradients = given.storage, given.gradients
     (size, outputs), count, width = gradients.shape, len(storage), given.targets.shape[1]
     box = box_of(given.tools, HEAD + size * outputs + count)
@@ -90,7 +90,7 @@ def place(numbers: Array, storage: Array, weights: Array) -> None:
 
 
 class _Placed(Asked):
-    """A node's state, and what is known of it between steps."""
+    """A node's state, with its evaluation between steps."""
 
     __slots__ = ("own", "rounds", "shape", "storage", "targets")
 
@@ -104,7 +104,7 @@ class _Placed(Asked):
 
 
 class PlainFeatures(PlainLearner):
-    """What the methods of such a learner hand over.
+    """The methods of such a learner as functions for compiled rounds.
 
     Parameters
     ----------
@@ -122,16 +122,16 @@ class PlainFeatures(PlainLearner):
         self._linear: Any = learner
 
     def begin(self, state: Any, rounds: int, own: Evaluated) -> None:
-        """Take over so many rounds since the node began, and what it has evaluated at the samples of the next."""
+        """Take over the number of rounds since the node began, and its evaluation at the samples of the next."""
         node = self._of(state)
         node.rounds, node.own = rounds, own
 
     def own(self, state: Any) -> Evaluated:
-        """Return what the node has evaluated at the samples of the round, as the learner returned it."""
+        """Return the node's evaluation at the samples of the round, as the learner returned it."""
         return self._of(state).own
 
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
-        """Take over the sizes of the rounds to come, (rounds, 1), of which each is known when its samples are seen."""
+        """Take over the array for the step sizes of the next rounds, (rounds, 1), each filled in with its samples."""
         node = self._of(state)
         node.sizes, node.steps_at = sizes, 0
         self._ask_size(node)
@@ -148,7 +148,7 @@ class PlainFeatures(PlainLearner):
         storage[:] = weights.reshape(-1)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Put the state where its function has the node's weights."""
+        """Give the state's function the node's weights."""
         node = self._of(state)
         self._put(node, node.storage, node.rounds)
 
@@ -159,7 +159,7 @@ class PlainFeatures(PlainLearner):
         return node
 
     def _put(self, node: _Placed, weights: Array, steps: int) -> None:
-        """Put a node's state where its function has some weights, which the learner may keep."""
+        """Give a node's function these weights, in an array that the learner may keep."""
         self._linear.place(node.state, weights.reshape(node.shape).copy(), steps)
 
     def _ask_size(self, node: _Placed) -> None:

@@ -31,7 +31,7 @@ class Agent(Node):
     """A node that sends its points, and answers its neighbours' with its function's values there.
 
     Points travel one round ahead of their answers. Two calls of :meth:`prime` prime the network: the first only sends
-    points, the second answers them. All further rounds are lived in arrays, into which the node then moves.
+    points, the second answers them. All further rounds run in arrays, into which the node then moves.
 
     Parameters
     ----------

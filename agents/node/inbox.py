@@ -1,4 +1,4 @@
-"""What a node has heard on links that are not ideal: messages that have arrived, and those on their way."""
+"""The messages to a node on unreliable links: those that have arrived, and those on their way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 NO_ANSWER = -1
-"""In place of the round whose points are answered: none has been heard yet."""
+"""In place of the round whose points are answered: none has been received yet."""
 
 SILENT = -2
 """Instead of it: there is no message on this edge."""
@@ -47,7 +47,7 @@ class Packet:
     previous : int
         The round of the sender's message before it, whose points ``own`` is at.
     answered : int
-        The round of the hearer's message whose points ``answer`` is at, or NO_ANSWER.
+        The round of the receiver's message whose points ``answer`` is at, or NO_ANSWER.
     points, own, answer, dual
         As of :class:`~kernelswarm.agents.node.agent.Outgoing`, for this edge.
     """
@@ -72,7 +72,7 @@ class Inbox:
     neighborhood : Neighborhood
         What the node knows of its links.
     neighbors : sequence of int
-        The neighbours that it hears, in sorted order.
+        The neighbours that send to it, in sorted order.
     outputs : int
         C, and 0 where messages hold one vector.
     symmetric : bool

@@ -1,4 +1,4 @@
-"""A node whose neighbours are heard late, in part, or not at all, and which may sleep."""
+"""A node whose neighbours' messages may be late, changed or lost, and which may sleep."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ class LossyAgent(Agent):
     """A node on links and by a clock that are not ideal.
 
     It learns as the :class:`Agent` as long as every message arrives in time. Where one does not, its edge takes no part
-    in the round's step (or what was heard last takes it once more). What arrives late couples the two functions at the
+    in the round's step (or the last message takes it once more). What arrives late couples the two functions at the
     points that it is about, where the node evaluates its present function. A node that is not awake does nothing: it
-    draws no sample, and its neighbours hear nothing.
+    draws no sample, and its neighbours receive nothing.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LossyAgent(Agent):
         self.drawn: dict[int, tuple[Array, Array]] = {}
         """The node's own samples by the round in which it sent their points."""
         self.predicted: dict[int, Array] = {}
-        """What its function said there before it learned from them, by the same rounds."""
+        """What its function predicted there before it learned from them, by the same rounds."""
         self.sent_at = NO_ANSWER, NO_ANSWER
         """The rounds in which it sent the points that it learns from next, and those that follow."""
         self.received_at = np.full(degree, NO_ANSWER)
@@ -64,7 +64,7 @@ class LossyAgent(Agent):
         now = self.now
         self.now += 1
         sent = enumerate(zip(incoming, self.slots, strict=bool(incoming)))
-        received = [self.inbox.begin(e, *told) for e, told in sent]
+        received = [self.inbox.begin(e, *message) for e, message in sent]
         if self.following is not None:
             points, self.targets = self.following
             self.received_at[:] = now - 1
@@ -102,7 +102,7 @@ class LossyAgent(Agent):
             self.buffer.forget()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the node has heard and said, and the rounds to which its samples belong."""
+        """Return what the node has received and sent, and the rounds to which its samples belong."""
         tally = self.tally
         assert tally.traffic is not None
         arrays: dict[str, npt.NDArray[Any]] = {

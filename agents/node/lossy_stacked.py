@@ -63,10 +63,10 @@ class LossyStackedAgent(StackedAgent):
         """Count all copies alike, and know no neighbour's opinion."""
         self.links = self.rule.begin(self._asking)
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
-        """What each neighbour said last of its copies, as far as is known here, (deg, K)."""
+        """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
 
     def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Take what was said before the first round, where links are ideal, and go on as on these."""
+        """Take what was sent before the first round, where links are ideal, and go on as on these."""
         self.sent_at = self.now
         self.now += 1
         for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
@@ -74,7 +74,7 @@ class LossyStackedAgent(StackedAgent):
         return super().prime(incoming)
 
     def outgoing(self) -> Outgoing:
-        """Return what all copies send, and what neighbours hear of their shares, if the node is awake."""
+        """Return what all copies send, and what neighbours receive of their shares, if the node is awake."""
         sent = super().outgoing()
         stamps = np.full(1 + len(self.neighbors), float(SILENT))
         if self.sent_at == self.now - 1:
@@ -84,7 +84,7 @@ class LossyStackedAgent(StackedAgent):
         return sent
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the snapshots of all copies, and what the node has heard of its neighbours'."""
+        """Return the snapshots of all copies, and what the node has received of its neighbours'."""
         assert self.tally.traffic is not None
         return {
             **super().further_arrays(),

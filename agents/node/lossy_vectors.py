@@ -44,7 +44,7 @@ class LossyVectorNode(VectorNode):
         self.sent_at = NO_ANSWER
         """The round in which its present vector was ready to be sent."""
         self.used = np.full(degree, NO_ANSWER)
-        """The rounds of the last vectors that it has heard."""
+        """The rounds of the last vectors that it has received."""
         self.last_sent: Array = self._sent()[0]
         """The vector that its neighbours know."""
         self.quiet = False
@@ -98,7 +98,7 @@ class LossyVectorNode(VectorNode):
         return (requirement_of(self.rule) if realization else None) or super().remedy()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the node has heard and said."""
+        """Return what the node has received and sent."""
         assert self.tally.traffic is not None
         return {
             "lossy.now": np.array([self.now, self.sent_at]),

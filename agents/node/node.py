@@ -79,7 +79,7 @@ class Outgoing:
         The dual variables of the node's edges, (deg,); symmetric proximity only.
     stamps : Array or None
         Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
-        neighbour, that of the message whose points its answer is at, or what is said instead.
+        neighbour, that of the message whose points its answer is at, or what is sent instead.
     ensemble : sequence of Outgoing
         Of a node with several copies of its learner, what each sends, and last the logarithms of their shares, as
         points (1, K).
@@ -230,7 +230,7 @@ class Node(ABC):
     def keep_band(self, level: float, conformally: bool, pooled: bool = False) -> None:
         """Have a band of this level, which the samples adapt from now on where it is a conformal one."""
         self.level = level
-        self.band = conformal.nothing_said(self.outputs, level, pooled) if conformally else None
+        self.band = conformal.empty_band(self.outputs, level, pooled) if conformally else None
 
     def follow_band(self, values: Array, targets: Array, rounds: int = 1) -> None:
         """Adapt the conformal band, where there is one, to rounds of which the values before the steps are known."""
@@ -327,7 +327,7 @@ def follow_bands(
 ) -> None:
     """Have nodes adapt their bands to some rounds from the first on.
 
-    ``predicted`` and ``targets``, both (V, T, b, C), hold what was said before the steps, and what came, at as many
+    ``predicted`` and ``targets``, both (V, T, b, C), hold the predictions before the steps, and the targets, at as many
     samples as ``samples`` (T, V) says.
     """
     pool = nodes[0].pool

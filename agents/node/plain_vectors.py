@@ -59,8 +59,8 @@ class HandedVectors:
         What it hands over.
     """
 
-    live: ClassVar[bool] = False
-    """Whether nodes are up to date while rounds are lived."""
+    synced: ClassVar[bool] = False
+    """Whether nodes are up to date during rounds."""
 
     def __init__(self, nodes: Sequence[VectorNode], rule: CompiledParameterRule) -> None:
         self._nodes, self.rule = nodes, rule
@@ -90,7 +90,7 @@ class PlainVectors:
         As of :func:`vectors_form`.
     """
 
-    live: ClassVar[bool] = True
+    synced: ClassVar[bool] = True
 
     def __init__(self, nodes: Sequence[VectorNode], begun: Callable[[int], tuple[Evaluated, Array]]) -> None:
         first = nodes[0]
@@ -146,7 +146,7 @@ def adapt(given: PhaseArguments) -> None:
 
 @njit_no_refcount
 def receive(given: PhaseArguments) -> None:
-    """Have a node hear its neighbours, and take over its weights."""
+    """Have a node receive its neighbours' vectors, and take over its weights."""
     state = given.state
     degree, width = given.vectors.shape
     box = numbers_at(int(given.numbers[BOX]), max(len(given.weights), width + degree * (width + 1)))

@@ -1,4 +1,4 @@
-"""What a node on links that are not ideal remembers: its samples, what it predicted there, and what it said last."""
+"""What a node on links that are not ideal remembers: its samples, what it predicted there, and what it sent last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class LastSent(NamedTuple):
 def remembered(
     drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], last_sent: Sequence[LastSent | None]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return a node's own samples, what it predicted there and what it said last as arrays, for a snapshot."""
+    """Return a node's own samples, what it predicted there and what it sent last as arrays, for a snapshot."""
     entries = [(e, entry) for e, entry in enumerate(last_sent) if entry is not None]
     return {
         "lossy.drawn": np.array(list(drawn), dtype=np.int64),

@@ -105,7 +105,7 @@ class StackedAgent(Node):
         self.own, self.theirs = self.ensemble[0].own, self.ensemble[-1].theirs
 
     def outgoing(self) -> Outgoing:
-        """Return what all copies send, and what neighbours hear of their shares."""
+        """Return what all copies send, and what neighbours receive of their shares."""
         assert self.following is not None
         vector = np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
         vector.flags.writeable = False

@@ -82,7 +82,7 @@ class RoundSamples:
 class VectorNode(Node):
     """A node that sends a vector to all its neighbours.
 
-    A round ends when the vectors are heard that were sent on its samples. Rounds run in arrays
+    A round ends when the vectors are received that were sent on its samples. Rounds run in arrays
     (:class:`~kernelswarm.agents.compiled.vector_population.VectorPopulation`). Here is what the node is between them,
     what primes it, and what rounds ask of a rule in plain Python.
 
@@ -127,12 +127,12 @@ class VectorNode(Node):
         return self.outgoing()
 
     def adapt(self) -> None:
-        """Change what the node knows by the samples of the round to come, before it speaks."""
+        """Change what the node knows by the samples of the round to come, before it sends."""
         self.links = self.rule.adapt(self.links, self._samples())
         self.place()
 
     def receive(self, received: Received) -> None:
-        """End a round: change what the node knows by what it hears."""
+        """End a round: change what the node knows by what it receives."""
         self.links = self.rule.receive(self.links, received, self._samples())
         self.round += 1
         self.place()
@@ -168,7 +168,7 @@ class VectorNode(Node):
         lambdas = lambdas_of(self._linear, self.state, function.order)
         matrix = curvature(known.sums, known.ridge, lambdas)
         root, failed = lapack.dpotrf(matrix, lower=0, clean=1)
-        if failed:  # sums that were heard with noise may be those of no samples
+        if failed:  # sums received with noise may be those of no samples
             return None
         noise, units = noise_of(known.noise), 1.0 / self._nodes
         return Posterior(function, np.ascontiguousarray(root), None, known.ridge, units, noise).thinned(self.times)

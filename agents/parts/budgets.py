@@ -200,7 +200,7 @@ class PerSample:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("slope",) if self.slope == "auto" else ()
 
     @property

@@ -71,7 +71,7 @@ class _Scaled(_Compiled):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("bandwidth",) if isinstance(self.bandwidth, str) else ()
 
     @property

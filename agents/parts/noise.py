@@ -13,7 +13,7 @@ RIDGES = np.logspace(-8.0, 2.0, 41)
 
 USUAL, DOUBT = 0.1, 3.0
 """The middle and the deviation of log r, of what is believed of the ratio beforehand: a few dozen samples outweigh it,
-unless they are so far apart for the kernel that noise cannot be told from a function of that roughness."""
+unless they are so far apart for the kernel that noise cannot be separated from a function of that roughness."""
 
 SHARED = (1.0, 0.5, 0.0)
 """Shares of what is learned that all nodes have in common that are tried: from one target to one of each node's own."""

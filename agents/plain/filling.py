@@ -9,8 +9,8 @@ Array = npt.NDArray[np.float64]
 
 
 def kept(array: Array) -> Array:
-    """Return an array that a method may keep: the copy that was handed over, or one of what lies in other memory, as
-    all does where nothing is compiled."""
+    """Return an array that a method may keep: the given copy, or a new one where the array is a view of other memory,
+    as without compilation."""
     return array if array.base is None else array.copy()
 
 

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 def kernel_form(kernel: Kernel) -> CompiledKernel:
-    """Return what a kernel hands over to compiled steps, and what it does not hand over made of its methods."""
+    """Return a kernel's functions for compiled steps; those that it lacks call its methods."""
     try:
         found: CompiledKernel = handed_over(kernel, "kernel")
     except NotCompiledError:
@@ -56,7 +56,7 @@ def kernel_diagonal(kernel: Kernel, points: Array) -> Array:
 
 
 def compares_alike(learner: Any) -> bool:
-    """Tell whether a learner's kernel gives the same numbers whichever others it is asked for: compiled ones do."""
+    """Tell whether entries have the same bits whichever others are computed with them, as compiled kernels' do."""
     return not hasattr(learner, "kernel") or hands_over(learner.kernel)
 
 
@@ -64,7 +64,7 @@ def _cross(kernel: Kernel) -> Compiled:
     name = f"{type(kernel).__name__}.cross"
 
     def cross(_numbers: Array, points: Array, centers: Array, values: Array) -> None:
-        if len(points) and len(centers):  # nothing is asked about nothing
+        if len(points) and len(centers):  # methods are not called without points
             fill(values[:, : len(centers)], kernel.cross(points, centers), name)
 
     return cross

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 def loss_form(loss: Loss) -> CompiledLoss:
-    """Return what a loss hands over to compiled rounds, or the same made of its methods."""
+    """Return a loss's functions for compiled rounds, or functions that call its methods."""
     try:
         found: CompiledLoss = handed_over(loss, "loss")
     except NotCompiledError:
@@ -32,7 +32,7 @@ def loss_form(loss: Loss) -> CompiledLoss:
 
 
 def _filling(loss: Any, method: str) -> Compiled:
-    """Return a function with the signature of a loss's that fills an array with what a method returns."""
+    """Return a function with the signature of a loss's that calls a method and copies its result."""
     asked, name = getattr(loss, method), f"{type(loss).__name__}.{method}"
 
     def function(_numbers: Array, predictions: Array, targets: Array, found: Array) -> None:

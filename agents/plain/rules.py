@@ -15,24 +15,24 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 KEPT, DUALS, TOLERANCES = range(3)
-"""The rows of an edge of a protocol in plain Python: where the state of the node's links is kept, and, where it has
-dual variables, these and the tolerances."""
+"""The rows of an edge under a protocol in plain Python: the place of the node's link state and, where there are dual
+variables, these and the tolerances."""
 
 
 def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
-    """Return what a protocol hands over, or the same made of its methods.
+    """Return a protocol's compiled functions, or functions that call its methods.
 
     Parameters
     ----------
     rule : Exchange
         The protocol.
     links : sequence of object
-        What nodes with neighbours keep of their links.
+        The link states of nodes with neighbours.
 
     Returns
     -------
     CompiledRule or None
-        None where nothing is asked of it, since its nodes hear nobody.
+        None where it is not called, since its nodes communicate with nobody.
     """
     if not rule.communicates:
         return None
@@ -49,7 +49,7 @@ def rule_form(rule: Exchange, links: Sequence[Any] = ()) -> CompiledRule | None:
 
 
 class _Plain:
-    """A protocol in plain Python, with what nodes keep of their links."""
+    """A protocol in plain Python, with the nodes' link states."""
 
     def __init__(self, rule: Rule, constrained: bool) -> None:
         self._rule = rule
@@ -59,7 +59,7 @@ class _Plain:
         self._name = type(rule).__name__
 
     def form(self) -> CompiledRule:
-        """Return what it hands over."""
+        """Return its functions for compiled rounds."""
         return CompiledRule(
             coupling_gradient=self._coupling_gradient,
             coupling_gradient_at_neighbor=self._coupling_gradient_at_neighbor,

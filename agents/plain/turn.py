@@ -11,14 +11,14 @@ Integers = npt.NDArray[np.int64]
 
 
 class Node(Protocol):
-    """What leaves compiled rounds with an error."""
+    """The error of a part at a node's turn in compiled rounds."""
 
     def fail(self, error: BaseException) -> NoReturn:
-        """Raise what a part raised at the node's turn."""
+        """Raise the error of a part at the node's turn."""
 
 
-class Living(Protocol):
-    """Nodes that live through rounds together."""
+class RunsRounds(Protocol):
+    """Nodes that run their rounds together."""
 
     completed: int
 
@@ -28,12 +28,12 @@ class Living(Protocol):
 
 
 class AtTurn:
-    """The border to compiled rounds: what is raised in there leaves with the node at whose turn it was on the stack.
+    """The boundary of compiled rounds: errors of parts leave it with the node at its turn on the stack.
 
     Parameters
     ----------
-    nodes : Living
-        Those that live through the rounds; ``completed`` is brought up to the round that failed.
+    nodes : RunsRounds
+        The nodes that run the rounds; ``completed`` is advanced to the round that failed.
     turn : Array
         (2,) the rounds completed in there, and the place of the node.
     before : int
@@ -42,7 +42,7 @@ class AtTurn:
 
     __slots__ = ("_before", "_nodes", "_turn")
 
-    def __init__(self, nodes: Living, turn: Integers, before: int = 0) -> None:
+    def __init__(self, nodes: RunsRounds, turn: Integers, before: int = 0) -> None:
         self._nodes, self._turn, self._before = nodes, turn, before
 
     def __enter__(self) -> None:

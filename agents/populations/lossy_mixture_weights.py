@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import Air, Counts, Kinds, Links, Realized, Terms
+from kernelswarm.agents.compiled.arrays import Counts, Kinds, Links, Mail, Realized, Terms
 from kernelswarm.agents.compiled.lossy_rounds import send_nothing
 from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT
@@ -23,12 +23,12 @@ Booleans = npt.NDArray[np.bool_]
 
 
 class MixtureExchange(NamedTuple):
-    """What nodes with copies keep of what they have received and sent of their copies' shares."""
+    """The logarithms of mixture weights that nodes with copies have received and sent."""
 
-    air: Air
+    mail: Mail
     counts: Counts
     terms: Terms
-    received: Array  # (E, K) what each neighbour said last, as far as is known
+    received: Array  # (E, K) the last received from each neighbour
     asks: Booleans  # (E,) whether the node asks the neighbour
     asked: Booleans  # (E,) whether the neighbour asks the node
     sent_at: Integers  # (V,) the rounds in which the nodes were awake last
@@ -43,21 +43,21 @@ def update_lossy_mixture_weights(
     predicted: Array,  # (K, V, 1, b, C)
     targets: Array,  # (V, 1, b, q)
     samples: Integers,  # (V,)
-    mixtures: Array,  # (V, 1, b, C) for what mixtures predict at the samples, or (0, 0, 0, 0)
+    mixtures: Array,  # (V, 1, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
     work: MixtureWork,
     exchange: MixtureExchange,
     realized: Realized,
     now: int,  # round of the network
     diverged: float,
 ) -> int:
-    """Have the nodes that are awake weigh their copies; returns the one whose mixture is too large, or -1."""
-    air, counts, slots, place = (
-        exchange.air,
+    """Update the mixture weights of the nodes awake; returns the node whose mixture is too large, or -1."""
+    mail, counts, slots, place = (
+        exchange.mail,
         exchange.counts,
-        exchange.air.points.shape[0],
+        exchange.mail.points.shape[0],
         now - PRIMING - realized.first,
     )
-    receive(links, air, counts, False, exchange.terms, realized.awake, place, now)
+    receive(links, mail, counts, False, exchange.terms, realized.awake, place, now)
     nodes = predicted.shape[1]
     for i in range(nodes):
         ensemble.turn[1] = i
@@ -73,24 +73,24 @@ def update_lossy_mixture_weights(
             fill_logs(i, ensemble)
             send(i, now, links, ensemble.logs, exchange, realized.active, place)
         else:
-            send_nothing(i, links, air, now)
+            send_nothing(i, links, mail, now)
     for e in range(realized.deliveries.shape[0]):
-        air.deliveries[now % slots, e] = realized.deliveries[e, place]
+        mail.deliveries[now % slots, e] = realized.deliveries[e, place]
     return -1
 
 
 @force_inline
 def gather(i: int, now: int, links: Links, work: MixtureWork, exchange: MixtureExchange) -> int:
-    """Find what each of node i's neighbours has said last, however old; returns of how many there is any."""
-    air, received, reach, slots = exchange.air, exchange.received, exchange.terms.reach, exchange.air.points.shape[0]
+    """Find the last message of each of node i's neighbours, however old; returns the number of those with any."""
+    mail, received, reach, slots = exchange.mail, exchange.received, exchange.terms.reach, exchange.mail.points.shape[0]
     known = 0
     for e in range(links.start[i], links.start[i + 1]):
         slot = now % slots
         for sent in range(now - 1, max(now - reach - 1, -1), -1):
             slot = before(slot, slots)
-            if has_arrived(air, e, sent, slot, now, reach):
+            if has_arrived(mail, e, sent, slot, now, reach):
                 for k in range(received.shape[1]):
-                    received[e, k] = air.points[slot, links.other[e], 0, k]
+                    received[e, k] = mail.points[slot, links.other[e], 0, k]
                 break
         if exchange.asks[e]:
             for k in range(received.shape[1]):
@@ -101,15 +101,15 @@ def gather(i: int, now: int, links: Links, work: MixtureWork, exchange: MixtureE
 
 @force_inline
 def send(i: int, now: int, links: Links, logs: Array, exchange: MixtureExchange, active: Booleans, place: int) -> None:
-    """Have node i say what its copies are worth, and count it."""
-    air, counts, members = exchange.air, exchange.counts, logs.shape[1]
-    slot = now % air.points.shape[0]
-    exchange.sent_at[i], air.previous[slot, i] = now, NO_ANSWER
+    """Send the logarithms of node i's mixture weights, and count the message."""
+    mail, counts, members = exchange.mail, exchange.counts, logs.shape[1]
+    slot = now % mail.points.shape[0]
+    exchange.sent_at[i], mail.previous[slot, i] = now, NO_ANSWER
     for k in range(members):
-        air.points[slot, i, 0, k] = logs[i, k]
+        mail.points[slot, i, 0, k] = logs[i, k]
     for e in range(links.start[i], links.start[i + 1]):
         there = active[e, place]
-        air.answered[slot, links.reverse[e]] = NO_ANSWER if there else SILENT
+        mail.answered[slot, links.reverse[e]] = NO_ANSWER if there else SILENT
         counts.traffic[e, SENT] += there
         if there and exchange.asked[e]:
             counts.scalars[i] += members

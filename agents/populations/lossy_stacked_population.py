@@ -7,7 +7,14 @@ import numpy.typing as npt
 
 from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
 from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead
-from kernelswarm.agents.compiled.lossy_filling import Letter, air_of, counts_of, packets_of, realization_of, terms_of
+from kernelswarm.agents.compiled.lossy_filling import (
+    MessageLayout,
+    counts_of,
+    mail_of,
+    packets_of,
+    realization_of,
+    terms_of,
+)
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
 from kernelswarm.agents.node.lossy import LossyAgent
@@ -23,22 +30,22 @@ Array = npt.NDArray[np.float64]
 
 
 class LossyStackedPopulation:
-    """Nodes with copies in arrays, of which messages are lost or late, and which may sleep.
+    """Nodes with copies in arrays, whose messages may be late or lost, and that may sleep.
 
     The copies under one protocol are a :class:`~kernelswarm.agents.compiled.lossy_population.LossyPopulation`. All of
-    them live through a round at a time, once the nodes have weighed what they say of the samples of that round.
+    them run one round at a time, after the nodes have updated their mixture weights by the copies' values.
 
     Parameters
     ----------
     agents : sequence of LossyStackedAgent
         In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
-        What these nodes and the outside ones that they hear from sent last, by label.
+        The last messages of these nodes and of the outside ones that send to them, by label.
     """
 
     completed = 0
     answers = symmetric = sends_duals = False
-    """What nodes say of their copies holds shares alone."""
+    """The layout of messages that hold mixture weights alone."""
 
     def __init__(self, agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing]) -> None:
         self.agents = agents
@@ -53,10 +60,10 @@ class LossyStackedPopulation:
         self._protocol = ensembles_form(agents)
         self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
         self._work = mixture_work(self.links, members, size, first.outputs)
-        self._letter, self._ones = Letter(1, members, 0), np.ones(len(labels), dtype=np.int64)
+        self._layout, self._ones = MessageLayout(1, members, 0), np.ones(len(labels), dtype=np.int64)
         shares = {label: messages[label].ensemble[-1] for label in labels}
         self._exchange = MixtureExchange(
-            air=air_of(agents, self.links, self.places, self._letter, shares),
+            mail=mail_of(agents, self.links, self.places, self._layout, shares),
             counts=counts_of(agents, self.links),
             terms=terms_of(agents, self.links, labels),
             received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
@@ -74,10 +81,14 @@ class LossyStackedPopulation:
         self._mixtures = np.zeros((len(agents), 1, size, first.outputs)) if banded else NOT_KEPT
 
     def flight(self) -> Flight:
-        """Return what nodes said last of their copies, with room for what is heard next."""
-        air, slot, nothing = self._exchange.air, (self._now - 1) % len(self._exchange.air.points), np.zeros((0, 1, 0))
+        """Return the mixture weights sent last, with room for those received next."""
+        mail, slot, nothing = (
+            self._exchange.mail,
+            (self._now - 1) % len(self._exchange.mail.points),
+            np.zeros((0, 1, 0)),
+        )
         return Flight(
-            air.points[slot],
+            mail.points[slot],
             nothing,
             nothing,
             NO_VARIANCES,
@@ -87,12 +98,12 @@ class LossyStackedPopulation:
             self._ones,
             self._ones,
             self._ones,
-            air.previous[slot],
-            air.answered[slot],
+            mail.previous[slot],
+            mail.answered[slot],
         )
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds.
+        """Run ``rounds`` rounds.
 
         Raises
         ------
@@ -138,23 +149,23 @@ class LossyStackedPopulation:
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the nodes, which are settled, all that is kept of them; returns what was drawn ahead for each."""
+        """Hand all arrays back to the nodes, after :meth:`sync`; returns the samples drawn ahead, by node."""
         for each in self.populations:
             each.scatter()
-        air, terms = self._exchange.air, self._exchange.terms
+        mail, terms = self._exchange.mail, self._exchange.terms
         for i, agent in enumerate(self.agents):
             agent.gather()
             edges = self._edges(i)
-            given = self._letter, self._now, terms.reach, terms.bits
-            agent.inbox.packets = [packets_of(air, self.links, e, *given) for e in range(edges.start, edges.stop)]
-            agent.inbox.last = air.last[edges].copy()
+            given = self._layout, self._now, terms.reach, terms.bits
+            agent.inbox.packets = [packets_of(mail, self.links, e, *given) for e in range(edges.start, edges.stop)]
+            agent.inbox.last = mail.last[edges].copy()
         return self._ahead.behind(self._exchange.counts.cursor.tolist())
 
     def _edges(self, i: int) -> slice:
         return slice(int(self.links.start[i]), int(self.links.start[i + 1]))
 
     def _draw(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         cursors = self._exchange.counts.cursor
         self._ahead = self._ahead.again(self.agents, cursors.tolist(), ahead(rounds, self._now))
         cursors[:] = 0
@@ -162,11 +173,11 @@ class LossyStackedPopulation:
             each.hand(self._ahead)
 
     def _begin_anew(self) -> None:
-        """Let the nodes begin anew that come back in the round to come, and their copies."""
+        """Reset the nodes that come back in the round to come, and their copies."""
         for each in self.populations:
             each.begin_anew()
         exchange, now = self._exchange, self._now
-        place = self._realization.look(now - PRIMING)  # which may find out about more rounds
+        place = self._realization.look(now - PRIMING)  # which may draw more rounds
         awake = self._realization.awake[:, place]
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
             agent, edges = self.agents[i], self._edges(i)
@@ -174,14 +185,14 @@ class LossyStackedPopulation:
             state = self._protocol.pack(i)
             self._ensemble.states[i, : len(state)] = state
             exchange.received[edges] = agent.received
-            due = exchange.air.due[:, edges]
+            due = exchange.mail.due[:, edges]
             due[due < now] = ABSENT
             exchange.begun[i] = now
 
     def _run_round(self) -> None:
-        """Have nodes weigh their copies, and the copies take their steps; raises for the first node that cannot."""
+        """Update the nodes' mixture weights, then take the copies' steps; raises for the first node that cannot."""
         realized, flights = self._realization, [each.in_flight for each in self.populations]
-        samples = flights[0][2].copy()  # the copies go on to others
+        samples = flights[0][2].copy()  # the copies' steps move on to the next ones
         realized.look(self._now - PRIMING)
         errors: list[tuple[int, DivergenceError]] = []
         with AtTurn(self, self._ensemble.turn):
@@ -221,6 +232,6 @@ class LossyStackedPopulation:
 def _copies(agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing], k: int) -> LossyPopulation:
     """Move the nodes' copies under one protocol into arrays."""
     copies = [copy for agent in agents if isinstance(copy := agent.ensemble[k], LossyAgent)]
-    # Of a copy that communicates with nobody no message is sent; its own has what it learns from.
+    # A copy that communicates with nobody sends no message, but needs one that holds its own samples.
     own = {copy.node: copy.outgoing() for copy in copies if not copy.neighbors}
     return LossyPopulation(copies, members_sent(messages, k) | own)

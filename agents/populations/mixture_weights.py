@@ -1,7 +1,7 @@
 """The part of the round that nodes with copies have beside their copies', in compiled code over arrays.
 
-In a round a node hears what its neighbours' copies are worth to them, and weighs its own by what these say of its
-samples. What copies learn does not depend on what they count, so that this follows when all of them have lived through
+In a round a node receives its neighbours' mixture weights, and updates its own by the copies' predictions of its
+samples. What copies learn does not depend on their weights, so that this follows when all of them have run
 some rounds. Nodes and edges are counted as in :mod:`~kernelswarm.agents.compiled.arrays`.
 """
 
@@ -26,25 +26,25 @@ LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS = range(4)
 
 
 class Ensemble(NamedTuple):
-    """What nodes know of their K copies."""
+    """The mixture weights of the nodes' K copies."""
 
     functions: Integers  # (4,) addresses
     numbers: Array  # the protocol's
     states: Array  # (V, most)
     lengths: Integers  # (V,)
-    logs: Array  # (V + outside, K) what each node said last
+    logs: Array  # (V + outside, K) the logarithms that each node sent last
     regression: Integers  # (V,) whether numbers are learned, and not classes
     loss: Array  # (V,) sums since the last report
     largest_target: Array  # (V,) of the whole run
     samples: Array  # (V,) of the whole run
-    distinct: Array  # (V,) so many of the samples differ
-    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
+    distinct: Array  # (V,) the number of different samples
+    turn: Integers  # (2,) the rounds completed in a call, and the node at its turn: for errors of Python code
 
 
 class MixtureWork(NamedTuple):
-    """What nodes weigh their copies with; ``deg`` is that of the node with the most neighbours."""
+    """The working memory of updates of mixture weights; ``deg`` is the largest degree."""
 
-    received: Array  # (deg, K) what its neighbours say of their copies
+    received: Array  # (deg, K) the neighbours' logarithms
     values: Array  # (K, b, C) of its copies at its samples
     mixture: Array  # (b, C) of their mixture; left there where it is too large
     gradients: Array  # (b, C)
@@ -54,7 +54,7 @@ class MixtureWork(NamedTuple):
 
 
 def mixture_work(links: Links, members: int, size: int, outputs: int) -> MixtureWork:
-    """Return what the nodes at these links weigh ``members`` copies with."""
+    """Return the working memory for the mixture weights of ``members`` copies at these links."""
     return MixtureWork(
         received=np.zeros((int(np.diff(links.start).max(initial=0)), members)),
         values=np.zeros((members, size, outputs)),
@@ -73,14 +73,14 @@ def update_mixture_weights(
     links: Links,
     predicted: Array,  # (K, V, rounds, b, C)
     targets: Array,  # (V, rounds, b, q) of the samples learned from in each round
-    samples: Integers,  # (rounds, V) how many there are
-    mixtures: Array,  # (V, rounds, b, C) for what mixtures predict at the samples, or (0, 0, 0, 0)
+    samples: Integers,  # (rounds, V) the number of samples
+    mixtures: Array,  # (V, rounds, b, C) filled with the mixtures' values at the samples; or (0, 0, 0, 0)
     work: MixtureWork,
-    first: int,  # among these rounds
+    first: int,  # the first round, by its place in ``targets``
     count: int,
     diverged: float,
 ) -> tuple[int, int]:
-    """Weigh copies through ``count`` rounds; returns the rounds completed, and the node whose mixture is too large."""
+    """Update mixture weights for ``count`` rounds; returns the rounds completed, and the node with a large mixture."""
     nodes, logs = predicted.shape[1], ensemble.logs
     members = logs.shape[1]
     for t in range(first, first + count):
@@ -94,7 +94,7 @@ def update_mixture_weights(
             if not weigh(i, t, degree, samples[t, i], ensemble, kinds, predicted, targets, work, diverged):
                 return t - first, i
             keep_mixture(i, t, samples[t, i], mixtures, work)
-        for i in range(nodes):  # when all have heard what was said before
+        for i in range(nodes):  # after all have received the logarithms before
             fill_logs(i, ensemble)
     return count, -1
 
@@ -102,9 +102,9 @@ def update_mixture_weights(
 @force_inline
 def weigh(
     i: int,
-    t: int,  # among the rounds of what was predicted
-    degree: int,  # of the neighbours that have said something
-    size: int,  # of its samples
+    t: int,  # the round, by its place in ``predicted``
+    degree: int,  # the number of neighbours with a message
+    size: int,  # the number of its samples
     ensemble: Ensemble,
     kinds: Kinds,
     predicted: Array,
@@ -112,7 +112,7 @@ def weigh(
     work: MixtureWork,
     diverged: float,
 ) -> bool:
-    """Have node i weigh its copies by what was received, and by its samples of a round; False where its mixture is too
+    """Update node i's mixture weights by its neighbours' and by its samples of a round; False where its mixture is too
     large."""
     members, nodes, rounds, room, outputs = predicted.shape
     width, most = targets.shape[3], ensemble.states.shape[1]
@@ -165,7 +165,7 @@ def weigh(
 
 @force_inline
 def keep_mixture(i: int, t: int, size: int, mixtures: Array, work: MixtureWork) -> None:
-    """Keep what node i's mixture predicts at its samples of a round, where bands want it."""
+    """Keep the values of node i's mixture at its samples of a round, where bands need them."""
     _, rounds, room, outputs = mixtures.shape
     if rounds:
         kept = table(mixtures, (i * rounds + t) * room * outputs, size, outputs)
@@ -174,7 +174,7 @@ def keep_mixture(i: int, t: int, size: int, mixtures: Array, work: MixtureWork) 
 
 @force_inline
 def fill_logs(i: int, ensemble: Ensemble) -> None:
-    """Fill in what node i says of its copies from now on."""
+    """Fill in the logarithms that node i sends from now on."""
     members, most = ensemble.logs.shape[1], ensemble.states.shape[1]
     state = line(ensemble.states, i * most, ensemble.lengths[i])
     send_at(ensemble.functions[SEND])(ensemble.numbers, state, line(ensemble.logs, i * members, members))

@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 def ensembles_form(nodes: Sequence[StackedAgent]) -> "HandedEnsembles | PlainEnsembles":
-    """Return what the protocol of some nodes, by their places, hands over, or the same made of its methods."""
+    """Return the compiled functions of the nodes' protocol, or functions that call its methods."""
     try:
         return HandedEnsembles(nodes, handed_over(nodes[0].rule, "protocol"))
     except NotCompiledError:
@@ -24,33 +24,33 @@ def ensembles_form(nodes: Sequence[StackedAgent]) -> "HandedEnsembles | PlainEns
 
 
 class HandedEnsembles:
-    """A protocol that hands over its functions, which change what nodes know in arrays.
+    """A protocol with compiled functions, which change the nodes' states in arrays.
 
     Parameters
     ----------
     nodes : sequence of StackedAgent
         By their places.
     rule : CompiledStackedRule
-        What it hands over.
+        Its compiled functions.
     """
 
     def __init__(self, nodes: Sequence[StackedAgent], rule: CompiledStackedRule) -> None:
         self._nodes, self.rule = nodes, rule
 
     def pack(self, place: int) -> Array:
-        """Return what a node knows as a vector."""
+        """Return a node's state of the protocol as a vector."""
         return packed(self._nodes[place].links)
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Take over what a node knows."""
+        """Set a node's state of the protocol from a vector."""
         node = self._nodes[place]
         node.links = unpacked(node.links, vector)
 
 
 class PlainEnsembles:
-    """A protocol whose methods are asked by compiled rounds.
+    """A protocol whose methods are called by compiled rounds.
 
-    What a node knows stays the object that it is, and its vector holds its place.
+    A node's state stays a Python object, and its vector holds the node's place.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class PlainEnsembles:
         self.rule = CompiledStackedRule(*methods, numbers=np.zeros(0))
 
     def pack(self, place: int) -> Array:
-        """Return the place as a vector."""
+        """Return a node's place as a vector."""
         return np.array([float(place)])
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Do nothing: the node knows it."""
+        """Do nothing: the node has its state."""
 
     def _learn(
         self,

@@ -31,7 +31,7 @@ AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStacked
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:
-    """Name a protocol that hands over no compiled functions; None where it does, or sends nothing."""
+    """Return the name of a protocol without compiled functions; None where it has them, or sends nothing."""
     try:
         if rule.communicates:
             handed_over(rule, "protocol")
@@ -41,7 +41,7 @@ def _in_plain_python(rule: AnyRule) -> str | None:
 
 
 def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
-    """Name a part in plain Python that compiled rounds call; None where there is none."""
+    """Return the name of a part in plain Python that compiled rounds call; None where there is none."""
     for asked in (rule, *(rule.members if fulfils(rule, StackedRule) else ())):
         cause = _in_plain_python(asked)
         if cause is not None:
@@ -57,12 +57,12 @@ def in_python(learners: Sequence[Learner], rule: AnyRule) -> str | None:
 
 
 def round_of_evaluations(ideal: bool) -> Compiled:
-    """Return the compiled round of nodes that send evaluations, over links and by clocks that are ideal or not."""
+    """Return the compiled round of nodes that send evaluations, on ideal or unreliable links and clocks."""
     return run_rounds if ideal else run_lossy_rounds
 
 
 def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPopulation:
-    """Move nodes into arrays, with what they and the nodes that they hear sent last."""
+    """Move nodes into arrays, with the last messages of themselves and of the nodes that send to them."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]
@@ -79,7 +79,7 @@ def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPop
 
 
 def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
-    """Ready nodes that have only sent their first points for arrays, where they need not answer one by one."""
+    """Prepare nodes that have only sent their first points for arrays, unless they answer one by one."""
     agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, LossyAgent)]
     return bool(messages) and len(agents) == len(nodes) and drawing.prime(agents, messages)
 

@@ -24,17 +24,17 @@ Array = npt.NDArray[np.float64]
 
 
 class StackedPopulation:
-    """Nodes with copies in arrays, living through rounds together.
+    """Nodes with copies in arrays, which run their rounds together.
 
     The copies under one protocol are a :class:`~kernelswarm.agents.compiled.population.Population`, and all of them
-    live through the same samples for some rounds. Then the nodes weigh what the copies said.
+    learn from the same samples for some rounds. Then the nodes update their mixture weights by the copies' values.
 
     Parameters
     ----------
     agents : sequence of StackedAgent
         In sorted order of their labels, past the rounds that prime the network.
     messages : mapping of int to Outgoing
-        What these nodes and the outside ones that they hear from sent last, by label.
+        The last messages of these nodes and of the outside ones that send to them, by label.
     """
 
     completed = 0
@@ -46,7 +46,7 @@ class StackedPopulation:
             Population(members_of(agents, k), members_sent(messages, k)) for k in range(len(first.ensemble))
         ]
         self._outside = outside_of(agents)
-        self._widest = max(self.populations, key=lambda each: len(each.links.other))  # that of a copy that talks
+        self._widest = max(self.populations, key=lambda each: len(each.links.other))  # of a copy that communicates
         self.places = {agent.node: i for i, agent in enumerate(agents)}
         self.places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
         self._links = self._widest.links
@@ -60,22 +60,22 @@ class StackedPopulation:
         self._protocol = ensembles_form(agents)
         self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
         self.restart_sums()
-        self._sent = [agent.sent() for agent in agents]  # when they were brought up to date
-        self._at = 0  # of the samples that are learned from next
+        self._sent = [agent.sent() for agent in agents]  # at the last call of :meth:`sync`
+        self._at = 0  # the next round, by its place in the batches
         self._completed = first.round
-        self._counted = 0  # of those whose samples are at hand, those that have been counted
-        self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points since then
+        self._counted = 0  # the first round whose samples are not counted yet
+        self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         for agent in agents:
             agent.clear()
 
     @property
     def logs(self) -> Array:
-        """What nodes sent last of their shares, with room for what is heard next, (V + outside, K)."""
+        """The logarithms of mixture weights sent last, with room for those received next, (V + outside, K)."""
         return self._ensemble.logs
 
     def run(self, rounds: int) -> None:
-        """Live through ``rounds`` rounds.
+        """Run ``rounds`` rounds.
 
         Raises
         ------
@@ -115,10 +115,10 @@ class StackedPopulation:
         self._since_sync[:] = 0
 
     def _count(self) -> None:
-        """Count the samples that nodes have learned from, and the points of a copy that talks."""
-        lived, self._counted = slice(self._counted, self._at), self._at
+        """Count the samples that nodes have learned from, and the points of a copy that communicates."""
+        learned, self._counted = slice(self._counted, self._at), self._at
         counted = self._batches.samples, self._batches.sent[:, : len(self.agents)]
-        self._since_sync += np.stack([counts[lived].sum(axis=0) for counts in counted])
+        self._since_sync += np.stack([counts[learned].sum(axis=0) for counts in counted])
 
     def restart_sums(self) -> None:
         """Begin new sums after a report."""
@@ -127,7 +127,7 @@ class StackedPopulation:
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
 
     def scatter(self) -> list[tuple[Array, Array]]:
-        """Give the nodes, which are settled, what they learn from next; returns what was drawn ahead for each."""
+        """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
         for each in self.populations:
             each.scatter()
         for agent in self.agents:
@@ -135,7 +135,7 @@ class StackedPopulation:
         return self._batches.since(self._at).behind()
 
     def _draw(self, rounds: int) -> None:
-        """Draw samples for some rounds ahead."""
+        """Draw the samples of at most ``rounds`` further rounds."""
         self._count()
         ensemble, nodes, widest = len(self.populations), len(self.agents), self._widest
         columns = self._batches.points.shape[3] + self._batches.targets.shape[3] + ensemble * self._outputs
@@ -150,7 +150,7 @@ class StackedPopulation:
         self._at = self._counted = 0
 
     def _run_rounds(self, count: int) -> None:
-        """Live through some rounds whose samples are there."""
+        """Run some rounds whose samples have been drawn."""
         errors: list[DivergenceError] = []
         for each in self.populations:
             failed = True
@@ -159,7 +159,7 @@ class StackedPopulation:
                 failed = False
             except DivergenceError as error:
                 errors.append(error)
-                count = error.round - self._completed  # the others may grow without bound before
+                count = error.round - self._completed  # another copy may diverge before
                 failed = False
             finally:
                 self.completed += each.completed if failed else 0
@@ -191,7 +191,7 @@ class StackedPopulation:
 
 
 def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:
-    """Return the functions and the numbers of the different learners that nodes have copies of."""
+    """Return the functions and the numbers of the different learners of the nodes' copies."""
     return kinds_of(agents, learner_forms([agent.learner for agent in agents]))
 
 
@@ -201,7 +201,7 @@ def ensemble_of(
     messages: Mapping[int, Outgoing],
     places: Mapping[int, int],
 ) -> Ensemble:
-    """Return what nodes know of their copies, and what those at these places, by label, have said of theirs."""
+    """Return the nodes' mixture weights, and those sent by the nodes at ``places``, by label."""
     functions = zip(protocol.rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
     states = [protocol.pack(i) for i in range(len(agents))]
     return Ensemble(

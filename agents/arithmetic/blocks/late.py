@@ -12,7 +12,7 @@ from kernelswarm.protocols.core.memory import numbers_at
 from kernelswarm.protocols.first_class import Compiled, address
 
 UNASKED, EXPECTED = -1.0, -2.0
-"""In place of the address: nobody has said that steps may need the function, or somebody has."""
+"""In place of the address: the function was not requested for steps, or it was."""
 
 
 class LateFunction:

@@ -108,7 +108,7 @@ class Bogd(KernelDescent):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("weight_bound",) if self.weight_bound == "auto" else ()
 
     def resolved(self, sample: Sample) -> Self:

@@ -107,7 +107,7 @@ class Bpa(MistakeDriven):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return (*super().automatic, "aggressiveness") if self.aggressiveness == "auto" else super().automatic
 
     def resolved(self, sample: Sample) -> Self:

@@ -59,7 +59,7 @@ class MistakeDriven(KernelDescent):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("insensitivity",) if self.insensitivity == "auto" else ()
 
     def resolved(self, sample: Sample) -> Self:

@@ -43,7 +43,7 @@ class AdaRakerState:
         self.steps = 0
         self.parts: adaraker_steps.Parts
         self.storage: Array
-        self.live_in(np.zeros(adaraker_steps.length(*self.sizes, function.coefficients.shape[1])))
+        self.move_to(np.zeros(adaraker_steps.length(*self.sizes, function.coefficients.shape[1])))
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -61,9 +61,9 @@ class AdaRakerState:
     def __setstate__(self, state: tuple[CosineFunction, Array, Array, int]) -> None:
         """Become the copy."""
         self.function, self.numbers, storage, self.steps = state
-        self.live_in(storage)
+        self.move_to(storage)
 
-    def live_in(self, storage: Array) -> None:
+    def move_to(self, storage: Array) -> None:
         """Lie in a vector."""
         self.storage = storage
         self.parts = adaraker_steps.split(storage, *self.sizes, self.function.coefficients.shape[1])

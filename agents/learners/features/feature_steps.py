@@ -198,7 +198,7 @@ class CompiledLinear:
 
 
 class CompiledVector(CompiledLinear):
-    """The same of learners whose states lie in one vector, ``state.storage``, and can ``live_in`` another."""
+    """The same of learners whose states lie in one vector, ``state.storage``, and can ``move_to`` another."""
 
     def length(self, state: Any, capacity: int) -> int:
         """Return the numbers of a state."""
@@ -212,7 +212,7 @@ class CompiledVector(CompiledLinear):
     def move(self, state: Any, storage: Array, capacity: int) -> None:
         """Have the state live in another vector."""
         storage[:] = state.storage
-        state.live_in(storage)
+        state.move_to(storage)
 
 
 class CompiledFeatures(CompiledLinear):

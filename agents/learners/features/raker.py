@@ -42,7 +42,7 @@ class RakerState:
         self.losses: Array
         self.shares: Array
         self.storage: Array
-        self.live_in(np.zeros(2 * (function.coefficients.size + count) + 1))
+        self.move_to(np.zeros(2 * (function.coefficients.size + count) + 1))
         self.shares[:] = 1.0 / count
 
     def __getstate__(self) -> tuple[CosineFunction, int, Array, int]:
@@ -52,9 +52,9 @@ class RakerState:
     def __setstate__(self, state: tuple[CosineFunction, int, Array, int]) -> None:
         """Become the copy."""
         self.function, self.count, storage, self.steps = state
-        self.live_in(storage)
+        self.move_to(storage)
 
-    def live_in(self, storage: Array) -> None:
+    def move_to(self, storage: Array) -> None:
         """Lie in a vector."""
         features, outputs = shape = self.function.coefficients.shape
         size, count = features * outputs, self.count

@@ -84,7 +84,7 @@ class Qklms(KernelDescent):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("quantization",) if self.quantization == "auto" else ()
 
     def resolved(self, sample: Sample) -> Self:

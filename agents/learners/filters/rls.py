@@ -76,7 +76,7 @@ class RlsState:
         self.storage: Array
         features, outputs = function.coefficients.shape
         known = features * (features + outputs) + ROWS * outputs
-        self.live_in(np.zeros(features * outputs + known + 1 + (known + WINDOW if adaptive else 0)))
+        self.move_to(np.zeros(features * outputs + known + 1 + (known + WINDOW if adaptive else 0)))
         for root in (self.root, self.recent_root) if adaptive else (self.root,):
             np.fill_diagonal(root, np.sqrt(ridges))
 
@@ -87,9 +87,9 @@ class RlsState:
     def __setstate__(self, state: tuple[FeatureFunction, Array, int, bool]) -> None:
         """Become the copy."""
         self.function, storage, self.steps, self.adaptive = state
-        self.live_in(storage)
+        self.move_to(storage)
 
-    def live_in(self, storage: Array) -> None:
+    def move_to(self, storage: Array) -> None:
         """Lie in a vector that holds coefficients, R, Q, what is known of the noise (3, C), the cursor, and the same of
         recent samples, where there are any, with their window."""
         features, outputs = shape = self.function.coefficients.shape

@@ -129,7 +129,7 @@ class Colk(Polk):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return weight_words(self.dispersion_weight)
 
     def resolved(self, sample: Sample) -> Self:

@@ -94,7 +94,7 @@ class NetworkState(FeatureState):
         super().__init__(function)
         storage = np.zeros(2 * function.coefficients.size + 1)
         storage[-1] = math.nan
-        self.live_in(storage)
+        self.move_to(storage)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return what a copy is made of: its weights must lie in its own storage."""
@@ -103,9 +103,9 @@ class NetworkState(FeatureState):
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Become the copy."""
         self.function, self.steps, storage = state
-        self.live_in(storage)
+        self.move_to(storage)
 
-    def live_in(self, storage: Array) -> None:
+    def move_to(self, storage: Array) -> None:
         """Lie in a vector that holds all of these."""
         shape, size = self.function.coefficients.shape, self.function.coefficients.size
         self.storage = storage
@@ -176,7 +176,7 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         ends = tuple(key for key, end in (("low", self.low), ("high", self.high)) if end == "auto")
         return ends + weight_words(self.dispersion_weight)
 

@@ -29,7 +29,7 @@ LONG_LOOPS = True
 
 
 class Numbers(NamedTuple):
-    """What a step is told of its learner."""
+    """The learner's numbers in a step."""
 
     epsilon: float
     limit: float
