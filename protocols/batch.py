@@ -23,9 +23,10 @@ class Batch:
     Parameters
     ----------
     rows : int
-        The samples that are fitted, at most: of more, an even, seeded choice from all nodes. At least 2.
+        The largest number of samples that are fitted: of more, an even, seeded choice from all nodes. At least 2.
     landmarks : int
-        The points of the expansion, at most, chosen among those samples. At least 1; seconds grow with its square.
+        The largest number of points of the expansion, chosen among those samples. At least 1; seconds grow with its
+        square.
     """
 
     rows: int = 20_000
@@ -50,7 +51,7 @@ class Batch:
 
     @property
     def offline(self) -> BatchLimits:
-        """What limits the solver."""
+        """The limits of the solver."""
         return BatchLimits(self.rows, self.landmarks)
 
     def init(self, neighborhood: Neighborhood) -> None:

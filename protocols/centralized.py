@@ -21,8 +21,7 @@ class Centralized(Isolated):
     as_published : bool
         The papers' explicit step in one key; it goes before ``step``.
     averaged : bool
-        Take one step a round, on all V b samples together, each of weight eta / (V b): V times less than a node gives
-        its own.
+        Take one step a round, on all V b samples together, each of weight eta / (V b): 1 / V of its weight at a node.
     """
 
     averaged: bool = False

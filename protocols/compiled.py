@@ -63,7 +63,7 @@ class CompiledTolerance(NamedTuple):
 
 
 class CompiledRule(NamedTuple):
-    """A protocol for compiled rounds; what it leaves out stays None.
+    """A protocol for compiled rounds; functions that it does not need are None.
 
     Attributes
     ----------
@@ -73,11 +73,11 @@ class CompiledRule(NamedTuple):
     numbers : Array
         The protocol's own numbers.
     tools : tuple of int
-        Addresses of what ``advance`` calls.
+        Addresses of the functions that ``advance`` calls.
     pack : callable
         Turn a node's link state into its matrix (k, deg); (k, 1) where all edges have the same column.
     unpack : callable
-        Turn the state that a node has and its matrix into the state that it has now.
+        Return a node's new link state, from its last one and the matrix.
     duals, tolerances : int or None
         The rows of the matrix with the dual variables and the tolerances, both or neither.
     constraint_values : function or None
@@ -100,23 +100,23 @@ class CompiledRule(NamedTuple):
 
 
 class NotCompiledError(Exception):
-    """A part hands nothing over to compiled rounds; the text names it."""
+    """A part has no functions for compiled rounds; the text names it."""
 
 
 def hands_over(part: object) -> bool:
-    """Tell whether a part's class hands something over to compiled rounds itself: it may only inherit what does."""
+    """Tell whether a part's class has a property ``compiled`` of its own, not only an inherited one."""
     return "compiled" in vars(type(part))
 
 
 def handed_over(part: object, kind: str) -> Any:
-    """Return what a part hands over to compiled rounds as its property ``compiled``.
+    """Return a part's functions for compiled rounds, its property ``compiled``.
 
-    A class that only inherits the property may compute something else than the class it extends: it does not count.
+    An inherited property does not count: the class may compute something else than the class that it extends.
 
     Raises
     ------
     NotCompiledError
-        When the part's class has no such property of its own, or that of a part inside it.
+        The part's class, or that of a part inside it, has no such property of its own.
     """
     if not hands_over(part):
         raise NotCompiledError(f"the {kind} {type(part).__name__}")

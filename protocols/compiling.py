@@ -7,9 +7,9 @@ the fields where a parameter is a named tuple, and the latter is no difference.
 By itself numba also makes each loop ready for thousands of turns: several turns at a time, entries side by side in
 vector registers, the rest behind. At the few dozen turns that loops have here, over neighbours, outputs and the
 elements of a dictionary, there is little but the rest, and all that takes a fifth of the time of compilation. Here
-loops stay as they are: what is long is written in lanes (:mod:`kernelswarm.agents.arithmetic.simd`), or said to be.
-Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027; how numba is told so is in
-:mod:`kernelswarm.inside_numba`).
+loops stay as they are: long ones are written in lanes (:mod:`kernelswarm.agents.arithmetic.simd`), or in a module with
+`LONG_LOOPS`. Neither changes a bit, since no sum may be reordered either way (docs/decisions/0027; numba is instructed
+in :mod:`kernelswarm.inside_numba`).
 """
 
 import gc
@@ -52,11 +52,11 @@ ReadOnlyIntegers = Annotated[npt.NDArray[np.int64], _ONLY_READ]
 _READ = ReadOnly, ReadOnlyIntegers
 
 _LONG_LOOPS = "LONG_LOOPS"
-"""The constant by which a module says, where it is True, that its loops have hundreds of turns."""
+"""The constant by which a module says, where it is True, that its loops have hundreds of iterations."""
 
 
 class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
-    """A compiled function that is not compiled again for what its code does not depend on."""
+    """A compiled function that is not compiled again for types that its code does not depend on."""
 
     def __init__(self, py_func: Callable[..., Any], *rest: Any, **options: Any) -> None:
         super().__init__(py_func, *rest, **options)
@@ -68,7 +68,7 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         self.aliases: set[tuple[Any, ...]] = set()
 
     def compile(self, sig: Any) -> Any:
-        """Compile for arguments of some types, or, as numba does itself, for a signature as it is stated."""
+        """Compile for the types of arguments, or, as numba does itself, for a given signature."""
         if isinstance(sig, Signature):
             return self._as_stated(sig)
         given = tuple(sig)
@@ -80,7 +80,7 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         return entry
 
     def enable_caching(self) -> None:
-        """Keep on the disk what is compiled, as long as the sources that it comes from stay as they are."""
+        """Keep compiled code on the disk, as long as its sources do not change."""
         self.kept = KeptCode(self.py_func)
         keep_by(self, self.kept)
 
@@ -89,12 +89,12 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
             return super().compile(sig)
 
     def add_overload(self, cres: Any) -> None:
-        """Take up what has been compiled or loaded, for callers that are compiled too.
+        """Register a compiled or loaded function for compiled callers.
 
         Raises
         ------
         TypeError
-            The function returns an array, and counts no references: nobody would know whose memory that is.
+            The function returns an array, and counts no references: nothing would own its memory.
         """
         if not self._counted and isinstance(cres.signature.return_type, types.Array):
             name = self.py_func.__name__
@@ -120,12 +120,12 @@ class Dispatcher(NumbaDispatcher):  # type: ignore[misc]
         if not isinstance(kind, types.Array):
             return _types.unliteral(kind)
         readonly = only_read or not kind.mutable
-        # What counts references may return an array, and is told whose memory that is.
+        # A function that counts references may return an array, and gets the owner of its memory.
         return kind.copy(readonly=readonly) if self._counted else passed(kind, readonly)
 
 
 class NogilDispatcher(Dispatcher):
-    """A compiled function during which a thread needs neither Python's lock nor its turn."""
+    """A compiled function that runs without Python's lock and outside of the thread's turn."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it, in the thread that calls it."""
@@ -135,8 +135,8 @@ class NogilDispatcher(Dispatcher):
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Leave cycles of objects alone in here: a seventh of the time of compiling, and half of that in which a large
-    network is opened, goes into looking for them among what stays."""
+    """Switch the search for cycles of objects off in here: it takes a seventh of the time of compiling, and half of the
+    time of opening a large network."""
     collected = gc.isenabled()
     gc.disable()
     try:
@@ -148,10 +148,10 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end what is compiled in here, at the latest at the end of a function inside.
+    """Let Ctrl-C end compilation in here, at the latest after the present function.
 
-    While LLVM is at work, Python hears of it only in a callback, out of which no exception comes: the one of Ctrl-C
-    would be printed and lost there, and numba fail for want of what the callback keeps.
+    While LLVM is at work, Python handles signals only in a callback, which no exception can leave: that of Ctrl-C would
+    be printed and lost there, and numba would lack the result of the callback.
     """
     outermost = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if outermost and threading.current_thread() is threading.main_thread():
@@ -161,7 +161,7 @@ def interruptible() -> Iterator[None]:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-    else:  # where somebody else listens, he is left to it
+    else:  # the program has a handler of its own, which stays
         yield
     if _asked_to_end.is_set():
         _asked_to_end.clear()
@@ -180,7 +180,7 @@ def _end(number: int, frame: Any) -> None:
 def _compiled(function: Function, kind: type[Dispatcher] = Dispatcher, **options: Any) -> Function:
     if not COMPILES:
         return function
-    # References are counted, or not, as a function says itself: unsaid, as whoever calls it first.
+    # The function decides whether references are counted; without this its first caller would.
     chosen = {"nopython": True, "no_cfunc_wrapper": True, "_nrt": True, **options}
     dispatcher: Any = kind(function, targetoptions=known_options(chosen))
     dispatcher.enable_caching()
@@ -189,12 +189,12 @@ def _compiled(function: Function, kind: type[Dispatcher] = Dispatcher, **options
 
 
 def cached_njit(function: Function) -> Function:
-    """Compile a function; without the wrapper by which C would call it, which takes a tenth of the time."""
+    """Compile a function, without a wrapper for calls from C, which takes a tenth of the time."""
     return _compiled(function)
 
 
 def nogil(makes_arrays: bool) -> Callable[[Function], Function]:
-    """Compile a function that takes long each time: other threads go on beside it, in Python too.
+    """Compile a function with long calls, beside which other threads run, in Python too.
 
     Where it makes no arrays, and returns none, references to those that it has are not counted.
     """
@@ -202,7 +202,7 @@ def nogil(makes_arrays: bool) -> Callable[[Function], Function]:
 
 
 def inline_always(function: Function) -> Function:
-    """Have a function compiled as part of each that calls it, and alone only where Python calls it."""
+    """Compile a function as part of each of its callers, and alone only for calls from Python."""
     return _compiled(function, inline="always")
 
 
@@ -216,6 +216,6 @@ def njit_no_refcount(function: Function) -> Function:
 
 
 def force_inline(function: Function) -> Function:
-    """Have such a function written into its callers after both are compiled: for long ones with many arguments, that
+    """Compile such a function into its callers after both are compiled: for long functions with many arguments that
     Python never calls."""
     return _compiled(function, forceinline=True, no_cpython_wrapper=True, _nrt=False)

@@ -47,7 +47,7 @@ class Consensus:
         deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at. For the absolute
         distance that times the deviation.
     form : {"symmetric", "one_sided"}
-        Terms at the node's own samples and at its neighbours', or, as published, at its own only.
+        Terms at the node's own samples and at its neighbours', or, as published, at its own alone.
     step : {"implicit", "explicit"}
         Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
         or, as published, both as they are at the old one, which large penalties make diverge.
@@ -60,8 +60,7 @@ class Consensus:
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
-        What is done with answers of neighbours who may be faulty (:mod:`kernelswarm.protocols.robust`): ``true`` is
-        ``trust``.
+        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`): ``true`` is ``trust``.
     certainty : float
         s, above 1, or 0. With each value goes its variance. A node whose own variance at a point is more than s times a
         neighbour's takes that neighbour's value as an observation that leaves s times its variance, and the two do not
@@ -111,7 +110,7 @@ class Consensus:
 
     @property
     def compares_losses(self) -> bool:
-        """Only trust looks at the neighbours' losses."""
+        """Whether neighbours' losses are compared: only for the defence ``trust``."""
         return self.robust == "trust"
 
     @property
@@ -131,7 +130,7 @@ class Consensus:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("penalty",) if self.penalty == "auto" else ()
 
     def resolved(self, sample: DataSize) -> "Consensus":
@@ -140,7 +139,7 @@ class Consensus:
         return replace(self, penalty=significant(USUAL / 2.0 * sample.typical_curvature * unit))
 
     def init(self, neighborhood: Neighborhood) -> Array | Guarded:
-        """Return the strength of every directed edge, c, (deg,), with a defence beside what it knows of it."""
+        """Return the strength of every directed edge, c, (deg,); with a defence also its rows."""
         strengths = np.full(len(neighborhood.neighbors), self.strength)
         return strengths if self.robust == "none" else Guarded(strengths, unknown(self.robust, len(strengths)))
 
@@ -156,7 +155,7 @@ class Consensus:
     def coupling_gradient_at_neighbor(
         self, links: Array | Guarded, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return the same at a neighbour's samples."""
+        """Return the pull at a neighbour's samples."""
         if not isinstance(links, Guarded):
             return self.distance.pull_back(self.strength, mine, theirs)
         return guarded_pull_back(
@@ -176,7 +175,7 @@ class Consensus:
         eta: float,
         round: int,
     ) -> Array | Guarded:
-        """Return the strengths unchanged, and what a defence has learned."""
+        """Return the strengths unchanged, and the new rows of a defence."""
         if not isinstance(links, Guarded):
             return links
         return links._replace(rows=learned(self.robust, links.rows, constraint_values, excess_loss, round))
@@ -193,7 +192,7 @@ class Consensus:
 
     @property
     def compiled(self) -> CompiledRule:
-        """What the protocol hands over to compiled rounds: an edge keeps its strength.
+        """The protocol's functions and numbers for compiled rounds: an edge keeps its strength.
 
         Raises
         ------

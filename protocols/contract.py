@@ -23,7 +23,7 @@ Step = Literal["explicit", "implicit"]
 
 @dataclass(frozen=True)
 class Neighborhood:
-    """What a node knows of its links before the first round.
+    """The facts about a node's links before the first round.
 
     Attributes
     ----------
@@ -50,10 +50,10 @@ class Neighborhood:
     outputs : int
         C, the values that a function has at a point.
     distinct : float
-        The samples of the node that differ, infinite where its stream has no end: what it draws after them are rows
-        that it has learned from.
+        The number of the node's different samples, infinite where its stream has no end. Later samples are rows that it
+        has learned from.
     key : tuple of int
-        Two 32-bit words from the experiment's seed, from which nodes that draw random numbers have their own keys.
+        Two 32-bit words from the experiment's seed, from which nodes derive their keys of random numbers.
     nodes : int
         V, the nodes of the network.
     """
@@ -102,9 +102,9 @@ class Pull(NamedTuple):
 
 
 class LinkRecord(NamedTuple):
-    """What a rule shows of the directed edges that its node owns, each (deg,); NaN where it has no such thing.
+    """The recorded columns of a node's directed edges, each (deg,); NaN where the rule has no such column.
 
-    ``weights`` say how much the neighbours count, from 0 to 1, for a rule that may leave some out; None for others.
+    ``weights`` are the neighbours' weights, from 0 to 1, for a rule that may leave some out; None for others.
     """
 
     tolerances: Array
@@ -114,14 +114,14 @@ class LinkRecord(NamedTuple):
 
 @cache
 def nothing_of(degree: int) -> LinkRecord:
-    """Return NaN for so many edges, the same arrays for all nodes that have as many."""
+    """Return NaN for ``count`` edges, the same arrays for all nodes of this degree."""
     nan = np.full(degree, np.nan)
     nan.flags.writeable = False
     return LinkRecord(nan, nan)
 
 
 class BatchLimits(NamedTuple):
-    """What limits a solver that fits all samples at once: the samples, and the points of its expansion, at most."""
+    """The limits of a solver that fits all samples at once: the largest numbers of samples and of expansion points."""
 
     rows: int
     landmarks: int
@@ -129,61 +129,61 @@ class BatchLimits(NamedTuple):
 
 @runtime_checkable
 class Strengthened(Protocol):
-    """A rule or a learner with keys that make it pull harder: they are named where functions grow without bound."""
+    """A rule or a learner with keys that make it pull harder, which are named where functions grow without bound."""
 
     @property
     def strengths(self) -> Mapping[str, float]:
-        """The keys with their values, not negative; infinity for a bound that is not set."""
+        """The keys with their values, not negative; infinity for a missing bound."""
         ...
 
 
 def strengths_of(part: object) -> Mapping[str, float]:
-    """Return the keys that make a part pull harder, with their values; none where it has no such key."""
+    """Return the keys that make a part pull harder, with their values."""
     return part.strengths if fulfils(part, Strengthened) else {}
 
 
 @runtime_checkable
 class Requiring(Protocol):
-    """A rule with a form that is sound only where every message arrives, whole and in time."""
+    """A rule with a form that is sound only if every message arrives unchanged and in time."""
 
     @property
     def requires(self) -> str | None:
-        """What to set elsewhere, with the reason; None of a form that is sound there too."""
+        """The key to set on other links, with the reason; None for a form that is sound there too."""
         ...
 
 
 def requirement_of(part: object) -> str | None:
-    """Return what to set where messages are lost, late or rounded; None where a part bears it."""
+    """Return the key to set where messages are lost, late or rounded; None for a part that is sound there."""
     return part.requires if fulfils(part, Requiring) else None
 
 
 @runtime_checkable
 class Accumulating(Protocol):
-    """A rule whose messages come from what was received as it was rounded: what is lost adds up over the rounds."""
+    """A rule that sends on rounded numbers, so that rounding errors add up over the rounds."""
 
     @property
     def least_bits(self) -> int:
-        """The bits of a number with which that stays small."""
+        """The least bits of a number with which their sum stays small."""
         ...
 
 
 def least_bits_of(part: object) -> int:
-    """Return the fewest bits to which links may round what a part sends; 1 where it says nothing."""
+    """Return the fewest bits to which links may round a part's messages; 1 by default."""
     return part.least_bits if fulfils(part, Accumulating) else 1
 
 
 @runtime_checkable
 class Joint(Protocol):
-    """A rule that may judge a neighbour's answer by what others have answered, or by what it has learned of them."""
+    """A rule that may judge a neighbour's answer by other answers or by earlier rounds."""
 
     @property
     def pairwise(self) -> bool:
-        """Whether a pull is the opposite of what the neighbour feels, up to a factor, and bounded by its curvature."""
+        """Whether a pull is the opposite of the pull on the neighbour, up to a factor, and bounded by its curvature."""
         ...
 
 
 def is_pairwise(part: object) -> bool:
-    """Tell whether neighbours pull pair by pair, as all do that say nothing else."""
+    """Tell whether neighbours pull pair by pair, which is the default."""
     return part.pairwise if fulfils(part, Joint) else True
 
 
@@ -197,15 +197,15 @@ class Constrained(Protocol):
 
 
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")
-"""What every protocol declares, as fields, properties or class variables."""
+"""The attributes of every protocol, as fields, properties or class variables."""
 
 
 class Exchange(Protocol):
-    """What every protocol declares, whatever it sends."""
+    """The attributes of every protocol, of values or of vectors."""
 
     @property
     def form(self) -> AnyForm:
-        """Whose samples couple two nodes: the node's own, or both ends'; "parameters" where vectors are sent."""
+        """The samples that couple two nodes: the node's own, or both ends'; "parameters" where vectors are sent."""
         ...
 
     @property
@@ -230,7 +230,7 @@ class Exchange(Protocol):
 
     @property
     def offline(self) -> BatchLimits | None:
-        """What limits the solver where that learner is fitted after the last round; None where rounds teach it."""
+        """The limits of the solver if that learner is fitted after the last round; None if it learns in rounds."""
         ...
 
     @property
@@ -240,7 +240,7 @@ class Exchange(Protocol):
 
     @property
     def compares_losses(self) -> bool:
-        """Whether :meth:`advance` wants the neighbours' excess losses at this node's samples."""
+        """Whether :meth:`advance` needs the neighbours' excess losses at this node's samples."""
         ...
 
     def duals(self, links: Any) -> Array | None:
@@ -248,7 +248,7 @@ class Exchange(Protocol):
         ...
 
     def record(self, links: Any, degree: int) -> LinkRecord:
-        """Return what the record shows of the node's directed edges."""
+        """Return the recorded columns of the node's directed edges."""
         ...
 
 
@@ -277,17 +277,17 @@ class Rule(Exchange, Protocol):
     def advance(self, links: Any, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> Any:
         """Return the next link state from this round's mean constraint values ``constraint_values`` (deg,).
 
-        An edge whose gap is NaN had nothing to say in this round: what is kept of it stays as it is.
+        An edge whose constraint value is NaN has no answer in this round: its state does not change.
 
         ``excess_loss`` (deg,) is the mean loss of the neighbours' values minus that of its own, at its samples; NaN
-        where the node has learned from these before, since its own loss says nothing then.
-        ``eta`` is the size of the node's step, less by as much as a batch lacks of its samples.
+        where the node has learned from these samples before.
+        ``eta`` is the size of the node's step, times the share of the batch that has samples.
         """
         ...
 
 
 class Predictions(NamedTuple):
-    """What K copies of a learner said of a node's samples before they learned from them.
+    """The predictions of K copies of a learner at a node's samples before their step.
 
     Attributes
     ----------
@@ -302,7 +302,7 @@ class Predictions(NamedTuple):
     curvature : float
         A bound on its second derivative; 0 where there is none.
     numbers : bool
-        Whether numbers are learned, and not classes.
+        Whether the targets are numbers, and not classes.
     """
 
     values: Array
@@ -323,21 +323,21 @@ class StackedRule(Exchange, Protocol):
         ...
 
     def begin(self, neighborhood: Neighborhood) -> Any:
-        """Return what a node knows before the first round; raises ValueError where the rule cannot work."""
+        """Return a node's state before the first round; raises ValueError where the rule cannot work."""
         ...
 
     def learn(self, state: Any, seen: Predictions) -> Any:
-        """Return what it knows after the samples of a round."""
+        """Return its state after the samples of a round."""
         ...
 
     def send(self, state: Any) -> Array:
-        """Return what its neighbours hear of it, (K,)."""
+        """Return the numbers that its neighbours receive, (K,)."""
         ...
 
     def receive(self, state: Any, sent: Array) -> Any:
-        """Return what it knows after it has heard that of its neighbours, (deg, K)."""
+        """Return its state after it has received its neighbours' numbers, (deg, K)."""
         ...
 
     def mixture_weights(self, state: Any) -> Array:
-        """Return how much each copy counts in the node's function, (K,), not negative, with the sum 1."""
+        """Return the mixture weights of the copies in the node's function, (K,), not negative, with the sum 1."""
         ...

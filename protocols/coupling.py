@@ -34,7 +34,7 @@ def difference(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Arr
 
 
 def mean_constraint_values(rule: Exchange, own: Array, answers: Array) -> Array:
-    """Compute the mean constraint value of each directed edge, (deg,): squared differences, or what the rule has."""
+    """Compute the mean constraint value of each directed edge, (deg,), by the rule or from squared differences."""
     if fulfils(rule, Constrained):
         return rule.constraint_values(own, answers)
     found: Array = mean_square_differences(own, answers)
@@ -80,14 +80,14 @@ class CouplingGradients(NamedTuple):
 
 
 def coupling_gradients_of(pull: Compiled, multiple: float) -> CouplingGradients:
-    """Return the functions that protocols hand over, of a pull.
+    """Return a protocol's functions for compiled rounds, from a pull.
 
     Parameters
     ----------
     pull : function
         ``pull(strength, mine (b, C), theirs (b, C), gradients (b, C), curvatures (b,))`` fills the last two.
     multiple : float
-        What strengths are multiplied by.
+        A factor of the strengths.
     """
 
     @njit_no_refcount
@@ -134,7 +134,7 @@ def _toward(strength: float, mine: Array, theirs: Array, gradient: Array) -> flo
         gradient[c] = mine[c] - theirs[c]
         square += gradient[c] * gradient[c]
     length = np.sqrt(square)
-    if not length > 1e-150:  # a smaller one has no inverse that can be multiplied with
+    if not length > 1e-150:  # the inverse of a smaller one overflows
         gradient[:] = 0.0
         return 0.0
     for c in range(len(mine)):
@@ -234,6 +234,6 @@ def mean_divergences(own: Array, answers: Array, constraint_values: Array) -> No
 
 
 squared, whole_square = coupling_gradients_of(difference, 1.0), coupling_gradients_of(difference, 2.0)
-"""Of half the squared difference, and of the whole."""
+"""The functions for half the squared difference, and for the whole."""
 
 absolute, kullback_leibler = coupling_gradients_of(length, 1.0), coupling_gradients_of(divergence, 1.0)

@@ -52,9 +52,9 @@ class CompiledDistance(NamedTuple):
 
 
 class Distance(Protocol):
-    """How far two neighbours' values at a point are from each other.
+    """A distance of two neighbours' values at a point.
 
-    One that has ``compiled -> CompiledDistance`` besides takes part in compiled rounds.
+    With a property ``compiled -> CompiledDistance`` it is called in compiled rounds.
     """
 
     @property
@@ -64,7 +64,7 @@ class Distance(Protocol):
 
     @property
     def degree(self) -> int:
-        """The power of the values' unit that h is in: what a penalty has to make up for."""
+        """The power of the values' unit in the unit of h, by which penalties are scaled."""
         ...
 
     def values(self, own: Array, other: Array) -> Array:
@@ -82,11 +82,11 @@ class Distance(Protocol):
 
 @runtime_checkable
 class ConstrainedDistance(Distance, Protocol):
-    """What proximity asks of a distance besides: the constraint is ``E[h_ij] <= gamma_ij``, ``h_ij = multiple h``."""
+    """A distance that proximity may constrain: ``E[h_ij] <= gamma_ij`` with ``h_ij = multiple h``."""
 
     @property
     def multiple(self) -> float:
-        """How many h the constraint is put on."""
+        """The factor of h in the constraint."""
         ...
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -100,7 +100,7 @@ class ConstrainedDistance(Distance, Protocol):
 
 
 def refuse_explicit(step: Step, distance: Distance) -> None:
-    """Raise ValueError where explicit steps would leap over the kink of a distance for ever."""
+    """Raise ValueError where explicit steps would oscillate around the kink of a distance."""
     if step == "explicit" and not distance.smooth:
         raise RefusedKey(
             "distance",
@@ -114,7 +114,7 @@ def refuse_explicit(step: Step, distance: Distance) -> None:
 class Squared:
     """Half the squared difference, ``h = ||f_i - f_j||^2 / 2`` (SURVEY eq. 17), with the bound c.
 
-    The constraint is put on the whole of it (SURVEY eq. 18).
+    The constraint is on the whole squared difference (SURVEY eq. 18).
     """
 
     smooth: ClassVar[bool] = True
@@ -131,7 +131,7 @@ class Squared:
         return pull(own, answers, strengths, 1.0)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the same at a neighbour's points."""
+        """Return the pull at a neighbour's points."""
         return pull_back(strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -140,12 +140,12 @@ class Squared:
         return found
 
     def growth(self, outputs: int) -> tuple[float, float]:
-        """Return (1, 1): a squared difference is what it is."""
+        """Return (1, 1): h_ij is the squared difference."""
         return 1.0, 1.0
 
     @property
     def compiled(self) -> CompiledDistance:
-        """What the distance hands over to compiled rounds."""
+        """The distance's functions and numbers for compiled rounds."""
         constraint = CompiledConstraint(whole_square.coupling_gradient, whole_square.by_dual, None)
         return CompiledDistance(squared.coupling_gradient, squared.by_penalty, constraint)
 
@@ -154,8 +154,8 @@ class Squared:
 class Absolute:
     """The length of the difference, ``h = ||f_i - f_j||``, the absolute difference of one output.
 
-    It pulls at neighbours that are far apart no harder than at near ones: agreement with most, not with the mean. The
-    bound is ``c / ||f_i - f_j||``, that of the parabola through the present values that lies above h; so it asks for
+    Far neighbours pull no harder than near ones: nodes agree with the majority, not with the mean. The
+    bound is ``c / ||f_i - f_j||``, that of the parabola through the present values that lies above h, and needs
     implicit steps. Where neighbours agree there is neither pull nor bound.
     """
 
@@ -173,7 +173,7 @@ class Absolute:
         return _filled(absolute.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the same at a neighbour's points."""
+        """Return the pull at a neighbour's points."""
         return _filled_back(absolute.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -186,21 +186,21 @@ class Absolute:
 
     @property
     def compiled(self) -> CompiledDistance:
-        """What the distance hands over to compiled rounds."""
+        """The distance's functions and numbers for compiled rounds."""
         constraint = CompiledConstraint(absolute.coupling_gradient, absolute.by_dual, mean_absolute_differences)
         return CompiledDistance(absolute.coupling_gradient, absolute.by_penalty, constraint)
 
 
 @dataclass(frozen=True)
 class KullbackLeibler:
-    """How badly the own class probabilities p_i code the neighbour's, ``h = sum_c p_jc log(p_jc / p_ic)``.
+    """The Kullback-Leibler divergence of the class probabilities, ``h = sum_c p_jc log(p_jc / p_ic)``.
 
     Not symmetrised: of the three divergences between p_i and p_j this one alone is convex in f_i, and has a bounded
     pull.
 
     p is the softmax of f, and (1 - s, s) with s = 1 / (1 + exp(-f)) of a single output. The neighbour's probabilities
-    are soft labels: the pull is ``c (p_i - p_j)``, the opposite of what the neighbour feels. What all classes have in
-    common in f is left alone. The bound is c / 2, for one output c / 4.
+    are soft labels: the pull is ``c (p_i - p_j)``, the opposite of the neighbour's. A common offset of
+    all classes in f does not change. The bound is c / 2, for one output c / 4.
     """
 
     smooth: ClassVar[bool] = True
@@ -220,7 +220,7 @@ class KullbackLeibler:
         return _filled(kullback_leibler.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the same at a neighbour's points."""
+        """Return the pull at a neighbour's points."""
         return _filled_back(kullback_leibler.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -233,7 +233,7 @@ class KullbackLeibler:
 
     @property
     def compiled(self) -> CompiledDistance:
-        """What the distance hands over to compiled rounds."""
+        """The distance's functions and numbers for compiled rounds."""
         constraint = CompiledConstraint(kullback_leibler.coupling_gradient, kullback_leibler.by_dual, mean_divergences)
         return CompiledDistance(kullback_leibler.coupling_gradient, kullback_leibler.by_penalty, constraint)
 

@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 Compiled = Callable[..., Any]
 """A function compiled with ``numba.njit``, best with ``cache=True`` so that the next process loads it."""
 
-# What is only read may be read-only: arrays of either kind then call the same compiled function.
+# Parameters that are only read are read-only: both kinds of arrays then call the same compiled function.
 NUMBERS = Contiguous(types.float64, 1, readonly=True)
 MATRIX = Contiguous(types.float64, 2, readonly=True)
 CUBE = Contiguous(types.float64, 3, readonly=True)
@@ -34,24 +34,24 @@ CUBE_OUT = Contiguous(types.float64, 3)
 COUNTS_OUT = Contiguous(types.int64, 1)
 
 SAFE = {"exact", "promote", "safe"}
-"""What numba calls a conversion that loses nothing."""
+"""Numba's name of a conversion without loss."""
 
 NONE = -1
-"""In place of the address of a function that a part does not have."""
+"""In place of the address of a missing function."""
 
 _types: Any = types
 _signature: Any = Signature
 _lowered: Any = lower_builtin
 
 _uncompiled: list[Compiled] = []
-"""What addresses stand for where compilation is switched off: places in this list."""
+"""With compilation switched off, addresses are places in this list."""
 
 
 _addresses: dict[tuple[Compiled, int], tuple[int, Signature]] = {}
-"""By function and signature; by the latter's place in memory, since the hash of one takes microseconds."""
+"""By function, and by signature's place in memory, since its hash takes microseconds."""
 
 _restricted: set[Compiled] = set()
-"""The functions that take only what their signature takes."""
+"""The functions that take the types of their signature alone."""
 
 
 def ready(function: Compiled, signature: Signature) -> Compiled:
@@ -60,7 +60,7 @@ def ready(function: Compiled, signature: Signature) -> Compiled:
     Raises
     ------
     ValueError
-        When the function has not been compiled with numba, or cannot have this signature.
+        The function has not been compiled with numba, or cannot have this signature.
     """
     if not COMPILES:
         return function

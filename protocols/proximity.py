@@ -38,22 +38,22 @@ from kernelswarm.refused_key import RefusedKey
 Array = npt.NDArray[np.float64]
 
 LARGEST = 1e150
-"""Of the root of a dual step that data decide: of the tiniest targets its square would be no number."""
+"""A bound on the root of a resolved dual step, whose square would overflow for tiny targets."""
 
 SAME = 1.0, 1.0
 """The growth of a distance that is the squared difference."""
 
 
 class Allowed(NamedTuple):
-    """Learned tolerances, squared differences, as what they mean of another distance."""
+    """Learned tolerances, squared differences, in the unit of another distance."""
 
     values: Array
     growth: float
 
 
 class ProximityState(NamedTuple):
-    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances; with a defence what it
-    knows of the neighbours, (4, deg)."""
+    """The dual variables of the directed edges that the node owns, (deg,), and their tolerances; with a defence its
+    rows, (4, deg)."""
 
     duals: Array
     tolerances: ToleranceState
@@ -93,7 +93,7 @@ class Proximity:
     delta : float
         The dual regularization, not negative.
     form : {"symmetric", "one_sided"}
-        Terms at the node's own samples and at its neighbours', or, as published, at its own only.
+        Terms at the node's own samples and at its neighbours', or, as published, at its own alone.
     step : {"implicit", "explicit"}
         Each pair of an edge and a point pulls as far as the network bears, and the loss is taken at the new function;
         or, as published, both as they are at the old one, which large dual variables make diverge.
@@ -104,7 +104,7 @@ class Proximity:
         over it, 1 / s^2 for the squared loss; 1 for classes, and where no data are looked at. For the absolute
         distance that times s^2.
     distance : Distance
-        What h_ij is: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
+        h_ij: ``squared``, as published, ``absolute`` or, for classes, ``kl``.
     replay : float
         r, the points that a node sends in a round besides its samples, drawn from those that it keeps, own and received
         ones: a whole number, or a rate below 1, the probability of one point. The coupling acts there as at samples,
@@ -112,8 +112,7 @@ class Proximity:
     replay_buffer : int
         The points that a node keeps to replay, at least 1.
     robust : {"none", "trimmed", "median", "clipped", "trust"} or bool
-        What is done with answers of neighbours who may be faulty (:mod:`kernelswarm.protocols.robust`): ``true`` is
-        ``trust``.
+        The defence against faulty neighbours (:mod:`kernelswarm.protocols.robust`): ``true`` is ``trust``.
     as_published : bool
         The paper's one-sided, explicit form in one key; it goes before ``form``, ``step`` and ``distance``, and a
         tolerance that adapts, which no paper has, becomes the constant 0.
@@ -171,7 +170,7 @@ class Proximity:
 
     @property
     def compares_losses(self) -> bool:
-        """Only adaptive tolerances, and trust, look at the neighbours' losses."""
+        """Whether neighbours' losses are compared: for adaptive tolerances and the defence ``trust``."""
         return self.gamma.adapts or self.robust == "trust"
 
     @property
@@ -191,7 +190,7 @@ class Proximity:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("dual_step",) if self.dual_step == "auto" else ()
 
     def resolved(self, sample: DataSize) -> "Proximity":
@@ -218,7 +217,7 @@ class Proximity:
 
     @property
     def _translates(self) -> bool:
-        """Whether learned tolerances mean something else than themselves."""
+        """Whether learned tolerances are converted to the unit of another distance."""
         return self.gamma.adapts and any(self._constrained.growth(outputs) != SAME for outputs in (1, 2))
 
     def coupling_gradient(self, links: ProximityState, own: Array, answers: Array) -> Pull:
@@ -248,7 +247,7 @@ class Proximity:
     def advance(
         self, links: ProximityState, constraint_values: Array, excess_loss: Array | None, eta: float, round: int
     ) -> ProximityState:
-        """Return the next dual variables, from tolerances that have seen this round's excess losses."""
+        """Return the next dual variables, from tolerances updated by this round's excess losses."""
         tolerances, allowed, bound = links.tolerances, links.allowed, self.dual_max
         if excess_loss is not None and self.gamma.adapts:
             tolerances = self.gamma.next(tolerances, excess_loss, links.curvature, round)
@@ -277,12 +276,12 @@ class Proximity:
 
     @property
     def compiled(self) -> CompiledRule:
-        """What the protocol hands over to compiled rounds: an edge keeps dual variable, tolerance and average.
+        """The protocol's functions and numbers for compiled rounds: an edge keeps dual variable, tolerance and average.
 
         Raises
         ------
         NotCompiledError
-            When the tolerances adapt, and have not handed over how, or the distance hands over no constraint.
+            The tolerances adapt without a compiled function, or the distance has no compiled constraint.
         """
         tolerance = handed_over(self.gamma, "tolerance") if self.gamma.adapts else None
         constraint = handed_over(self.distance, "distance").constraint
@@ -364,7 +363,7 @@ def ascend(
 ) -> None:
     """Put ``min(bound, max(0, decay mu + eta (h - gamma)))`` in the place of mu for each edge where h is known."""
     for j in range(len(duals)):
-        if math.isnan(constraint_values[j]):  # nothing was heard
+        if math.isnan(constraint_values[j]):  # no answer
             continue
         duals[j] = min(max(decay * duals[j] + eta * (constraint_values[j] - tolerances[j]), 0.0), bound)
 

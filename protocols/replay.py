@@ -7,11 +7,11 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
 BUFFER = 50
-"""Points that a node keeps to replay: more gain nothing, and go round a large network more slowly."""
+"""Points that a node keeps to replay: more gain nothing, and spread more slowly in a large network."""
 
 
 class Replay(NamedTuple):
-    """How many points a node replays.
+    """The number of points that a node replays.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Replay(NamedTuple):
 
     @property
     def most(self) -> int:
-        """The points of a round, at most."""
+        """The largest number of points of a round."""
         return math.ceil(self.points)
 
 
@@ -49,7 +49,7 @@ NONE = Replay(0.0, 0)
 
 
 def replay_of(rule: object) -> Replay:
-    """Return what a protocol replays; nothing where it does not know of it.
+    """Return what a protocol replays; no points without such keys.
 
     Examples
     --------

@@ -23,34 +23,34 @@ Defence = Literal["none", "trimmed", "median", "clipped", "trust"]
 NONE, TRIMMED, MEDIAN, CLIPPED, TRUST = range(5)
 
 SHARE = 0.3
-"""Of the answers at a point ``trimmed`` leaves out this share at each end: at least one of three or more."""
+"""The share of answers at a point that ``trimmed`` leaves out at each end: at least one of three or more."""
 
 DEVIATIONS = 2.0
-"""``trust`` leaves a neighbour out whose mean excess loss is so many of its standard errors above 0."""
+"""``trust`` leaves a neighbour out whose mean excess loss is this many standard errors above 0."""
 
 ROUNDS = 3.0
-"""Rounds, by their weights, before which there is no standard error to go by."""
+"""The number of rounds, by their weights, from which on the standard error is used."""
 
 RATE = 0.01
 """The least weight of a new round in the means: they remember some 200 rounds."""
 
 COUNT, MEAN, SQUARE, WEIGHT = range(4)
-"""The rows of an edge: the sum of the squared weights of rounds, the mean excess loss and its mean square, or the mean
-squared difference and the largest difference that is believed, and how much the edge counts."""
+"""The rows of an edge: the sum of the squared weights of rounds; the mean excess loss and its mean square, or the mean
+squared difference and the largest accepted difference; the weight of the edge."""
 
 ROWS = 4
 RADIUS = SQUARE
 
 
 class Guarded(NamedTuple):
-    """What a protocol keeps of its links with a defence: its own, and the rows of the defence (4, deg)."""
+    """The link state of a protocol with a defence: its own, and the rows of the defence (4, deg)."""
 
     links: Array
     rows: Array
 
 
 def named(robust: Defence | bool) -> Defence:
-    """Return the defence that a key stands for: ``true`` is ``trust``."""
+    """Return the defence by the value of the key: ``true`` is ``trust``."""
     if isinstance(robust, bool):
         return "trust" if robust else "none"
     return robust
@@ -62,7 +62,7 @@ def code_of(robust: Defence | bool) -> int:
 
 
 def unknown(robust: Defence | bool, degree: int) -> Array:
-    """Return the rows before the first round, (4, deg): every neighbour is believed."""
+    """Return the rows before the first round, (4, deg): every neighbour has the weight 1."""
     rows = np.zeros((ROWS, degree))
     if named(robust) != "trust":
         rows[RADIUS] = np.inf
@@ -78,13 +78,13 @@ def guarded_pull(
     Parameters
     ----------
     robust : str
-        The defence, none of them apart.
+        The defence; not "none".
     rows : Array
-        What the node knows of its neighbours, (4, deg).
+        The rows of its neighbours, (4, deg).
     own, answers : Array
-        Its values and theirs, (b, C) and (deg, b, C).
+        The node's values and theirs, (b, C) and (deg, b, C).
     pull : callable
-        The pull of answers that are believed.
+        The pull of accepted answers.
     """
     replaced: Array = np.empty(answers.shape)
     replace_in(code_of(robust), rows, np.ascontiguousarray(own), np.ascontiguousarray(answers), replaced)
@@ -109,8 +109,8 @@ def guarded_pull_back(
 def learned(
     robust: Defence | bool, rows: Array, constraint_values: Array, excess_loss: Array | None, round: int
 ) -> Array:
-    """Return what a node knows of its neighbours after a round, (4, deg), from the mean squared differences to them,
-    and, for ``trust``, from their excess losses, (deg,); NaN of those that say nothing."""
+    """Return the rows of a node's neighbours after a round, (4, deg), from the mean squared differences to them and,
+    for ``trust``, from their excess losses, (deg,); NaN without an answer."""
     found = rows.copy()
     learn_in(code_of(robust), found, constraint_values, NOTHING if excess_loss is None else excess_loss, round)
     return found
@@ -120,15 +120,15 @@ NOTHING = np.zeros(0)
 
 
 def weights_of(robust: Defence | bool, rows: Array) -> Array | None:
-    """Return how much each neighbour counts, (deg,), with a defence that may leave some out; None with others."""
+    """Return the weight of each neighbour, (deg,), under a defence that may leave some out; None under others."""
     return rows[WEIGHT] if code_of(robust) == TRUST else None
 
 
 @cached_njit
 def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
-    """Fill in what is believed in place of the answers at a node's own points, (deg, b, C).
+    """Fill in the accepted answers at a node's own points, (deg, b, C).
 
-    Answers that are the node's own values are those of neighbours who have not answered: they stay.
+    Neighbours without an answer have the node's own values in its place: these stay.
     """
     degree, size, outputs = answers.shape
     for k in range(size):
@@ -173,7 +173,7 @@ def _trim(code: int, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
 
 @cached_njit
 def _clip(radius: float, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
-    """Fill in the answer (C,), or the point so far from the own value in its direction, where that is nearer."""
+    """Fill in the answer (C,), moved to the largest accepted distance from the own value if it is farther."""
     square = 0.0
     for c in range(len(own)):
         square += (answer[c] - own[c]) * (answer[c] - own[c])
@@ -184,7 +184,7 @@ def _clip(radius: float, own: ReadOnly, answer: ReadOnly, replaced: Array) -> No
 
 @cached_njit
 def believe_in(code: int, rows: ReadOnly, neighbor: int, mine: ReadOnly, theirs: ReadOnly, replaced: Array) -> None:
-    """Fill in what is believed in place of a neighbour's values at its own points, (b, C)."""
+    """Fill in the accepted values of a neighbour at its own points, (b, C)."""
     for k in range(mine.shape[0]):
         if code == TRUST:
             for c in range(mine.shape[1]):
@@ -211,7 +211,7 @@ def weigh_back_in(weight: float, gradients: Array, curvatures: Array) -> None:
 
 @cached_njit
 def learn_in(code: int, rows: Array, constraint_values: ReadOnly, excess_loss: ReadOnly, round: int) -> None:
-    """Take in what a round says of the neighbours."""
+    """Update the rows of the neighbours by a round."""
     beta, evidence = min(1.0, max(RATE, 2.0 / (round + 1))), excess_loss if code == TRUST else constraint_values
     for j in range(rows.shape[1]):
         if math.isnan(evidence[j]):
@@ -229,7 +229,7 @@ def learn_in(code: int, rows: Array, constraint_values: ReadOnly, excess_loss: R
 
 @cached_njit
 def _is_worse(count: float, mean: float, square: float) -> bool:
-    """Tell whether a mean excess loss is above 0 beyond what its own noise explains.
+    """Tell whether a mean excess loss is significantly above 0.
 
     With weights that have the sum 1 and squares of the sum s, of independent numbers, the variance of their mean is
     estimated without bias by ``(mean square - mean^2) s / (1 - s)``.

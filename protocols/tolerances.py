@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 class ToleranceState(NamedTuple):
-    """The tolerances in force and what an adaptive rule tracks, each (deg,)."""
+    """The present tolerances and the averages of an adaptive rule, each (deg,)."""
 
     values: Array
     averages: Array
@@ -37,14 +37,14 @@ class Tolerance(Protocol):
         ...
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
-        """Return the first tolerances; raises ValueError when what they need is not known."""
+        """Return the first tolerances; raises ValueError where the facts for them are not known."""
         ...
 
     def next(self, state: ToleranceState, excess_loss: Array, curvature: float, round: int) -> ToleranceState:
         """Return the tolerances after a round with mean excess losses ``excess_loss`` (deg,).
 
-        An edge whose excess is NaN was not heard in this round, or its node's samples were not new to it: its tolerance
-        stays as it is.
+        An excess is NaN without an answer in this round, or without new samples: the tolerance of the edge does not
+        change.
 
         ``curvature`` bounds the loss's second derivative; 0 where it has none.
         """
@@ -175,7 +175,7 @@ class TrueDifference(_Fixed):
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A tolerance learned from how much worse a neighbour predicts this node's fresh targets.
+    """A tolerance learned from the excess loss of a neighbour's predictions of this node's new targets.
 
     Both functions are evaluated before the step, so noise in the target cancels and the mean is an unbiased estimate
     of the tolerance that is right for the edge, at no extra message:
@@ -187,8 +187,8 @@ class Adaptive:
     and ``gamma_ij = scale max(0, m_ij)^2``: where losses differ by m on average, values do by m and more.
     :class:`~kernelswarm.protocols.proximity.Proximity` bounds the dual variables that belong to it.
 
-    Only samples count that a node has not learned from. Where finite data are seen several times, tolerances are those
-    of the first time: later a node knows its rows by heart, and neighbours who do not would seem to predict worse.
+    Samples that a node has learned from do not count. With several epochs tolerances are those of the first: later a
+    node fits its own rows, and its neighbours would seem to predict worse.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ class Adaptive:
 
     @property
     def compiled(self) -> CompiledTolerance:
-        """What the tolerance hands over to compiled rounds."""
+        """The tolerance's functions and numbers for compiled rounds."""
         return CompiledTolerance(_average, self._numbers)
 
 
@@ -239,7 +239,7 @@ def _average(
     scale, rate = numbers[0], numbers[1]
     beta = min(1.0, max(rate, 2.0 / (round + 1)))
     for j in range(len(averages)):
-        if math.isnan(excess_loss[j]):  # nothing was heard, or nothing new seen
+        if math.isnan(excess_loss[j]):  # no answer, or no new sample
             continue
         # l(f + d) - l(f) is l''/2 d^2 on average, and without a curvature at most |d|.
         now = excess_loss[j] * (2.0 / curvature) if curvature > 0.0 else excess_loss[j]

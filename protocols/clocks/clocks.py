@@ -17,10 +17,10 @@ from kernelswarm.refused_key import RefusedKey
 Array = npt.NDArray[np.float64]
 
 LONGEST = 100_000
-"""Rounds that a node sleeps, at most."""
+"""The largest number of rounds that a node sleeps."""
 
 TAIL = 1e-12
-"""Where a distribution has no end, it is cut where it holds no more than this, or at LONGEST."""
+"""Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
 
 
 class Clock(Protocol):
@@ -39,7 +39,7 @@ class Clock(Protocol):
     def gaps(self, places: Array) -> Array:
         """Return the probabilities that a node is awake again after 1, 2, ... rounds, (V, G), or (1, G) for all alike.
 
-        ``places`` (V,) are numbers in [0, 1), one of each node, uniform and independent: where it stands among all.
+        ``places`` (V,) are independent uniform numbers in [0, 1), one of each node: its quantile among all.
         """
         ...
 
@@ -178,7 +178,7 @@ class Stragglers:
             raise RefusedKey("longest", f"= {self.longest} must be from 2 to {LONGEST:,} rounds")
 
     def gaps(self, places: Array) -> Array:
-        """Return the distribution, what is beyond the longest in the last place."""
+        """Return the distribution, with its tail beyond the longest in the last place."""
         more = self.share * np.arange(1.0, self.longest) ** -self.tail  # the probabilities of more than 1, 2, ...
         return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
 

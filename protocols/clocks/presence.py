@@ -20,21 +20,21 @@ Integers = npt.NDArray[np.int64]
 
 @runtime_checkable
 class ForgettingClock(Clock, Protocol):
-    """A clock after whose absences nodes may begin anew."""
+    """A clock after whose absences nodes may be reset."""
 
     @property
     def forgets(self) -> bool:
-        """Whether a node that was not awake in the round before has forgotten all that it learned."""
+        """Whether a node that was not awake in the round before has forgotten its function."""
         ...
 
 
 @runtime_checkable
 class JoiningClock(Clock, Protocol):
-    """A clock that says when each node is awake first."""
+    """A clock with the first round of each node."""
 
     @property
     def nodes(self) -> tuple[int | str, ...]:
-        """The nodes that it names, by their labels or own names; labels, all of them in the network, once it runs."""
+        """The nodes that it names, by label or own name; in a run all are labels of the network."""
         ...
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
@@ -46,13 +46,13 @@ class JoiningClock(Clock, Protocol):
 
 
 def forgets(clock: Clock) -> bool:
-    """Tell whether nodes forget what they learned while they are not awake."""
+    """Tell whether nodes forget their functions while they are not awake."""
     return fulfils(clock, ForgettingClock) and clock.forgets
 
 
 @dataclass(frozen=True)
 class Churn:
-    """Nodes leave the network and come back; what is sent to them meanwhile is lost.
+    """Nodes leave the network and come back; messages to them meanwhile are lost.
 
     They are there with the share ``returns / (leaves + returns)``.
 
@@ -63,7 +63,7 @@ class Churn:
     returns : float
         The probability that a node that has left is back in the next round, from .001 to 1.
     memory : bool
-        Whether a node that comes back remembers what it learned. Without memory it begins as before the first round:
+        Whether a node that comes back has kept its function. Without memory it begins as before the first round:
         with the learner's initial function, and with dual variables and tolerances as at first.
     """
 
@@ -80,11 +80,11 @@ class Churn:
 
     @property
     def forgets(self) -> bool:
-        """Whether nodes begin anew when they come back."""
+        """Whether nodes are reset when they come back."""
         return not self.memory
 
     def gaps(self, places: Array) -> Array:
-        """Return 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
+        """Return the gaps: 1 where a node stays, and 1 more than a geometric distribution where it leaves."""
         return np.concatenate([[1.0 - self.leaves], self.leaves * geometric(self.returns)])[np.newaxis]
 
 
@@ -131,7 +131,7 @@ class Joining:
         return np.ones((1, 1))
 
     def starts(self, nodes: Integers, places: Array) -> Integers:
-        """Return the nodes' own rounds, and of the others those that their places stand for."""
+        """Return the rounds of the named nodes, and those of the others by their places."""
         found = np.floor(places * (self.within + 1)).astype(np.int64)
         own = dict(zip(self.nodes, self.rounds, strict=True))
         for place, node in enumerate(nodes.tolist()):

@@ -27,7 +27,7 @@ from kernelswarm.protocols.core.turns import in_turn
 Integers = npt.NDArray[np.int64]
 
 FAILED = -4
-"""The status of a call that raised: none of numba's own, all of which say where the exception is to be found."""
+"""The status of a call that raised; numba's own ones each name the place of an exception."""
 
 _types: Any = types
 
@@ -41,17 +41,17 @@ _ENTRIES: dict[Any, tuple[Any, np.dtype[Any]]] = {
     _types.int64: (ctypes.c_int64, np.dtype(np.int64)),
 }
 _vectors: dict[tuple[Any, int], Any] = {}
-"""The types of so many numbers in memory: to make one takes longer than a call."""
+"""The types of arrays of n numbers in memory, kept since making one takes longer than a call."""
 
 
 class Address(int):
-    """Where compiled code finds a function in plain Python, as long as this, or an array of it, lives."""
+    """The address of a function in plain Python, valid as long as this, or an array of it, exists."""
 
     callback: object
 
     @classmethod
     def of(cls, function: Callable[..., Any], signature: Signature) -> Self:
-        """Give a function an address, at which it is called with a signature."""
+        """Return the address at which compiled code calls a function with a signature."""
         callback = _callback(function, signature)
         found = cls(ctypes.cast(callback, ctypes.c_void_p).value or 0)
         found.callback = callback
@@ -59,14 +59,14 @@ class Address(int):
 
 
 def array_of(addresses: Sequence[int]) -> Integers:
-    """Return addresses as an array, which keeps what stands there for as long as it lives."""
+    """Return addresses as an array, which keeps the functions there alive."""
     found = np.array(addresses, dtype=np.int64)
     keep_for(found, addresses)
     return found
 
 
 def keep_for(array: Integers, addresses: Sequence[int]) -> None:
-    """Have an array keep what stands at some addresses for as long as it lives."""
+    """Have an array keep the functions at some addresses alive."""
     kept = [place for place in addresses if isinstance(place, Address)]
     if kept:
         weakref.finalize(array, kept.clear).atexit = False
@@ -80,7 +80,7 @@ _own = _Own()
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a compiled function that may call Python ones, and raise what those raise in its place."""
+    """Call a compiled function that may call Python ones, and raise their exceptions."""
     if _Callbacks.made:
         return _called(function, arguments)
     return function(*arguments)
@@ -88,18 +88,18 @@ def called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     try:
-        with _signals_heard():
+        with _signals_handled():
             return function(*arguments)
-    except SystemError as unknown:  # numba's word for a status that it does not know
+    except SystemError as unknown:  # numba's exception for an unknown status
         error, _own.error = _own.error, None
         if error is None:
             raise
         del unknown
-    raise error  # out of the handler, which would be taken for its context
+    raise error  # outside the handler, whose exception would become its context
 
 
 class _Kept:
-    """The context that is left without what is raised in there, which is kept to be raised later."""
+    """The context that keeps an exception, to be raised later."""
 
     def __enter__(self) -> None:
         pass
@@ -117,7 +117,7 @@ _kept = _Kept()
 
 class _Callbacks:
     made = False
-    """Whether there are any, in this process; as long as there are none, nothing has to be done for them."""
+    """Whether this process has any callbacks, without which signals need no handling."""
 
 
 _waiting: list[tuple[int, FrameType | None]] = []
@@ -125,18 +125,18 @@ _waiting: list[tuple[int, FrameType | None]] = []
 
 
 class _Argument(NamedTuple):
-    """Where an argument is found among what is passed, and what is made of it."""
+    """The place of an argument among those passed, and its conversion."""
 
     at: int
     dimensions: int
-    entry: Any  # of an array, the type of its numbers to ctypes
+    entry: Any  # for an array, the ctypes type of its numbers
     dtype: np.dtype[Any]
     copied: bool
     wanted: bool
 
 
 def _callback(function: Callable[..., Any], signature: Signature) -> Any:
-    """Return what ctypes calls by numba's convention; it must be kept as long as it may be called."""
+    """Return a ctypes callback by numba's calling convention; it must be kept as long as it may be called."""
     _Callbacks.made = True
     kinds, plan = _planned(function, signature)
     returns = signature.return_type != _types.void
@@ -172,7 +172,7 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
     ask = call_with_numbers if numbers else call
 
     def enter(*given: Any) -> int:
-        # What is raised in this frame outside of the block, ctypes prints and goes on: see `_signals_heard`.
+        # An exception in this frame outside of the block is printed by ctypes and lost: see `_signals_handled`.
         with _kept:
             if _waiting:
                 _act()
@@ -185,9 +185,9 @@ def _callback(function: Callable[..., Any], signature: Signature) -> Any:
 
 
 def _planned(function: Callable[..., Any], signature: Signature) -> tuple[list[Any], list[_Argument]]:
-    """Return the types of what is passed, and the arguments.
+    """Return the types that are passed, and the arguments.
 
-    What is only read is copied: whoever reads it may keep it longer than the memory that it lies in. A parameter whose
+    Read-only arrays are copied: the function may keep them longer than their memory exists. A parameter whose
     name begins with an underscore is not read at all, and is None.
     """
     names = [name for name, _ in zip(inspect.signature(function).parameters, signature.args, strict=False)]
@@ -207,20 +207,20 @@ def _planned(function: Callable[..., Any], signature: Signature) -> tuple[list[A
 
 
 _entries: set[Any] = set()
-"""The code of what must not be left by an exception that a signal raises: that of `enter`, one for all, of the context
-in there, and of what changes what signals do."""
+"""The code that an exception of a signal must not leave: that of `enter`, of the context in there, and of the change of
+signal handlers."""
 
 
 _handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
-"""What signals do, while compiled code runs."""
+"""The program's handlers of signals, kept while compiled code runs."""
 
 
 @contextmanager
-def _signals_heard() -> Iterator[None]:
-    """Have what a signal raises be raised inside of callbacks, or after the compiled code that calls them.
+def _signals_handled() -> Iterator[None]:
+    """Raise the exceptions of signals inside of callbacks, or after the compiled code that calls them.
 
-    A signal that comes while compiled code runs is heard of as soon as the next callback is entered, where nothing
-    catches yet what is raised.
+    Python handles a signal that comes during compiled code as soon as it enters the next callback, before the block
+    that catches exceptions.
     """
     if threading.current_thread() is not threading.main_thread() or _handlers:
         yield
@@ -230,7 +230,7 @@ def _signals_heard() -> Iterator[None]:
         if callable(handler):
             _handlers[number] = handler
     for number in _handlers:
-        signal.signal(number, _hear)
+        signal.signal(number, _handle)
     try:
         yield
     finally:
@@ -245,11 +245,11 @@ def _signals_heard() -> Iterator[None]:
 
 _entries.update(
     function.__code__
-    for function in (_Kept.__enter__, _Kept.__exit__, _signals_heard.__wrapped__)  # type: ignore[attr-defined]
+    for function in (_Kept.__enter__, _Kept.__exit__, _signals_handled.__wrapped__)  # type: ignore[attr-defined]
 )
 
 
-def _hear(number: int, frame: FrameType | None) -> None:
+def _handle(number: int, frame: FrameType | None) -> None:
     if frame is not None and frame.f_code in _entries:
         _waiting.append((number, frame))
     else:

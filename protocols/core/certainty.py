@@ -14,12 +14,12 @@ class Certain(Protocol):
 
     @property
     def certainty(self) -> float:
-        """s, how many times as unsure as its neighbour a node must be to learn from it; 0 where no variances travel."""
+        """s, the ratio of a node's variance to its neighbour's above which it learns from it; 0 without variances."""
         ...
 
 
 def certainty_of(rule: object) -> float:
-    """Return the ratio s of a protocol, 0 where no variances travel.
+    """Return the ratio s of a protocol, 0 where no variances are sent.
 
     Examples
     --------
@@ -46,5 +46,5 @@ def check_certainty(certainty: float, limited: bool) -> None:
 
 
 def without_certainty(rule: Any) -> Any:
-    """Return the protocol without variances that travel."""
+    """Return the protocol without variances in messages."""
     return replace(rule, certainty=0.0) if certainty_of(rule) else rule

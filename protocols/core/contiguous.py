@@ -31,13 +31,13 @@ class Contiguous(_types.Array):  # type: ignore[misc]
         super().__init__(dtype, ndim, "C", readonly=readonly, name=f"{kind}({dtype}, {ndim}d)")
 
     def __repr__(self) -> str:
-        """Write it out; functions that are called by name are told apart by this."""
+        """Return its name, by which compiled functions are distinguished."""
         return f"Contiguous({self.dtype!r}, {self.ndim}, readonly={not self.mutable})"
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
-        """Say what an array is as an argument: one that may be written to is better taken by a function that does."""
+        """Return the conversion of an array: writable ones suit a function that writes better."""
         fits = isinstance(other, types.Array) and other.can_convert_to(context, self) is not None
-        as_good_as_longer = context.can_convert(types.int32, types.int64)  # numba's word for what loses nothing
+        as_good_as_longer = context.can_convert(types.int32, types.int64)  # numba's name of a conversion without loss
         return as_good_as_longer if fits and other.mutable == self.mutable else None
 
 
@@ -52,7 +52,7 @@ class PassedTuple(_types.NamedTuple):  # type: ignore[misc]
     """The type of a named tuple that a function takes, whatever arrays its members are where it is called."""
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
-        """Say what another tuple of the same class is as an argument: what the worst of its members is."""
+        """Return the conversion of a tuple of the same class: the worst of its members'."""
         if not isinstance(other, _types.BaseNamedTuple) or other.instance_class is not self.instance_class:
             return None
         kinds = [context.can_convert(*pair) for pair in zip(map(_types.unliteral, other), self, strict=True)]
@@ -72,7 +72,7 @@ def _same_members(context: Any, builder: Any, found: Any, wanted: Any, value: An
 
 @_registered(Contiguous)
 class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
-    """How such an array lies in memory, which is as numba's do, and how it is passed."""
+    """The layout of such an array in memory, that of numba's, and its passing."""
 
     _PASSED = "data", "shape"
 
@@ -86,11 +86,11 @@ class ContiguousModel(_models.ArrayModel):  # type: ignore[misc]
         return tuple(self._parts[name].get_argument_type() for name in self._PASSED)
 
     def as_argument(self, builder: Any, value: Any) -> Any:
-        """Return what is passed of an array."""
+        """Return the passed members of an array."""
         return tuple(self._parts[name].as_argument(builder, self.get(builder, value, name)) for name in self._PASSED)
 
     def from_argument(self, builder: Any, value: Any) -> Any:
-        """Return an array of what was passed; its memory belongs to nobody here."""
+        """Return an array from its passed members, without an owner of its memory."""
         data, shape = (
             self._parts[name].from_argument(builder, part) for name, part in zip(self._PASSED, value, strict=True)
         )

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class DataSize(Protocol):
-    """How large targets and the loss's derivatives are, from a sample of the data."""
+    """The scales of targets and of the loss's derivatives, from a sample of the data."""
 
     @property
     def typical_curvature(self) -> float:
@@ -18,7 +18,7 @@ class DataSize(Protocol):
 
 
 def significant(number: float) -> float:
-    """Round to three digits, since a sample says no more.
+    """Round to three digits: a sample is not more precise.
 
     Examples
     --------

@@ -8,10 +8,10 @@ _KNOWN: dict[tuple[type, type], bool] = {}
 
 
 def fulfils(part: object, contract: type[Contract]) -> TypeGuard[Contract]:
-    """Return whether a part has what a runtime-checkable contract asks for; each class is looked at once.
+    """Return whether a part fulfils a runtime-checkable contract; each class is checked once.
 
-    A part of a class decides for all others of that class. To look at every attribute of the contract takes 10 to 20
-    microseconds, as long as a node needs for several rounds.
+    The first part of a class decides for all others. A check of all attributes takes 10 to 20 microseconds, as long as
+    several rounds of a node.
     """
     key = type(part), contract
     if key not in _KNOWN:

@@ -1,4 +1,4 @@
-"""Memory at an address as an array, for compiled code that is told where Python has put something."""
+"""Memory at an address as an array, for compiled code that gets an address from Python."""
 
 import ctypes
 from typing import Any

@@ -7,7 +7,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 
 @runtime_checkable
 class Tunable(Protocol):
-    """A learner or a protocol with keys that its error depends on, and that suit no other one."""
+    """A learner or a protocol with keys that its error depends on, to be tuned for each row of a comparison."""
 
     @property
     def tuned_by(self) -> tuple[str, ...]:
@@ -17,16 +17,16 @@ class Tunable(Protocol):
 
 @runtime_checkable
 class Stepping(Protocol):
-    """A protocol that says whether nodes learn by their learner's steps."""
+    """A protocol that declares whether nodes learn by their learner's steps."""
 
     @property
     def takes_steps(self) -> bool:
-        """Whether they do: not where the protocol solves for the weights, whatever the learner's own keys say."""
+        """Whether they do; False where the protocol solves for the weights."""
         ...
 
 
 def tuned_by(part: object) -> tuple[str, ...] | None:
-    """Return the keys that a part is tuned by; None where it does not say.
+    """Return the keys that a part is tuned by; None without a declaration.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def tuned_by(part: object) -> tuple[str, ...] | None:
 
 
 def takes_steps(rule: Any) -> bool:
-    """Tell whether nodes learn by their learner's steps, as they do under all protocols that say nothing else.
+    """Tell whether nodes learn by their learner's steps, which is the default of protocols.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from types import TracebackType
 
 class _Own(threading.local):
     turn: threading.Lock | None = None
-    left: threading.Lock | None = None  # by whoever has the turn, and is aside
+    left: threading.Lock | None = None  # released by the thread that has the turn and is aside
 
 
 _own = _Own()
@@ -22,7 +22,7 @@ _own = _Own()
 
 @contextmanager
 def taking(turn: threading.Lock) -> Iterator[None]:
-    """Wait until no other thread has the turn, and have it in here, but for what runs :class:`aside`.
+    """Wait for the turn, which one thread has at a time, and keep it in here except :class:`aside`.
 
     Not for the main thread: a Ctrl-C could come between taking the turn and knowing that it is taken.
     """
@@ -35,7 +35,7 @@ def taking(turn: threading.Lock) -> Iterator[None]:
 
 
 class aside:
-    """The context in which a thread that has a turn lets others have it; on leaving, it waits for its own."""
+    """The context in which a thread passes its turn to others; on leaving, it waits for the turn."""
 
     __slots__ = ("_turn",)
 
@@ -53,7 +53,7 @@ class aside:
 
 
 class in_turn:
-    """The context in which Python code, called from what runs aside, waits for the thread's turn and has it."""
+    """The context in which Python code that is called aside waits for the thread's turn and has it."""
 
     __slots__ = ("_turn",)
 

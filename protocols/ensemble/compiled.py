@@ -21,7 +21,7 @@ RECEIVE = types.void(NUMBERS, VECTOR_OUT, MATRIX)
 """``receive(numbers, state, sent (deg, K))`` changes the state."""
 
 SEND = types.void(NUMBERS, NUMBERS, VECTOR_OUT)
-"""``send(numbers, state, sent (K,))`` fills the last with what neighbours hear."""
+"""``send(numbers, state, sent (K,))`` fills the last with the numbers that neighbours receive."""
 
 MIXTURE_WEIGHTS = types.void(NUMBERS, NUMBERS, VECTOR_OUT)
 """``mixture_weights(numbers, state, mixture_weights (K,))`` fills the last."""

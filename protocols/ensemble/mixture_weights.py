@@ -13,18 +13,18 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 Array = npt.NDArray[np.float64]
 
 LEAST = 1e-30
-"""A share is never less, so that a copy that was wrong may come back."""
+"""The least mixture weight, so that a copy that was wrong may recover."""
 
 SMALL = 1e-9
-"""A share below it changes nothing that is seen of the mixture."""
+"""A mixture weight below it has no visible effect on the mixture."""
 
 LONGEST = 1.0
-"""How far, at most, the logarithm of a share moves in a round."""
+"""The largest change of the logarithm of a mixture weight in a round."""
 
 
 @cached_njit
 def newton_step(products: ReadOnly, slopes: ReadOnly, mixture_weights: ReadOnly) -> Array:
-    """Return shares nearer to the minimum over the simplex of ``q' P q / 2 - h' q + sum_k q_k log q_k``.
+    """Return mixture weights nearer to the minimum over the simplex of ``q' P q / 2 - h' q + sum_k q_k log q_k``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def newton_step(products: ReadOnly, slopes: ReadOnly, mixture_weights: ReadOnly)
         Where to start, (K,), positive, with the sum 1.
     """
     count = len(mixture_weights)
-    # P + diag(1/q) = S^-1 (I + S P S) S^-1 with S = diag(sqrt q): shares may be tiny, the middle is well conditioned.
+    # P + diag(1/q) = S^-1 (I + S P S) S^-1 with S = diag(sqrt q): q may be tiny, the middle is well conditioned.
     # It is positive definite, so that elimination needs no pivots. The last columns are S^-1 H^-1 times the slope,
     # and times 1.
     roots, system = np.sqrt(mixture_weights), np.empty((count, count + 2))
@@ -62,7 +62,7 @@ def newton_step(products: ReadOnly, slopes: ReadOnly, mixture_weights: ReadOnly)
     change, counting = np.empty(count), 0.0  # of log q
     for k in range(count):
         change[k] = (against / ones * system[k, count + 1] - system[k, count]) / roots[k]
-        if mixture_weights[k] > SMALL:  # a share that vanishes holds the others up no longer
+        if mixture_weights[k] > SMALL:  # a vanishing weight does not shorten the step
             counting = max(counting, abs(change[k]))
     whole = 0.0
     for k in range(count):
@@ -85,7 +85,7 @@ def learn(
     curvature: float,
     regression: int,
 ) -> None:
-    """Add the samples of a round to what is known, and take one step of the shares."""
+    """Add the samples of a round to the sums, and take one step of the mixture weights."""
     count, samples, outputs = values.shape
     if not samples:
         return
@@ -114,15 +114,15 @@ def learn(
     evidence, best = counts[0] / counts[1], lost.min()
     if regression and best > 0.0:
         evidence = 0.5 * counts[0] / best
-    if best > 0.0 or not regression:  # where a copy has never erred, no variance says what errors count
+    if best > 0.0 or not regression:  # without errors of the best copy there is no variance to scale by
         moved = newton_step(evidence * products, evidence * slopes, mixture_weights.copy())
-        for j in range(count):  # shares[:] = moved takes seconds to compile
+        for j in range(count):  # an assignment to [:] takes seconds to compile
             mixture_weights[j] = moved[j]
 
 
 @cached_njit
 def receive(numbers: Array, state: Array, sent: Array) -> None:
-    """Keep what neighbours say of their own shares."""
+    """Keep the logarithms that neighbours have sent."""
     degree, count = sent.shape
     begin = len(state) - degree * count
     for e in range(degree):
@@ -132,7 +132,7 @@ def receive(numbers: Array, state: Array, sent: Array) -> None:
 
 @cached_njit
 def send(numbers: Array, state: Array, sent: Array) -> None:
-    """Fill in the logarithms of the node's own shares."""
+    """Fill in the logarithms of the node's own mixture weights."""
     begin = len(sent) * (len(sent) + 2) + 3
     for k in range(len(sent)):
         sent[k] = math.log(state[begin + k])
@@ -140,7 +140,7 @@ def send(numbers: Array, state: Array, sent: Array) -> None:
 
 @cached_njit
 def mixed(numbers: Array, state: Array, mixture_weights: Array) -> None:
-    """Fill in the shares of the node's mixture: its own times the geometric mean of its neighbours'."""
+    """Fill in the node's mixture weights: its own times the geometric mean of its neighbours'."""
     count = len(mixture_weights)
     received = count * (count + 3) + 3
     degree, largest, whole = (len(state) - received) // count, -np.inf, 0.0

@@ -29,12 +29,12 @@ PENALTIES = (1.0, 10.0, 1000.0)
 
 
 class StackingState(NamedTuple):
-    """What a node knows of its K copies.
+    """A node's sums and mixture weights of its K copies.
 
     Attributes
     ----------
     products, slopes : Array
-        P (K, K) and h (K,): the weighted losses of the shares q are ``q' P q / 2 - h' q``, up to a constant.
+        P (K, K) and h (K,): the weighted losses of the mixture weights q are ``q' P q / 2 - h' q``, up to a constant.
     losses : Array
         The weighted losses of each copy alone, (K,).
     counts : Array
@@ -42,7 +42,7 @@ class StackingState(NamedTuple):
     mixture_weights : Array
         q by the node's own samples, (K,), positive, with the sum 1.
     received : Array
-        The logarithms of the neighbours' own shares, (deg, K).
+        The logarithms of the neighbours' own mixture weights, (deg, K).
     """
 
     products: Array
@@ -58,8 +58,9 @@ class Stacking:
     """Copies of the learner learn side by side, each under a protocol of its own, and the node answers with a mixture.
 
     The copies are isolated, under consensus with 1, 10 and 1,000 times the usual penalty, and under proximity with
-    adaptive tolerances. Each talks to the same copy of the neighbours. The node's function is ``sum_k q_k f_k``, with
-    the shares of stacking (Wolpert 1992, Breiman 1996), found online: they minimise over the simplex
+    adaptive tolerances. Each exchanges messages with the same copy of the neighbours. The node's function is
+    ``sum_k q_k f_k``, with the mixture weights of stacking (Wolpert 1992, Breiman 1996), found online: they minimise
+    over the simplex
 
         sum_s w_s l(sum_k q_k f_ks(x_s), y_s) / v + sum_k q_k log q_k
 
@@ -68,8 +69,8 @@ class Stacking:
     expansion to the second order at the mixture. A sample of round t weighs ``w_s`` in proportion to t, with the mean
     1: the copies change while they learn. One Newton step a round follows the minimum.
 
-    Nodes send the logarithms of these shares. The mixture's are the node's own after the round times the geometric mean
-    of the neighbours' as they were heard, of the round before, scaled to the sum 1.
+    Nodes send the logarithms of these weights. Those of the mixture are the node's own after the round times the
+    geometric mean of its neighbours' of the round before, scaled to the sum 1.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ class Stacking:
     def __post_init__(self) -> None:
         if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
             raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
-        Proximity(dual_step=self.dual_step)  # refuses what it refuses
+        Proximity(dual_step=self.dual_step)  # raises for a dual step out of range
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
 
@@ -118,7 +119,7 @@ class Stacking:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return tuple(key for key in ("penalty", "dual_step") if getattr(self, key) == "auto")
 
     def resolved(self, sample: DataSize) -> "Stacking":
@@ -131,30 +132,30 @@ class Stacking:
         return found
 
     def begin(self, neighborhood: Neighborhood) -> StackingState:
-        """Return what a node knows before the first round: all copies count alike."""
+        """Return a node's state before the first round: all copies have the same weight."""
         count = len(self.members)
         alike = np.full(count, 1.0 / count)
         received = np.tile(np.log(alike), (len(neighborhood.neighbors), 1))
         return StackingState(np.zeros((count, count)), np.zeros(count), np.zeros(count), np.zeros(3), alike, received)
 
     def mixture_weights(self, state: StackingState) -> Array:
-        """Return how much each copy counts in the node's function, (K,): by its samples and its neighbours'."""
+        """Return the mixture weights of the node's function, (K,), by its samples and its neighbours'."""
         mixture_weights: Array = np.empty(len(state.mixture_weights))
         sole(mixed, MIXTURE_WEIGHTS)(NO_NUMBERS, packed(state), mixture_weights)
         return mixture_weights
 
     def send(self, state: StackingState) -> Array:
-        """Return what the neighbours hear: the logarithms of the node's own shares, (K,)."""
+        """Return the logarithms of the node's own mixture weights for its neighbours, (K,)."""
         logs: Array = np.empty(len(state.mixture_weights))
         sole(send, SEND)(NO_NUMBERS, packed(state), logs)
         return logs
 
     def receive(self, state: StackingState, sent: Array) -> StackingState:
-        """Return what the node knows after it has heard its neighbours' :meth:`send`, (deg, K)."""
+        """Return the node's state after it has received its neighbours' :meth:`send`, (deg, K)."""
         return state._replace(received=sent.copy())
 
     def learn(self, state: StackingState, seen: Predictions) -> StackingState:
-        """Return what the node knows after the samples of a round; without any, the same."""
+        """Return the node's state after the samples of a round; without any, the same."""
         vector = packed(state)
         sole(learn, LEARN)(
             NO_NUMBERS,
@@ -178,5 +179,5 @@ class Stacking:
 
     @property
     def compiled(self) -> CompiledStackedRule:
-        """The same arithmetic, in compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         return CompiledStackedRule(learn, receive, send, mixed, NO_NUMBERS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spent:
-    """What has been given away of one input.
+    """The privacy spent on one input.
 
     Parameters
     ----------
@@ -14,7 +14,7 @@ class Spent:
         The sum of the epsilons of mechanisms that are purely differentially private (Dwork et al. 2006).
     squared_mu : float
         The sum of the squares of the mus of those that are Gaussian differentially private (Dong, Roth and Su 2022,
-        corollary 3.3: mechanisms in a row, each of which may know what the others said, are one of mu^2 = sum mu_k^2).
+        corollary 3.3: mechanisms in a row, each of which may depend on those before, are one of mu^2 = sum mu_k^2).
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Spent:
         return Spent(self.pure + other.pure, self.squared_mu + other.squared_mu)
 
     def times(self, count: int) -> "Spent":
-        """Return what is given away by so many mechanisms of this kind."""
+        """Return the privacy spent by ``count`` mechanisms of this kind."""
         return Spent(self.pure * count, self.squared_mu * count)
 
     def epsilon(self, delta: float) -> float:
@@ -57,7 +57,7 @@ class Spent:
 
 
 def gaussian(sensitivity: float, deviation: float) -> Spent:
-    """Return what normal noise gives away of a vector that moves by no more than a Euclidean distance.
+    """Return the privacy spent by normal noise on a vector that moves by at most a Euclidean distance.
 
     ``mu = sensitivity / deviation``.
     """
@@ -65,7 +65,7 @@ def gaussian(sensitivity: float, deviation: float) -> Spent:
 
 
 def laplace(sensitivity: float, scale: float) -> Spent:
-    """Return what Laplace noise gives away of a vector that moves by no more than a sum of magnitudes.
+    """Return the privacy spent by Laplace noise on a vector that moves by at most a sum of magnitudes.
 
     ``epsilon = sensitivity / scale``.
     """

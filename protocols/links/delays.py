@@ -1,7 +1,7 @@
 """How long messages take.
 
 A delay describes each directed edge by the probabilities of 0, 1, 2, ... rounds, so that the round knows no delay by
-name. A message that takes none is heard in the next round, as on ideal links.
+name. A message without delay is received in the next round, as on ideal links.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from kernelswarm.refused_key import RefusedKey
 Array = npt.NDArray[np.float64]
 
 LONGEST = 1000
-"""Rounds of delay, at most."""
+"""The largest delay, in rounds."""
 
 TAIL = 1e-9
-"""Where a distribution has no end, it is cut where it holds no more than this, or at LONGEST."""
+"""Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
 
 
 class Delay(Protocol):
@@ -28,13 +28,13 @@ class Delay(Protocol):
     def distribution(self, edges: EdgeFacts) -> Array:
         """Return the probabilities of 0, 1, ... rounds, (E, L), or (1, L) where all edges have the same.
 
-        Raises ValueError where the edges lack what it needs.
+        Raises ValueError where edges lack an attribute or a distance.
         """
         ...
 
 
 def rounds(name: str, value: float) -> None:
-    """Refuse what is no delay."""
+    """Refuse numbers that are no delay."""
     if not 0 <= value <= LONGEST:
         raise RefusedKey(name, f"= {value!r} must be from 0 to {LONGEST} rounds")
 

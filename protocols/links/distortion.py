@@ -15,26 +15,26 @@ Array = npt.NDArray[np.float64]
 quantile_at = at(QUANTILE)
 
 TWO_WORDS = 4294967296.0
-"""Of what pairs of numbers are multiples: 2^32."""
+"""The inverse of the spacing of uniform numbers in pairs: 2^32."""
 
 EXACT = 64
-"""Bits of a number that is sent as it is."""
+"""Bits of a number that is sent unrounded."""
 
 SCALE_BITS = 16
-"""Bits of the scale that travels with rounded numbers, and of the row sums and dual variables beside them."""
+"""Bits of the scale that is sent with rounded numbers, and of the row sums and dual variables beside them."""
 
 STEPS = 512.0
-"""Numbers of SCALE_BITS are powers of 2 with so many of them to an octave, from 2^-64 to 2^64."""
+"""Numbers of SCALE_BITS are powers of 2, from 2^-64 to 2^64, this many to an octave."""
 
 FEW_BITS = 12
-"""Up to so many bits the 2^bits values are farther apart than the scale's error is large."""
+"""Up to this many bits the 2^bits values are farther apart than the error of the scale."""
 
 LAST_STAGE = 2**31 - 1
 """The draws of scales have their places from here down, those of numbers from the first up."""
 
 MOST = 2**26
-"""Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The first are the
-realization's, whose keys are the same."""
+"""Places for the noise of a stage, and as many for its rounding: more than a message has numbers. The realization uses
+the first ones, under the same keys."""
 
 
 @cached_njit
@@ -151,7 +151,7 @@ def round_pairs(
     round: int,
     draws: int,
 ) -> None:
-    """Round so many pairs of the numbers of row k by a draw each; a loop without branches goes into vector lanes."""
+    """Round pairs of the numbers of row k by a draw each, in a loop without branches, which is vectorised."""
     for p in range(pairs):
         high, low = threefry(first, second, round & WORD, (round >> 32) + draws + p)
         c = begin + 2 * p
@@ -165,6 +165,6 @@ def rounded_up(number: float) -> float:
 
     Limits and scales must not come out too small.
     """
-    exponent = math.ceil(math.log2(number) * STEPS - 1e-9)  # a power of 2 of that kind stays what it is
+    exponent = math.ceil(math.log2(number) * STEPS - 1e-9)  # such a power of 2 is not changed
     power: float = 2.0 ** (exponent / STEPS)
     return power if power >= number else power * 2.0 ** (1.0 / STEPS)

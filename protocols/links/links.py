@@ -22,7 +22,7 @@ class Quantization:
     ----------
     bits : int
         Bits of a number, from 1 to 32; 64 sends numbers as they are. The points of a message, the sender's own values
-        and its answers have a scale each, of 16 bits, as have loads and dual variables.
+        and its answers have a scale each, of 16 bits, as have row sums and dual variables.
     """
 
     bits: int = EXACT
@@ -59,7 +59,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class Trigger:
-    """A node sends to a neighbour only when its function has moved where it answered last (COKE's censoring).
+    """A node sends to a neighbour only if its function has moved at the points answered last (COKE's censoring).
 
     Parameters
     ----------
@@ -91,30 +91,30 @@ class Links:
     Parameters
     ----------
     loss : Loss
-        How often messages are lost: a probability for all, ``bursts``, ``edge`` or ``distance``.
+        The loss of messages: a probability for all, ``bursts``, ``edge`` or ``distance``.
     delay : Delay
-        How many rounds they take beyond those of ideal links: a number for all, ``between``, ``geometric`` or
+        The rounds that they take beyond those of ideal links: a number for all, ``between``, ``geometric`` or
         ``distance``.
     quantization : Quantization
-        To how many bits their numbers are rounded.
+        The bits to which their numbers are rounded.
     noise : Noise
-        What is added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
+        The noise added to their numbers: a standard deviation, ``gaussian`` or ``laplace``.
     clip : Clip
-        Within which bounds numbers are kept before noise is added to them.
+        The bounds within which numbers are kept before noise is added.
     delta : float
         The probability in the (epsilon, delta) by which the privacy of normal noise is stated, between 0 and 1.
     trigger : Trigger
-        When they are sent at all.
+        The condition on which they are sent.
     bandwidth : float
-        How many scalars, of 8 bytes, each directed edge carries in a round, positive. Larger messages take several
-        rounds; what there is to say meanwhile waits, and the newest of it goes next.
+        The scalars, of 8 bytes, that each directed edge carries in a round, positive. Larger messages take several
+        rounds; messages wait meanwhile, and the newest is sent next.
     on_missing : {"skip", "repeat"}
-        What a node does where it hears nothing new on an edge: it leaves the edge out in this round, or takes what it
-        heard last once more.
+        What a node does without a new message on an edge: it leaves the edge out in this round, or uses the last
+        message once more.
     max_age : int
-        Messages older than so many rounds are dropped, from 0 to 1000.
+        The largest age of a message in rounds, from 0 to 1000; older ones are dropped.
     damping : float
-        What a message has to say counts ``1 / (1 + damping age)`` times, not negative.
+        A message has the weight ``1 / (1 + damping age)``; not negative.
     """
 
     loss: losses.Loss = field(default=losses.Uniform(), metadata={"part": "link_loss", "scalar": "uniform"})
@@ -145,7 +145,7 @@ class Links:
 
     @property
     def ideal(self) -> bool:
-        """Whether every message arrives in the next round as it is."""
+        """Whether every message arrives unchanged in the next round."""
         return self == Links(on_missing=self.on_missing, max_age=self.max_age, damping=self.damping, delta=self.delta)
 
     @property
@@ -154,7 +154,7 @@ class Links:
         return self.max_age + 3
 
     def memory(self, transit: int) -> int:
-        """Return the rounds for which a node keeps its own samples, where an edge is busy so long with a message.
+        """Return the rounds for which a node keeps its own samples, where a message takes ``transit`` rounds.
 
         An answer may have been on its way both ways, and may have waited for a free edge.
         """
@@ -166,7 +166,7 @@ class Links:
         return self.quantization.bits
 
     def transit(self, size: float) -> int:
-        """Return how many rounds an edge is busy with a message of so many bytes, at least 1.
+        """Return the rounds for which an edge is busy with a message of ``size`` bytes, at least 1.
 
         Raises
         ------
@@ -183,11 +183,11 @@ class Links:
         return rounds
 
     def damped(self, age: int) -> float:
-        """Return how much what is so many rounds old counts."""
+        """Return the weight of a message of this age."""
         return 1.0 / (1.0 + self.damping * age)
 
     def noise_on(self, what: str) -> float:
-        """Return the scale of the noise on "points", "values", or "vectors", which have it whatever it is on."""
+        """Return the scale of the noise on "points", on "values", or on "vectors", which always have it."""
         return self.noise.scale if self.noise.on in (what, "both") or what == "vectors" else 0.0
 
 
@@ -195,7 +195,7 @@ IDEAL = Links()
 
 
 def bytes_of(points: float, values: float, others: float, scales: int, bits: int) -> float:
-    """Return the bytes of a message of so many numbers: of points, of values, and of row sums and dual variables.
+    """Return the bytes of a message, from its numbers of points, of values, and of row sums and dual variables.
 
     Rounded messages carry ``scales`` besides, and these and the others in SCALE_BITS.
     """

@@ -37,12 +37,12 @@ class Loss(Protocol):
     """A loss of messages."""
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return the channel of every edge; raises ValueError where the edges lack what it needs."""
+        """Return the channel of every edge; raises ValueError where edges lack an attribute or a distance."""
         ...
 
 
 def probability(name: str, value: float) -> None:
-    """Refuse what is no probability."""
+    """Refuse numbers that are no probability."""
     if not 0.0 <= value <= 1.0:
         raise RefusedKey(name, f"= {value!r} must be a probability, from 0 to 1")
 
@@ -111,7 +111,7 @@ class Bursts:
 
 @dataclass(frozen=True)
 class EdgeLoss:
-    """Messages are lost with the probability that the graph has as an attribute of the edge.
+    """Messages are lost with a probability that is an attribute of the graph's edge.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class Noise(Protocol):
 
     @property
     def on(self) -> On:
-        """What is noisy."""
+        """The part of messages that is noisy."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Noise(Protocol):
 
 
 def not_negative(name: str, value: float) -> None:
-    """Refuse what is no scale."""
+    """Refuse numbers that are no scale."""
     if not 0.0 <= value < np.inf:
         raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")
 
@@ -81,7 +81,7 @@ class Gaussian:
         return _gaussian
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return what one noisy vector gives away that moves by no more than a Euclidean distance."""
+        """Return the privacy spent on one noisy vector that moves by at most a Euclidean distance."""
         return gaussian(distance, self.scale)
 
 
@@ -109,5 +109,5 @@ class Laplace:
         return _laplace
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return what one noisy vector gives away whose magnitudes move by no more than so much in sum."""
+        """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes."""
         return laplace(magnitudes, self.scale)

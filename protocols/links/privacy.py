@@ -13,26 +13,26 @@ class AccountedNoise(Protocol):
     """A noise whose privacy is known."""
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
-        """Return what one noisy vector gives away whose magnitudes move by so much in sum, and it so far in all."""
+        """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes and a distance."""
         ...
 
 
 @dataclass(frozen=True)
 class Privacy:
-    """What a node's messages give away, each for whoever reads all of them.
+    """The privacy of a node's data against a reader of all of its messages.
 
     Attributes
     ----------
     sample : Spent or None
-        Of one sample, by its point and the node's value there; None where nothing bounds it.
+        Spent on one sample, by its point and the node's value there; None without a bound.
     answer : Spent or None
-        Of a value that answers a neighbour's point, by the one message with it; None where nothing bounds it.
+        Spent on a value that answers a neighbour's point, by the one message with it; None without a bound.
     exposed : str
-        Why nothing bounds the first; empty where something does.
+        Why the first has no bound; empty with a bound.
     parts : str
-        What of the sample is sent.
+        The part of the sample that is sent.
     rest : str
-        What else there is to know.
+        Further facts for the reader.
     """
 
     sample: Spent | None
@@ -42,7 +42,7 @@ class Privacy:
     rest: str = "what later values show of a sample has no bound"
 
     def text(self, delta: float) -> str:
-        """Say it in a sentence."""
+        """Return the privacy as a sentence."""
         found = self.exposed or f"a sample's own {self.parts}: {_at(self.sample, delta)}"
         if self.answer is not None:
             found += f"; each answer: {_at(self.answer, delta)}"
@@ -55,8 +55,8 @@ def privacy(
     """Account for the messages with one sample.
 
     Its point is in one message each time the sample is drawn, and in the symmetric form the node's value there in the
-    next, with the same noise for all neighbours: they learn no more together. What stands in for missing messages
-    was heard before. All pairs of samples are neighbours: the guarantee is local.
+    next, with the same noise for all neighbours: they learn no more together. Messages used once more were
+    received before. All pairs of samples are neighbours: the guarantee is local.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def privacy(
     symmetric : bool
         Whether nodes send the values at their own points.
     sends_row_sums, sends_duals : bool
-        Whether messages carry what depends on the points and has no noise.
+        Whether messages hold row sums or dual variables, which depend on the points and have no noise.
     inputs, outputs : int
         p and C.
     repeats : int
@@ -87,7 +87,7 @@ def privacy(
 
 
 def privacy_of_samples(links: Links, inputs: int, targets: int, classes: bool, repeats: int) -> Privacy:
-    """Account for the messages with one sample where nodes send their samples to one learner, and nothing else.
+    """Account for the messages with one sample where nodes send only samples, to one learner.
 
     Its point and its target are in one message each time it is drawn. All that is learned follows from these messages,
     so that the guarantee, local again, is one about the learned function too.
@@ -99,7 +99,7 @@ def privacy_of_samples(links: Links, inputs: int, targets: int, classes: bool, r
     inputs, targets : int
         p and q.
     classes : bool
-        Whether targets are classes, which are sent as they are.
+        Whether targets are classes, which are sent without noise.
     repeats : int
         How often a sample is drawn.
     """

@@ -21,7 +21,7 @@ LONG_LOOPS = True
 
 
 class PhaseArguments(NamedTuple):
-    """What a phase of a protocol is given; the state and the weights may be written to."""
+    """The arguments of a phase of a protocol; the state and the weights may be written to."""
 
     numbers: ReadOnly  # the protocol's own
     state: Array  # the node's
@@ -29,7 +29,7 @@ class PhaseArguments(NamedTuple):
     vectors: ReadOnly  # (deg, n)
     counts: ReadOnly  # (deg,)
     eta: float
-    weights: Array  # (L C,) where a step of the learner leads, or begins
+    weights: Array  # (L C,) the end of the learner's step, or its begin
     lambdas: ReadOnly  # (L,) the learner's regularization of each feature
     features: ReadOnly  # (n, L) of the samples, which are b or fewer
     targets: ReadOnly  # (n, q)
@@ -54,18 +54,18 @@ PHASE = types.void(
         PhaseArguments,
     )
 )
-"""``phase(given)`` changes the state or the weights, of what :class:`PhaseArguments` says."""
+"""``phase(given)`` changes the state or the weights in its :class:`PhaseArguments`."""
 
 phase_at = at(PHASE)
 
 
 class CompiledPhase(NamedTuple):
-    """What a node does when it has seen its samples, or when it has received what its neighbours sent.
+    """A phase of a node's round: with its samples, or with its neighbours' vectors.
 
     Attributes
     ----------
     finish : function
-        With the signature PHASE: changes the state, by the weights that the step led to where there is one.
+        With the signature PHASE: changes the state, by the weights after the step if there is one.
     start : function, optional
         With the signature PHASE: fills the weights from which the learner steps on the samples; None for no step.
     """
@@ -86,7 +86,7 @@ class CompiledParameterRule(NamedTuple):
     numbers : Array
         The protocol's own numbers.
     adapt : CompiledPhase, optional
-        Before a node speaks; None where nothing changes then.
+        Before a node sends; None if nothing changes then.
     """
 
     receive: CompiledPhase
@@ -96,7 +96,7 @@ class CompiledParameterRule(NamedTuple):
 
 
 def packed(state: Any) -> Array:
-    """Write the fields of a node's state, a named tuple of arrays, numbers and such tuples, one behind the other."""
+    """Return the fields of a node's state, a named tuple of arrays, numbers and such tuples, as one vector."""
     return np.concatenate([np.asarray(field, dtype=np.float64).reshape(-1) for _, field in _fields(state)])
 
 
@@ -106,7 +106,7 @@ def unpacked(state: Any, vector: Array) -> Any:
 
 
 def place_of(state: Any, name: str) -> slice:
-    """Return where a field lies in the vector of a state."""
+    """Return the place of a field in the vector of a state."""
     begin = 0
     for field, value in _fields(state):
         if field == name:
@@ -116,7 +116,7 @@ def place_of(state: Any, name: str) -> slice:
 
 
 def _fields(state: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names and values of a state's fields, in place of tuples among them theirs."""
+    """Yield the names and values of a state's fields, and of the fields of tuples in it."""
     for name, field in zip(cast(tuple[str, ...], state._fields), state, strict=True):
         if isinstance(field, tuple):
             yield from _fields(field)
@@ -125,7 +125,7 @@ def _fields(state: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _read(state: Any, own: Array, begin: int) -> tuple[Any, int]:
-    """Return such a state with the numbers from a place in a vector on, and the place behind them."""
+    """Return a state filled from a place in a vector on, and the place behind it."""
     fields = list[Any]()
     for field in state:
         if isinstance(field, tuple):
@@ -148,7 +148,7 @@ def from_weights(given: PhaseArguments) -> None:
 
 @cached_njit
 def to_second(given: PhaseArguments) -> None:
-    """Keep where the step led as the state's second field, of the size of the weights."""
+    """Keep the weights after the step as the state's second field."""
     weights = given.weights
     for k in range(len(weights)):
         given.state[len(weights) + k] = weights[k]

@@ -1,6 +1,6 @@
 """The contract of protocols whose nodes send vectors of a fixed size: weights of features that all nodes share.
 
-In a round a node draws its samples, may change what it knows, sends one vector to all its neighbours, hears theirs, and
+In a round a node draws its samples, may change its state, sends one vector to all its neighbours, receives theirs, and
 then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
 """
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Samples(Protocol):
-    """The samples of a node's round, as a rule sees them."""
+    """The samples of a node's round, as a rule gets them."""
 
     features: Array
     """phi(x_k), (n, L); n is b, or less where the data ends."""
@@ -38,22 +38,22 @@ class Samples(Protocol):
     def gradient(self, weights: Array) -> Array:
         """Return ``(weights - descend(weights)) / eta``, (L, C).
 
-        That is the gradient of the mean loss and the regularization; of an implicit step, where it leads to.
+        That is the gradient of the mean loss and the regularization: for an implicit step, at its end.
         """
         ...
 
 
 class Received(NamedTuple):
-    """What a node hears in a round.
+    """The vectors that a node receives in a round.
 
     Attributes
     ----------
     last_sent : Array
-        The vector that its neighbours know of it, (n,): the one that it sent last.
+        The vector that the node sent last, (n,).
     vectors : Array
         Theirs, (deg, n).
     counts : Array
-        How much each counts, (deg,): 1, less where links damp what is old, 0 where nothing has arrived.
+        The weight of each, (deg,): 1, less where links damp old messages, 0 where nothing has arrived.
     """
 
     last_sent: Array
@@ -67,29 +67,29 @@ class ParameterRule(Exchange, Protocol):
 
     @property
     def quadratic(self) -> bool:
-        """Whether the rule solves least squares, and no other loss than the squared one will do."""
+        """Whether the rule solves least squares, and needs the squared loss."""
         ...
 
     @property
     def mixes(self) -> bool:
-        """Whether the weights are those of several kernels that it mixes, (E, L, C) here and wherever they are meant.
+        """Whether the weights are those of several kernels, which it mixes: then they are (E, L, C) everywhere.
 
         Samples then have the features of one kernel behind those of the other, (n, E L), and no steps of a learner.
         """
         ...
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Any:
-        """Return what a node knows before the first round, from its weights (L, C).
+        """Return a node's state before the first round, from its weights (L, C).
 
         Raises
         ------
         ValueError
-            The rule cannot work in such a neighbourhood.
+            The rule cannot work in this neighbourhood.
         """
         ...
 
     def adapt(self, state: Any, samples: Samples) -> Any:
-        """Return what a node knows when it has seen its samples, before it sends."""
+        """Return a node's state with its samples, before it sends."""
         ...
 
     def send(self, state: Any) -> Array:
@@ -97,7 +97,7 @@ class ParameterRule(Exchange, Protocol):
         ...
 
     def receive(self, state: Any, received: Received, samples: Samples) -> Any:
-        """Return what a node knows at the end of the round."""
+        """Return a node's state at the end of the round."""
         ...
 
     def weights(self, state: Any) -> Array:
@@ -106,16 +106,16 @@ class ParameterRule(Exchange, Protocol):
 
 
 class Information(NamedTuple):
-    """What a node knows of least squares on the samples of the network.
+    """A node's least squares on the samples of the network.
 
     Attributes
     ----------
     sums : Array
         (M,), as `least_squares` has them, averages over the nodes.
     ridge : float
-        What is added to the diagonal of the features' products, beside the learner's lambda.
+        The number added to the diagonal of the features' products, beside the learner's lambda.
     noise : Array
-        What is known of the noise's variance, (3, C), as `noise_variance` carries it.
+        The estimate of the noise's variance, (3, C), as of `noise_variance`.
     """
 
     sums: Array
@@ -125,15 +125,15 @@ class Information(NamedTuple):
 
 @runtime_checkable
 class InformedRule(Protocol):
-    """A protocol of vectors that solves least squares, and so knows how certain its function is."""
+    """A protocol of vectors that solves least squares, and so knows its function's variance."""
 
     def information(self, state: Any) -> Information:
-        """Return what a node knows."""
+        """Return a node's least squares."""
         ...
 
 
 class SendsVectors:
-    """What such protocols declare alike: one vector a round to each neighbour, no points."""
+    """The common declarations of such protocols: one vector a round to each neighbour, no points."""
 
     form: ClassVar[AnyForm] = "parameters"
     communicates: ClassVar[bool] = True
@@ -144,7 +144,7 @@ class SendsVectors:
     compares_losses: ClassVar[bool] = False
 
     def duals(self, state: Any) -> None:
-        """Return no dual variables: those of some of these protocols are the node's, and no edge's."""
+        """Return no dual variables: where there are any, they belong to the node, not to an edge."""
 
     def record(self, state: Any, degree: int) -> LinkRecord:
         """Return NaN for every edge."""
@@ -152,7 +152,7 @@ class SendsVectors:
 
 
 class Vectors(SendsVectors):
-    """Those that take any loss, and the features of one kernel, where they do not say otherwise."""
+    """The defaults of such protocols: any loss, and the features of one kernel."""
 
     quadratic: ClassVar[bool] = False
     mixes: ClassVar[bool] = False

@@ -30,16 +30,16 @@ Weights = Literal[Combination, "received", "adaptive"]
 Order = Literal["adapt_then_combine", "combine_then_adapt"]
 
 TINY = 1e-300
-"""The smallest squared distance that counts: a neighbour that agrees to the last bit counts no more than all."""
+"""The least squared distance, so that a neighbour that agrees to the last bit keeps a finite weight."""
 
 
 class Diffused(NamedTuple):
-    """What a node of a diffusion knows."""
+    """The state of a node of a diffusion."""
 
     weights: Array  # (L, C) of its function
-    other: Array  # (L, C) psi_i where steps come first; where averages do, that from which its last step began
+    other: Array  # (L, C) psi_i if steps come first; else the begin of its last step
     combination: Array  # (deg,) a_ij
-    variances: Array  # (1 + deg,) adaptive combination only: how far its own and its neighbours' steps lead, squared
+    variances: Array  # (1 + deg,) of the adaptive combination: squared lengths of its own and its neighbours' steps
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Diffusion(Stepping):
     combination : {"metropolis", "uniform", "relative_degree", "received", "adaptive"}
         a_ij from the degrees; ``received``, ``1 / (1 + h_i)`` with the h_i neighbours that are received in the round:
         where the topology's ``schedule`` is ``gossip``, pairs meet in the middle (Boyd, Ghosh, Prabhakar and Shah,
-        2006); or, ``adaptive``, from how far each neighbour's step led from where the node's began: as
+        2006); or, ``adaptive``, from the distance of each neighbour's step's end from the node's begin: as
         ``1 / gamma_ij^2`` with ``gamma_ij^2 <- (1 - nu) gamma_ij^2 + nu ||psi_j - theta_i||^2`` (Zhao and Sayed, 2012),
         where averages come first ``||theta_j - psi_i||^2``. It leaves out those that learn something else.
     order : {"adapt_then_combine", "combine_then_adapt"}
-        Which of both comes first.
+        The order of both.
     rate : float
         nu of the adaptive combination, above 0, at most 1.
     step : {"implicit", "explicit"}
@@ -80,9 +80,9 @@ class Diffusion(Stepping):
             object.__setattr__(self, "combination", "metropolis")
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
-        """Return the weights, and how much each neighbour counts."""
+        """Return the weights, with the combination of the neighbours."""
         name = self.combination
-        if name == "received":  # as long as all are
+        if name == "received":  # while all are received
             name = "uniform"
         elif name == "adaptive":
             name = "metropolis"
@@ -96,7 +96,7 @@ class Diffusion(Stepping):
         return state._replace(other=samples.descend(state.weights))
 
     def send(self, state: Diffused) -> Array:
-        """Return psi_i, or theta_i where the combination comes first: where the last step led."""
+        """Return the end of the last step: psi_i, or theta_i if the combination comes first."""
         return self._stepped(state)[0].reshape(-1)
 
     def receive(self, state: Diffused, received: Received, samples: Samples) -> Diffused:
@@ -114,7 +114,7 @@ class Diffusion(Stepping):
         return Diffused(after, mean, weights, variances)
 
     def _stepped(self, state: Diffused) -> tuple[Array, Array]:
-        """Return where the node's last step led, and where it began."""
+        """Return the end of the node's last step, and its begin."""
         return state[:2] if self.order == "combine_then_adapt" else state[1::-1]
 
     def weights(self, state: Diffused) -> Array:
@@ -123,7 +123,7 @@ class Diffusion(Stepping):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         adaptive = self.combination == "adaptive"
         numbers = np.array([self.rate, float(self.combination == "received")])
         if self.order == "combine_then_adapt":
@@ -140,7 +140,7 @@ def _reweigh(
 ) -> None:
     """Change the running means of squared distances (1 + deg,), the node's own (1, n) first, and a_ij (deg,).
 
-    An edge that is not heard keeps its own; a mean begins with the first distance above 0.
+    An edge without a message keeps its mean; a mean begins with the first distance above 0.
     """
     found = np.concatenate((squares(own, before), squares(vectors, before)))
     inverse = np.zeros(len(variances))
@@ -160,7 +160,7 @@ def _reweigh(
 
 @cached_njit
 def _combine(adaptive: bool, sent: int, given: PhaseArguments, mean: Array) -> None:
-    """Average what was sent, which begins at a place in the state, by weights that are found first or stay."""
+    """Average the vectors sent, the node's own from a place in its state, by constant or updated weights."""
     numbers, state, vectors, counts = given.numbers, given.state, given.vectors, given.counts
     size, degree = len(mean), len(vectors)
     own, combined = state[sent : sent + size], state[2 * size : 2 * size + degree]
@@ -183,7 +183,7 @@ def _keep(place: int, state: Array, weights: Array) -> None:
 
 @cached_njit
 def _mix(given: PhaseArguments) -> None:
-    """Average where steps led, and keep that."""
+    """Average the ends of steps, and keep the result."""
     weights = given.weights
     _combine(False, len(weights), given, weights)
     _keep(0, given.state, weights)
@@ -192,7 +192,7 @@ def _mix(given: PhaseArguments) -> None:
 
 @cached_njit
 def _mix_anew(given: PhaseArguments) -> None:
-    """Find the weights of the average first."""
+    """Update the combination, then average."""
     weights = given.weights
     _combine(True, len(weights), given, weights)
     _keep(0, given.state, weights)
@@ -201,7 +201,7 @@ def _mix_anew(given: PhaseArguments) -> None:
 
 @cached_njit
 def _begin(given: PhaseArguments) -> None:
-    """Average, and keep from where the step begins."""
+    """Average, and keep the begin of the step."""
     weights = given.weights
     _combine(False, 0, given, weights)
     _keep(len(weights), given.state, weights)
@@ -209,7 +209,7 @@ def _begin(given: PhaseArguments) -> None:
 
 @cached_njit
 def _begin_anew(given: PhaseArguments) -> None:
-    """Find the weights of the average first."""
+    """Update the combination, then average."""
     weights = given.weights
     _combine(True, 0, given, weights)
     _keep(len(weights), given.state, weights)
@@ -217,5 +217,5 @@ def _begin_anew(given: PhaseArguments) -> None:
 
 @cached_njit
 def _arrive(given: PhaseArguments) -> None:
-    """Keep where the step led."""
+    """Keep the end of the step."""
     _keep(0, given.state, given.weights)

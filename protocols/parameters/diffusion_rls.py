@@ -20,11 +20,11 @@ LONG_LOOPS = True
 
 
 class Summed(NamedTuple):
-    """What a node knows of all samples of the network."""
+    """A node's sums over the samples of the network."""
 
     weights: Array  # (L, C)
     sums: Array  # (M,) averages over the network of those over samples
-    noise: Array  # (3, C) what is known of the noise's variance
+    noise: Array  # (3, C) the estimate of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -45,9 +45,10 @@ class DiffusionRls(Vectors):
     Parameters
     ----------
     ridge : float
-        The variance of the targets' noise in units of the prior's, above 0: how many samples the prior f = 0 is worth.
+        The variance of the targets' noise in units of the prior's, above 0: the prior f = 0 has the weight of this
+        many samples.
     forgetting : float
-        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
     """
 
     ridge: float = 0.1
@@ -95,12 +96,12 @@ class DiffusionRls(Vectors):
         return state.weights
 
     def information(self, state: Summed) -> Information:
-        """Return the sums, and what is known of the noise."""
+        """Return the sums, and the estimate of the noise."""
         return Information(state.sums, self.ridge, state.noise)
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "sums", np.array([self.ridge, self.forgetting]), adapt)
 
@@ -133,7 +134,7 @@ def _receive(given: PhaseArguments) -> None:
 def learn_from_predictions(
     weights: ReadOnly, features: ReadOnly, targets: ReadOnly, forgetting: float, noise: Array
 ) -> None:
-    """Learn of the noise (3, C) by what samples (n, L) differ by from the predictions of the weights (L C,).
+    """Update the noise (3, C) by the errors of the weights (L C,) at samples (n, L).
 
     The variance of the function itself, which a node shares with all others, is small beside it after few rounds.
     """

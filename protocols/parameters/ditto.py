@@ -18,11 +18,11 @@ LONG_LOOPS = True
 
 
 class Personal(NamedTuple):
-    """What a node knows: two functions."""
+    """A node's two functions."""
 
     weights: Array  # (L, C) of its own function
     shared: Array  # (L, C) of the network's
-    adapted: Array  # (L, C) what it sends
+    adapted: Array  # (L, C) the vector sent
     combination: Array  # (deg,) a_ij
     penalty: float
 
@@ -74,7 +74,7 @@ class Ditto(PenalizedStepping):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_pull, from_weights), CompiledPhase(_to_third, _from_shared)
         return CompiledParameterRule(receive, "adapted", np.array([float(self.step == "implicit")]), adapt)
 
@@ -92,7 +92,7 @@ def _from_shared(given: PhaseArguments) -> None:
 
 @cached_njit
 def _to_third(given: PhaseArguments) -> None:
-    """Keep what is sent."""
+    """Keep the vector to send."""
     weights = given.weights
     for k in range(len(weights)):
         given.state[2 * len(weights) + k] = weights[k]
@@ -104,7 +104,7 @@ def _pull(given: PhaseArguments) -> None:
     state, weights = given.state, given.weights
     size, degree = len(weights), len(given.vectors)
     pull = given.eta * state[3 * size + degree]
-    if given.numbers[0] == 0.0:  # to where they were
+    if given.numbers[0] == 0.0:  # the weights before the step
         for k in range(size):
             state[k] = weights[k] - pull * (state[k] - state[size + k])
     sent, combined = state[2 * size : 3 * size], state[3 * size : 3 * size + degree]

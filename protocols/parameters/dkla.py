@@ -21,7 +21,7 @@ LONG_LOOPS = True
 
 
 class Split(NamedTuple):
-    """What a node of DKLA knows."""
+    """The state of a node of DKLA."""
 
     weights: Array  # (L, C)
     dual: Array  # (L, C) gamma_i
@@ -47,10 +47,10 @@ class Dkla(Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up what arrives, as published.
+        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
+        false adds up the messages that arrive, as published.
     forgetting : float
-        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
     """
 
     forgetting: float = 1.0
@@ -82,7 +82,7 @@ class Dkla(Tolerant):
         return state.weights.reshape(-1)
 
     def receive(self, state: Split, received: Received, samples: Samples) -> Split:
-        """Take the dual's step of the round before, whose weights these are, and then solve for the new ones."""
+        """Take the dual's step of the round before, by its weights, and then solve for the new ones."""
         dual, weights = state.dual.copy(), np.empty(state.weights.shape)
         multiply(*received, state.sums, state.penalty, samples.lambdas, dual.reshape(-1), weights.reshape(-1))
         return state._replace(weights=weights, dual=dual)
@@ -93,7 +93,7 @@ class Dkla(Tolerant):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "weights", np.array([self.forgetting]), adapt)
 
@@ -124,14 +124,14 @@ def multiply(
     dual: Array,
     weights: Array,
 ) -> None:
-    """Take the dual's step, (L C,), and solve for the weights (L C,); the first three are those that were heard."""
+    """Take the dual's step, (L C,), and solve for the weights (L C,); the first three are as received."""
     features = len(lambdas)
     apart, near = differences(last_sent, vectors, counts), 2.0 * rho * total(counts)
     share, products = 2.0 / max(sums[-1], 1.0), features * (features + 1) // 2
     for k in range(len(weights)):
         pull = rho * apart[k]
         dual[k] += pull
-        # rho sum_j (said_i + theta_j) = 2 rho deg said_i - rho sum_j (said_i - theta_j)
+        # with theta as sent, rho sum_j (theta_i + theta_j) = 2 rho deg theta_i - rho sum_j (theta_i - theta_j)
         weights[k] = share * sums[products + k] + (near * last_sent[k] - pull) - dual[k]
     ridge = np.empty(features)
     for k in range(features):

@@ -22,13 +22,13 @@ LONG_LOOPS = True
 
 
 class Mixed(NamedTuple):
-    """What a node of DOMKL knows."""
+    """The state of a node of DOMKL."""
 
     weights: Array  # (E, L, C) q_e theta_e
     sums: Array  # (E L C + E,) theta_e of all members, and behind them their log weights
     dual: Array  # (E, L, C) gamma_e, the sums of its edges' dual variables
-    losses: Array  # (E,) of the members, each before it took the sample in
-    samples: float  # of which the losses are
+    losses: Array  # (E,) of the members, each before its step on the sample
+    samples: float  # the number of samples in the losses
     penalty: float  # rho
 
 
@@ -44,7 +44,7 @@ class Domkl(Tolerant):
         gamma_e <- gamma_e + rho sum_j (theta_e - theta_ej)
         q_e     ~  exp(sum of log w_e over the node and its neighbours)      log w_e = -rate L_e
 
-    where L_e sums what the member lost on each sample before it was learned. The function is ``sum_e q_e theta_e'
+    where L_e sums the member's losses on the samples before their steps. The function is ``sum_e q_e theta_e'
     z_e(x)``, that of the learner `raker`, whose members step so where the penalty is 0. rho is half the paper's, and
     1 / eta its eta_l. A message has E (L C + 1) numbers.
 
@@ -53,14 +53,14 @@ class Domkl(Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is 0.1.
     tolerant : bool
-        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up what arrives, as published.
+        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
+        false adds up the messages that arrive, as published.
     rate : float or "auto"
         The rate of Hedge, 1 / eta_g in the paper, positive. "auto" is that of a Gaussian likelihood: 1 over twice the
         mean loss of the node's best member.
     forgetting : float
-        What each sample leaves of the losses before its batch, above 0, at most 1; those of a batch count alike. The
-        paper's is 1.
+        The factor of earlier losses for each sample of a batch, above 0, at most 1; losses of a batch have the same
+        weight. The paper's is 1.
     """
 
     rate: float | Literal["auto"] = "auto"
@@ -80,7 +80,7 @@ class Domkl(Tolerant):
             )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
-        """Return members that count alike, no dual, and nothing lost."""
+        """Return members with equal weights, no dual, and no losses."""
         self.refuse_one_way(neighborhood)
         count = len(weights)
         nothing = np.zeros(count)
@@ -88,7 +88,7 @@ class Domkl(Tolerant):
         return Mixed(weights, sums, np.zeros_like(weights), nothing, 0.0, self.strength)
 
     def adapt(self, state: Mixed, samples: Samples) -> Mixed:
-        """Count what the members lose on the samples."""
+        """Add the members' losses on the samples."""
         sums, losses = state.sums.copy(), state.losses.copy()
         seen = lose(sums, losses, state.samples, samples.features, samples.targets, self.forgetting, self._speed)
         return state._replace(sums=sums, losses=losses, samples=seen)
@@ -98,7 +98,7 @@ class Domkl(Tolerant):
         return state.sums
 
     def receive(self, state: Mixed, received: Received, samples: Samples) -> Mixed:
-        """Take the dual's step of the round before, whose weights these are; then solve, and weigh the members."""
+        """Take the dual's step of the round before, by its weights; then solve, and weigh the members."""
         sums, dual, weights = state.sums.copy(), state.dual.copy(), np.empty(state.weights.shape)
         multiply(
             *received,
@@ -120,7 +120,7 @@ class Domkl(Tolerant):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         return CompiledParameterRule(receive, "sums", np.array([self.forgetting, self._speed]), adapt)
 
@@ -131,7 +131,7 @@ class Domkl(Tolerant):
 
 @cached_njit
 def _see(given: PhaseArguments) -> None:
-    """Count what the members lose; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
+    """Add the members' losses; the state is that of :class:`Mixed`, whose arrays have E L C or E numbers."""
     state = given.state
     size = len(given.weights)
     members = (len(state) - 3 * size - 2) // 2
@@ -172,16 +172,16 @@ def lose(
     forgetting: float,
     rate: float,
 ) -> float:
-    """Add what the members lose on samples to what is left of their losses (E,), and tell their log weights.
+    """Add the members' losses on samples to their discounted losses (E,), and fill in their log weights.
 
     Parameters
     ----------
     sums : Array
-        The members (E, L, C), and behind them what is filled in, (E,).
+        The members (E, L, C), and behind them their log weights, (E,), filled in.
     losses : Array
         (E,), changed.
     samples : float
-        Of which the losses are.
+        The number of samples in the losses.
     features, targets : Array
         (n, E L) and (n, C).
     forgetting, rate : float
@@ -190,7 +190,7 @@ def lose(
     Returns
     -------
     float
-        The samples of which the losses are now.
+        The new number of samples in the losses.
     """
     seen, outputs = targets.shape
     if seen == 0:
@@ -240,7 +240,7 @@ def multiply(
         for k in range(i * outputs, (i + 1) * outputs):
             pull = rho * apart[k]
             dual[k] += pull
-            # rho sum_j (said + theta_j) = 2 rho deg said - rho sum_j (said - theta_j)
+            # with theta as sent, rho sum_j (theta + theta_j) = 2 rho deg theta - rho sum_j (theta - theta_j)
             sums[k] = (inertia * sums[k] + near * last_sent[k] - pull - dual[k]) / ridge
     if seen == 0:
         return
@@ -271,7 +271,7 @@ def multiply(
 
 @cached_njit
 def mix(sums: ReadOnly, vectors: ReadOnly, counts: ReadOnly, weights: Array) -> None:
-    """Fill in the members' weights times how much each counts, q_e theta_e (E L C,), by the neighbourhood's log
+    """Fill in the members' weights times their mixture weights, q_e theta_e (E L C,), by the neighbourhood's log
     weights."""
     size = len(weights)
     count = len(sums) - size

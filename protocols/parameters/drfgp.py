@@ -21,12 +21,12 @@ LONG_LOOPS = True
 
 
 class Informed(NamedTuple):
-    """What a node of DRFGP knows."""
+    """The state of a node of DRFGP."""
 
     weights: Array  # (L, C)
     moving: Array  # (K, M) the sums of the last K rounds, averaged 0 to K - 1 times so far
     settled: Array  # (M,) those of all rounds before
-    noise: Array  # (3, C) what is known of the noise's variance
+    noise: Array  # (3, C) the estimate of the noise's variance
     combination: Array  # (deg,) a_ij
 
 
@@ -43,17 +43,17 @@ class Drfgp(Vectors):
 
     from the prior D_i = I, to which the learner's lambda is added as in `diffusion_rls`: there D_i itself is averaged,
     so that samples go on spreading, and ``ridge`` is s^2 / V in both. The exchanges of a round are spread over K
-    rounds: a message holds the sums of the last K of them, each averaged once more, and sums that are not yet through
-    count as they are. It has K (L (L + 1) / 2 + L C + 1) numbers.
+    rounds: a message holds the sums of the last K of them, each averaged once more, and unfinished averages count
+    too. It has K (L (L + 1) / 2 + L C + 1) numbers.
 
     Parameters
     ----------
     exchanges : int
-        K, at least 1: a node learns from those that are at most so many edges away.
+        K, at least 1: a node learns from nodes at most K edges away.
     ridge : float
         The variance of the targets' noise in units of the prior's, over the number of nodes; above 0.
     forgetting : float
-        What each round leaves of the samples before it, above 0, at most 1: below 1 where targets drift.
+        The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
     """
 
     exchanges: int = 1
@@ -83,7 +83,7 @@ class Drfgp(Vectors):
         return Informed(weights, moving, nothing, noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Informed, samples: Samples) -> Informed:
-        """Take the sums of the samples along with those that are on their way."""
+        """Put the sums of the samples beside those of the last rounds."""
         moving, noise = state.moving.copy(), state.noise.copy()
         learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
         moving[0] = 0.0
@@ -95,7 +95,7 @@ class Drfgp(Vectors):
         return state.moving.reshape(-1)
 
     def receive(self, state: Informed, received: Received, samples: Samples) -> Informed:
-        """Average each round's sums once more, settle those that are through, and solve."""
+        """Average each round's sums once more, add up the finished ones, and solve."""
         moving, settled, weights = state.moving.copy(), state.settled.copy(), np.empty(state.weights.shape)
         move(moving.reshape(-1), received.vectors, state.combination, received.counts, self.forgetting, settled)
         gather(moving.reshape(-1), self.forgetting, settled, self.ridge, samples.lambdas, weights.reshape(-1))
@@ -106,12 +106,12 @@ class Drfgp(Vectors):
         return state.weights
 
     def information(self, state: Informed) -> Information:
-        """Return all sums, those on their way too, and what is known of the noise."""
+        """Return all sums, unfinished ones included, and the estimate of the noise."""
         return Information(together(state.moving.reshape(-1), self.forgetting, state.settled), self.ridge, state.noise)
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
         numbers = np.array([self.exchanges, self.ridge, self.forgetting], dtype=np.float64)
         return CompiledParameterRule(receive, "moving", numbers, adapt)
@@ -119,7 +119,7 @@ class Drfgp(Vectors):
 
 @cached_njit
 def _see(given: PhaseArguments) -> None:
-    """Take the samples along; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), and a_ij."""
+    """Put the samples' sums in; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), a_ij."""
     state, targets = given.state, given.targets
     count, outputs = len(given.lambdas), targets.shape[1]
     begin = count * outputs
@@ -134,7 +134,7 @@ def _see(given: PhaseArguments) -> None:
 
 @cached_njit
 def _receive(given: PhaseArguments) -> None:
-    """Average the sums, settle those that are through, and solve."""
+    """Average the sums, add up the finished ones, and solve."""
     numbers, state, vectors = given.numbers, given.state, given.vectors
     size, (degree, width) = len(given.weights), vectors.shape
     end = len(state) - degree - ROWS * given.targets.shape[1]
@@ -154,7 +154,7 @@ def move(
     size = len(settled)
     mean = average(moving, vectors, combination, counts)
     oldest = len(mean) - size
-    left = forgetting if mean[size - 1] > 0.0 else 1.0  # where the data has ended nothing is forgotten
+    left = forgetting if mean[size - 1] > 0.0 else 1.0  # after the end of the data nothing is forgotten
     share = forgetting ** (oldest // size)
     for k in range(size):
         settled[k] = left * settled[k] + share * mean[oldest + k]
@@ -167,13 +167,13 @@ def move(
 def gather(
     moving: ReadOnly, forgetting: float, settled: ReadOnly, ridge: float, lambdas: ReadOnly, weights: Array
 ) -> None:
-    """Solve for the weights (L C,) from the sums that are settled and those that are on their way."""
+    """Solve for the weights (L C,) from the settled sums and the unfinished ones."""
     conclude(together(moving, forgetting, settled), ridge, lambdas, weights)
 
 
 @cached_njit
 def together(moving: ReadOnly, forgetting: float, settled: ReadOnly) -> Array:
-    """Return the sums (M,) that are settled with those that are on their way."""
+    """Return the sum (M,) of the settled sums and the unfinished ones."""
     size, share = len(settled), 1.0
     sums = settled.copy()
     for begin in range(size, len(moving), size):

@@ -19,21 +19,21 @@ LONG_LOOPS = True
 
 
 class Tracked(NamedTuple):
-    """What a node knows that sends its tracker."""
+    """The state of a node that sends its tracker."""
 
     weights: Array  # (L, C)
     tracker: Array  # (L, C) its estimate of the mean gradient of all nodes
     gradient: Array  # (L, C) its own gradient, of its last samples
-    following: Array  # (2, L, C) what it sends: the weights after its step, and the tracker
+    following: Array  # (2, L, C) the vector sent: the weights after its step, and the tracker
     combination: Array  # (deg,) a_ij
 
 
 class Totalled(NamedTuple):
-    """What a node knows that sends the sum of its steps."""
+    """The state of a node that sends the sum of its steps."""
 
     weights: Array  # (L, C)
-    inflow: Array  # (L, C) what its neighbours' sums have brought beyond what they take: sum_j a_ij (s_j - s_i)
-    following: Array  # (2, L, C) what it sends: the weights after its step, and the sum s_i of its steps
+    inflow: Array  # (L, C) the net inflow from its neighbours: sum_j a_ij (s_j - s_i)
+    following: Array  # (2, L, C) the vector sent: the weights after its step, and the sum s_i of its steps
     received: Array  # (deg, L, C) the newest sums s_j that it has received
     combination: Array  # (deg,) a_ij
     returned: Array  # (deg,) 1, and 0 where the neighbour does not receive this node's sum
@@ -47,13 +47,13 @@ class GradientTracking(Stepping):
     grad_i'``, where grad_i is the gradient at the new weights on the new samples, and grad_i' that of the round before.
     The mean of all d_i is that of all grad_i, so that nodes with data of their own are not pulled back to their own.
 
-    A tracker that is lost on its way would be missing from that mean for good. Nodes therefore send the sum s_i of all
-    their steps ``p_i = eta d_i`` in its place, and a node takes the newest that it has heard of each neighbour:
+    A lost tracker would be missing from that mean for ever. Nodes therefore send the sum s_i of all
+    their steps ``p_i = eta d_i`` in its place, and a node takes the newest that it has received from each neighbour:
 
         p_i = eta grad_i + sum_j a_ij (s_j - s_i),    s_i <- s_i + p_i.
 
-    On ideal links, with one constant step size, these are the same weights. What is lost, late or rounded is made up
-    for by the next sum that arrives: the p_i, and what is on its way, a_ij (s_i - the s_i that j has heard), always add
+    On ideal links, with one constant step size, these are the same weights. The next sum that arrives makes up for
+    lost, late or rounded ones: the p_i, and those under way, a_ij (s_i - the s_i that j has received), always add
     up to all ``eta grad_i`` (running sums as of Hadjicostis, Vaidya and Dominguez-Garcia, IEEE TAC 2016, and of
     ASY-SONATA: Tian, Sun and Scutari, IEEE TAC 2020).
 
@@ -63,7 +63,7 @@ class GradientTracking(Stepping):
     Parameters
     ----------
     step : {"implicit", "explicit"}
-        Whether the gradients of a quadratic loss are those that implicit steps lead to, or, as published, those at the
+        Whether the gradients of a quadratic loss are those at the end of implicit steps, or, as published, at the
         weights.
     sends : {"sums", "trackers"}
         The sums s_i, or, as published, the trackers d_i, which diverge where messages are lost, late or rounded.
@@ -80,13 +80,13 @@ class GradientTracking(Stepping):
 
     @property
     def requires(self) -> str | None:
-        """What to set where messages are lost, late or rounded."""
+        """The key to set where messages are lost, late or rounded."""
         if self.sends == "sums":
             return None
         return 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Tracked | Totalled:
-        """Return the weights, and a tracker or sums of nothing."""
+        """Return the weights, and a tracker or sums of 0."""
         nothing, combined = np.zeros_like(weights), combination("metropolis", neighborhood)
         following = np.stack([weights, nothing])
         if self.sends == "trackers":
@@ -111,7 +111,7 @@ class GradientTracking(Stepping):
         return state.following.reshape(-1)
 
     def receive(self, state: Tracked | Totalled, received: Received, samples: Samples) -> Tracked | Totalled:
-        """Average the weights, and the trackers, or take in what the sums bring."""
+        """Average the weights, and average the trackers or take in the received sums."""
         own, shape = state.following.reshape(-1), state.weights.shape
         if isinstance(state, Totalled):
             weights, inflow, sums = (
@@ -136,7 +136,7 @@ class GradientTracking(Stepping):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         if self.sends == "trackers":
             return CompiledParameterRule(
                 CompiledPhase(_mix), "following", np.zeros(0), CompiledPhase(_track, from_weights)
@@ -166,7 +166,7 @@ def take_in(
     vectors : Array
         Its neighbours', (deg, 2 n).
     weights, counts : Array
-        a_ij, and how much each counts in the average; 0 where nothing has arrived, (deg,).
+        a_ij, and the weight of each message in the average; 0 where nothing has arrived, (deg,).
     returned : Array
         1, and 0 where the neighbour does not receive the node's sum, (deg,).
     sums : Array
@@ -187,13 +187,13 @@ def take_in(
             inflow[k] += weights[j] * (sums[j * size + k] - returned[j] * own[size + k])
 
 
-# The vector of a node's state that sends sums: weights, inflow, and what it sends, 4 L C numbers; deg L C that it has
-# received; then a_ij, and which neighbours receive its sum.
+# The state of a node that sends sums, as a vector: weights, inflow, the vector sent, 4 L C numbers; deg L C received
+# ones; then a_ij, and whether each neighbour receives its sum.
 
 
 @cached_njit
 def _add(given: PhaseArguments) -> None:
-    """Step along the gradient and what the neighbours' sums bring, and add the step to the sum."""
+    """Step along the gradient and the inflow, and add the step to the sum."""
     state = given.state
     size = len(given.weights)
     for k in range(size):
@@ -204,7 +204,7 @@ def _add(given: PhaseArguments) -> None:
 
 @cached_njit
 def _receive(given: PhaseArguments) -> None:
-    """Average the weights, and take in what the sums bring."""
+    """Average the weights, and take in the received sums."""
     state = given.state
     size, degree = len(given.weights), len(given.vectors)
     own, sums = state[2 * size : 4 * size], state[4 * size : (4 + degree) * size]
@@ -213,7 +213,7 @@ def _receive(given: PhaseArguments) -> None:
     take_in(own, given.vectors, combined, given.counts, returned, sums, state[:size], state[size : 2 * size])
 
 
-# Of one that sends trackers: weights, tracker, gradient, and what it sends, 5 L C numbers; then a_ij.
+# Of a node that sends trackers: weights, tracker, gradient, the vector sent, 5 L C numbers; then a_ij.
 
 
 @cached_njit

@@ -25,10 +25,10 @@ LONG_LOOPS = True
 
 
 class Related(NamedTuple):
-    """What a node of multitask learning with learned relations knows."""
+    """The state of a node of multitask learning with learned relations."""
 
     weights: Array  # (L, C)
-    adapted: Array  # (L, C) what it sends
+    adapted: Array  # (L, C) the vector sent
     penalty: float
 
 
@@ -85,7 +85,7 @@ class Mocha(Penalized):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         return CompiledParameterRule(
             CompiledPhase(_hold), "adapted", np.zeros(0), CompiledPhase(to_second, from_weights)
         )
@@ -108,7 +108,7 @@ def relate(own: ReadOnly, vectors: ReadOnly, counts: ReadOnly, pull: float, weig
     own, vectors : Array
         psi of the node, (n,), and of the neighbours, (deg, n).
     counts : Array
-        How much each neighbour counts, (deg,): that share of its difference from the node; 0 leaves it out.
+        The weight of each neighbour, (deg,), a factor of its difference from the node; 0 leaves it out.
     pull : float
         eta c.
     weights : Array

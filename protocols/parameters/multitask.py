@@ -24,12 +24,12 @@ LONG_LOOPS = True
 
 
 class Held(NamedTuple):
-    """What a node of multitask diffusion knows."""
+    """The state of a node of multitask diffusion."""
 
     weights: Array  # (L, C)
-    adapted: Array  # (L, C) what it sends
+    adapted: Array  # (L, C) the vector sent
     strengths: Array  # (deg,) c rho_ij
-    others: Array  # (deg,) how many neighbours each neighbour has
+    others: Array  # (deg,) the degree of each neighbour
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Multitask(PenalizedStepping):
     """
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:
-        """Return the weights, and how hard each neighbour pulls."""
+        """Return the weights, and the strength of each neighbour's pull."""
         strengths = self.strength * neighborhood.weights
         if np.any(strengths < 0.0):
             raise ValueError("an edge has a negative weight: how much neighbours have in common is not negative")
@@ -83,7 +83,7 @@ class Multitask(PenalizedStepping):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_hold), CompiledPhase(to_second, from_weights)
         return CompiledParameterRule(receive, "adapted", np.array([float(self.step == "implicit")]), adapt)
 

@@ -19,7 +19,7 @@ LONG_LOOPS = True
 
 
 class Linearized(NamedTuple):
-    """What a node of the linearised method knows."""
+    """The state of a node of the linearised method."""
 
     weights: Array  # (L, C)
     dual: Array  # (L, C) the sum of its edges' dual variables
@@ -39,11 +39,11 @@ class Odkla(PenalizedStepping, Tolerant):
     penalty : float or "auto"
         rho, not negative; "auto" is a twentieth of the loss's curvature, 0.1 for the squared loss.
     step : {"implicit", "explicit"}
-        Whether the gradient of a quadratic loss is that which an implicit step leads to, or, as published, that at the
+        Whether the gradient of a quadratic loss is that at the end of an implicit step, or, as published, at the
         weights.
     tolerant : bool
-        Whether duals come from sums of what was sent where messages are lost or late, nodes sleep or edges switch;
-        false adds up what arrives, as published.
+        Whether duals come from sums of the weights sent where messages are lost or late, nodes sleep or edges switch;
+        false adds up the messages that arrive, as published.
     as_published : bool
         The papers' explicit step, and duals of what arrives, in one key.
     """
@@ -69,7 +69,7 @@ class Odkla(PenalizedStepping, Tolerant):
         return state.weights.reshape(-1)
 
     def receive(self, state: Linearized, received: Received, samples: Samples) -> Linearized:
-        """Take the dual's step of the round before, whose weights these are, and then the weights'."""
+        """Take the dual's step of the round before, by its weights, and then the weights'."""
         rho, shape = state.penalty, state.weights.shape
         apart = rho * differences(received.last_sent, received.vectors, received.counts).reshape(shape)
         dual = state.dual + apart
@@ -83,7 +83,7 @@ class Odkla(PenalizedStepping, Tolerant):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         return CompiledParameterRule(CompiledPhase(_multiply, from_weights), "weights", np.zeros(0))
 
 

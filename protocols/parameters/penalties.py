@@ -20,7 +20,7 @@ class Penalized(Vectors):
     Parameters
     ----------
     penalty : float or "auto"
-        How hard neighbours' weights are held together, not negative. "auto" is a twentieth of the loss's curvature
+        The strength of pulls between neighbours' weights, not negative. "auto" is a twentieth of the loss's curvature
         where it is quadratic, 0.1 for the squared loss, and for other losses of numbers a twentieth of their slope over
         the targets' standard deviation; 0.1 for classes, and where no data are looked at.
     """
@@ -47,7 +47,7 @@ class Penalized(Vectors):
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("penalty",) if self.penalty == "auto" else ()
 
     def resolved(self, sample: DataSize) -> Self:
@@ -63,8 +63,8 @@ class Tolerant(Penalized):
     ----------
     tolerant : bool
         Whether, where messages are lost or late, nodes sleep or edges switch, the dual variables come from sums of all
-        weights that were sent (`summed_duals`). False adds up what arrives, as published: one lost message is then
-        never made up for. On ideal links nothing is lost, and what arrives is added up.
+        weights that were sent (`summed_duals`). False adds up the messages that arrive, as published: one lost
+        message is then never made up for. On ideal links messages are added up.
     """
 
     tolerant: bool = True
@@ -80,7 +80,7 @@ class Tolerant(Penalized):
 
     @property
     def requires(self) -> str | None:
-        """What to set where messages may be lost."""
+        """The key to set where messages may be lost."""
         if self.tolerant:
             return None
         return (
@@ -111,7 +111,7 @@ class Stepping(Vectors):
 
 @dataclass(frozen=True)
 class PenalizedStepping(Stepping, Penalized):
-    """Both."""
+    """A protocol of ADMM whose nodes step along gradients."""
 
     def __post_init__(self) -> None:
         Penalized.__post_init__(self)

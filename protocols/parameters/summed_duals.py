@@ -34,20 +34,20 @@ Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 CLOCK, AGE = 0, 1
-"""The numbers behind the sum in a message: the sender's clock, and the largest age that it knows of."""
+"""The numbers behind the sum in a message: the sender's clock, and the largest age known to it."""
 
 ADAPT_START, ADAPT, RECEIVE_START, RECEIVE, ROUNDS, OWN = range(6)
-"""The numbers of compiled rounds: where the protocol's functions are found, H, and the protocol's own numbers."""
+"""The numbers of compiled rounds: the addresses of the protocol's functions, H, and the protocol's own numbers."""
 
 KNOWN, SIZE, WIDTH, SENT, DUAL, PENALTY, DEGREE = range(7)
-"""The numbers that tell where in a node's vector is what: how much the protocol knows and how long are dual and
-message, then where in what it knows message, dual and rho lie, and the number of neighbours."""
+"""The places in a node's vector: the lengths of the protocol's state, of the dual and of the message; the places of
+message, dual and rho in that state; the number of neighbours."""
 PLACES = 7
 
 
 @runtime_checkable
 class DualRule(ParameterRule, Protocol):
-    """A protocol whose state has a ``dual``, of the shape of what it sends first, and a ``penalty`` rho."""
+    """A protocol whose state has a ``dual``, of the shape of the weights that it sends first, and a ``penalty`` rho."""
 
     @property
     def tolerant(self) -> bool:
@@ -56,15 +56,15 @@ class DualRule(ParameterRule, Protocol):
 
 
 class Sums(NamedTuple):
-    """What a node keeps to compare sums with its neighbours."""
+    """A node's sums, and the differences to its neighbours' sums."""
 
-    own: Array  # (H, n) sums of the weights that it has sent, of the last H rounds: those of round t at t modulo H
-    message: Array  # what it sends: the protocol's vector, the newest sum (n,), its round t, and the largest age of a
-    # message in the network, as far as is known here
+    own: Array  # (H, n) sums of the weights sent up to each of the last H rounds: round t at t modulo H
+    message: Array  # the protocol's vector, the newest sum (n,), its round t, and the largest age of a message in
+    # the network that is known here
     vectors: Array  # (deg, .) the newest vector of each neighbour
-    apart: Array  # (deg, n) how far the own sum was from the neighbour's in the round of that
-    received: Array  # (deg,) its round, 0 before there is any
-    places: Array  # (PLACES,) where all this lies
+    apart: Array  # (deg, n) the own sum minus the neighbour's in the round of that vector
+    received: Array  # (deg,) its round, 0 before the first
+    places: Array  # (PLACES,) the places of all this
 
     @property
     def clock(self) -> float:
@@ -73,12 +73,12 @@ class Sums(NamedTuple):
 
     @property
     def age(self) -> float:
-        """The largest age of a message in the network, as far as is known here."""
+        """The largest age of a message in the network that is known here."""
         return float(self.message[AGE - 2])
 
 
 class Counted(NamedTuple):
-    """What a node knows: what the protocol itself has it know, and sums."""
+    """A node's state: the protocol's own, and sums."""
 
     known: Any
     sums: Sums
@@ -98,17 +98,18 @@ class SummedDuals(SendsVectors):
     messages arrive in the next round, gamma_i is what the protocol adds up itself. Neighbours from which nothing
     arrives count with what arrived last.
 
-    Rounds are counted by a logical clock (Lamport, 1978): who receives a later round than its own goes on to it, as if
-    it had sent the same weights meanwhile. A node that begins anew takes over a neighbour's sum. A message has twice as
-    many weights, and two numbers. Sums in place of increments are those of Vaidya, Hadjicostis and Dominguez-Garcia
-    (2011) for averages on links that lose messages; that they serve ADMM's duals is tried here, and not proved.
+    Rounds are counted by a logical clock (Lamport, 1978): a node that receives a later round than its own moves on to
+    it, as if it had sent the same weights meanwhile. A node that begins anew takes over a neighbour's sum. A message
+    has twice as many weights, and two numbers. Sums in place of increments are those of Vaidya, Hadjicostis and
+    Dominguez-Garcia (2011) for averages on links that lose messages; that they serve ADMM's duals is tried here, and
+    not proved.
 
     Parameters
     ----------
     rule : DualRule
         The protocol.
     rounds : int
-        H, the rounds of which a node keeps its own sums, at least 1: what is older than that is not used.
+        H, the rounds of which a node keeps its own sums, at least 1: older messages are not used.
     """
 
     rule: DualRule
@@ -135,7 +136,7 @@ class SummedDuals(SendsVectors):
         return strengths_of(self.rule)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Counted:
-        """Return what the protocol begins with, and no sums."""
+        """Return the protocol's first state, and sums of 0."""
         known = self.rule.begin(neighborhood, weights)
         sent, degree, size = self.rule.send(known), len(neighborhood.neighbors), known.dual.size
         length, own = sum(int(np.size(field)) for field in known), np.zeros((self.rounds, size))
@@ -146,7 +147,7 @@ class SummedDuals(SendsVectors):
         return Counted(known, Sums(own, np.concatenate([sent, np.zeros(size + 2)]), *nothing, places))
 
     def adapt(self, state: Counted, samples: Samples) -> Counted:
-        """See the samples as the protocol does, and add up the weights that are sent then."""
+        """Let the protocol adapt to the samples, and add up the weights that it sends then."""
         known, sums = self.rule.adapt(state.known, samples), copied(state.sums)
         width = sums.vectors.shape[1]
         sums.message[:width] = self.rule.send(known)
@@ -154,18 +155,18 @@ class SummedDuals(SendsVectors):
         return Counted(known, sums)
 
     def send(self, state: Counted) -> Array:
-        """Return what the protocol sends, the sum (n,), the clock and the largest age."""
+        """Return the protocol's vector, the sum (n,), the clock and the largest age."""
         return state.sums.message
 
     def receive(self, state: Counted, received: Received, samples: Samples) -> Counted:
-        """Find the dual that the sums say, and step by it."""
+        """Compute the dual from the sums, and let the protocol step with it."""
         known, sums = state.known, copied(state.sums)
         width, dual = sums.vectors.shape[1], np.empty(known.dual.size)
         compare(*sums[:5], received.vectors, received.counts)
         find_dual(*sums[1:5], known.penalty, dual)
         known = known._replace(dual=dual.reshape(known.dual.shape))
         there = (sums.received > 0.0).astype(np.float64)
-        # What was sent, since the sums may have gone on to a later round with the same weights.
+        # The sum as sent, since the own one may have advanced to a later round with the same weights.
         known = self.rule.receive(known, Received(sums.message[:width], sums.vectors, there), samples)
         return Counted(known, sums)
 
@@ -175,7 +176,7 @@ class SummedDuals(SendsVectors):
 
     @property
     def compiled(self) -> CompiledParameterRule:
-        """What the protocol hands over to compiled rounds."""
+        """The protocol's functions and numbers for compiled rounds."""
         rule: CompiledParameterRule = handed_over(self.rule, "protocol")
         starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both(rule)]
         ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both(rule)]
@@ -193,8 +194,8 @@ def both(rule: CompiledParameterRule) -> tuple[CompiledPhase | None, CompiledPha
 def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRule:
     """Return a protocol as it runs on some links: with sums for its duals where messages may be lost or late.
 
-    What links round, blur, cut or withhold by a trigger would change sums more than weights: there both ends of an edge
-    go by what was sent last, as COKE does, and nothing may be lost: where it may be the protocol is no longer tolerant.
+    Rounding, noise, clipping and triggers change sums more than weights: there both ends of an edge use the vector sent
+    last, as COKE does, and no message may be lost; a protocol on links that also lose messages is not tolerant.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
     links : Links
         What happens to messages.
     steady, truthful : bool
-        Whether all nodes and all edges are there in all rounds, and whether no node says anything but the truth.
+        Whether all nodes and edges are there in all rounds, and whether no node has message faults.
     """
     if not isinstance(rule, DualRule) or not rule.tolerant or (links.ideal and steady):
         return rule
@@ -216,20 +217,20 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
 
 
 def copied(sums: Sums) -> Sums:
-    """Return sums that may be changed."""
+    """Return a copy of the sums."""
     return Sums(*(field.copy() for field in sums))
 
 
 @cached_njit
 def advance(own: Array, message: Array, width: int, clock: float) -> None:
-    """Go on to a later round, all rounds until then with the weights of the message.
+    """Advance to a later round, with the weights of the message in all rounds until then.
 
     Parameters
     ----------
     own : Array
         The sums of the last H rounds, (H, n), changed.
     message : Array
-        What is sent, changed behind its first ``width`` numbers, which begin with the weights, (n,).
+        The message, changed behind its first ``width`` numbers, which begin with the weights, (n,).
     width : int
         The length of the protocol's vector.
     clock : float
@@ -255,14 +256,14 @@ def compare(
     arrived: ReadOnly,
     counts: ReadOnly,
 ) -> None:
-    """Take in what has arrived: the clock of the latest, how far sums are apart, and the largest age.
+    """Take in the messages that have arrived: the latest clock, the differences of sums, and the largest age.
 
     Parameters
     ----------
     own, message, vectors, apart, received : Array
         As of `Sums`, changed.
     arrived, counts : Array
-        Messages (deg, .), and how much each counts, 0 where there is none (deg,).
+        Messages (deg, .), and the weight of each, 0 without one (deg,).
     """
     (kept, size), (degree, width) = own.shape, vectors.shape
     behind = width + size
@@ -274,7 +275,7 @@ def compare(
             latest = j
     if latest >= 0 and arrived[latest, behind + CLOCK] > message[behind + CLOCK]:
         advance(own, message, width, arrived[latest, behind + CLOCK])
-        if begins:  # with a neighbour's sum in place of one that leaves out all that was before
+        if begins:  # with a neighbour's sum: its own lacks all rounds before
             for k in range(size):
                 missing = arrived[latest, width + k] - message[width + k]
                 message[width + k] += missing
@@ -300,24 +301,24 @@ def compare(
 def find_dual(
     message: ReadOnly, vectors: ReadOnly, apart: ReadOnly, received: ReadOnly, rho: float, dual: Array
 ) -> None:
-    """Fill in the dual (n,) that the sums say, without the newest pull: the protocol adds that itself."""
+    """Fill in the dual (n,) from the sums, without the newest pull, which the protocol adds itself."""
     size = len(dual)
     share = rho / (1.0 + 2.0 * message[len(message) - 2 + AGE])
     for k in range(size):
-        gap, pull = 0.0, 0.0
+        difference, pull = 0.0, 0.0
         for j in range(len(received)):
             if received[j] > 0.0:
-                gap += apart[j, k]
+                difference += apart[j, k]
                 pull += message[k] - vectors[j, k]
-        dual[k] = share * gap - rho * pull
+        dual[k] = share * difference - rho * pull
 
 
-# The vector of a node's state: what the protocol knows, the fields of its sums, and where all this lies.
+# The vector of a node's state: the protocol's own state, the fields of its sums, and their places.
 
 
 @cached_njit
 def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts: ReadOnly) -> PhaseArguments:
-    """Return what a phase of the protocol is given, with what it is to take for received."""
+    """Return the arguments of a phase of the protocol, with vectors in place of the received ones."""
     length = int(given.state[len(given.state) - PLACES + KNOWN])
     return PhaseArguments(
         given.numbers[OWN:],
@@ -336,19 +337,19 @@ def inner(given: PhaseArguments, last_sent: ReadOnly, vectors: ReadOnly, counts:
 
 @cached_njit
 def _start_adapting(given: PhaseArguments) -> None:
-    """Step from where the protocol does."""
+    """Step from the protocol's own weights."""
     phase_at(int(given.numbers[ADAPT_START]))(inner(given, given.last_sent, given.vectors, given.counts))
 
 
 @cached_njit
 def _start_receiving(given: PhaseArguments) -> None:
-    """Step from where the protocol does."""
+    """Step from the protocol's own weights."""
     phase_at(int(given.numbers[RECEIVE_START]))(inner(given, given.last_sent, given.vectors, given.counts))
 
 
 @cached_njit
 def _adapt(given: PhaseArguments) -> None:
-    """See the samples as the protocol does, and add up the weights that are sent then."""
+    """Let the protocol adapt to the samples, and add up the weights that it sends then."""
     state = given.state
     if int(given.numbers[ADAPT]) != NONE:
         phase_at(int(given.numbers[ADAPT]))(inner(given, given.last_sent, given.vectors, given.counts))
@@ -364,7 +365,7 @@ def _adapt(given: PhaseArguments) -> None:
 
 @cached_njit
 def _receive(given: PhaseArguments) -> None:
-    """Find the dual that the sums say, and step by it."""
+    """Compute the dual from the sums, and let the protocol step with it."""
     state = given.state
     places = state[len(state) - PLACES :]
     size, width, degree, at = int(places[SIZE]), int(places[WIDTH]), int(places[DEGREE]), int(places[DUAL])

@@ -21,7 +21,7 @@ _eigenvectors: Any = types.ExternalFunction(
         types.char, types.char, types.char, types.intp, _pointer(types.float64), types.intp, _pointer(types.float64)
     ),
 )
-"""The function that numba's `np.linalg.eigh` calls: it takes the kind of numbers, what is wanted, the half that is
+"""The function that numba's `np.linalg.eigh` calls: it takes the kind of numbers, the job, the half that is
 read, the size, the matrix by columns, its pitch, and room for the eigenvalues."""
 
 _cholesky: Any = types.ExternalFunction(
@@ -33,7 +33,7 @@ columns, its pitch."""
 if not COMPILES:
 
     def decompose(matrix: Array, values: Array) -> None:
-        """Put the eigenvectors of a symmetric matrix in the place of its rows, and fill in the eigenvalues."""
+        """Replace the rows of a symmetric matrix by its eigenvectors, and fill in the eigenvalues."""
         found, vectors = np.linalg.eigh(matrix, UPLO="U")
         values[:], matrix[:] = found, vectors.T
 
@@ -50,7 +50,7 @@ else:
 
     @cached_njit
     def decompose(matrix: Array, values: Array) -> None:
-        """Put the eigenvectors of a symmetric matrix (m, m) in the place of its rows, and fill in the eigenvalues.
+        """Replace the rows of a symmetric matrix (m, m) by its eigenvectors, and fill in the eigenvalues.
 
         Its upper triangle is read: by columns, as LAPACK has matrices, that is the lower one.
         """

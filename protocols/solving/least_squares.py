@@ -14,7 +14,7 @@ Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
 FLOOR = 1e-12
-"""Added to the diagonal, as a part of its largest entry: features that no sample tells apart have small weights."""
+"""Added to the diagonal, as a part of its largest entry: collinear features get small weights."""
 
 
 def empty(features: int, outputs: int) -> Array:
@@ -24,7 +24,7 @@ def empty(features: int, outputs: int) -> Array:
 
 @cached_njit
 def add(sums: Array, features: ReadOnly, targets: ReadOnly, forgetting: float) -> None:
-    """Add features (n, L) and targets (n, C) to what further samples leave of the sums; change nothing without any."""
+    """Add samples, features (n, L) and targets (n, C), to the discounted sums; without samples nothing changes."""
     count, size = features.shape
     if count == 0:
         return
@@ -56,8 +56,8 @@ def curvature(sums: Array, ridge: float, lambdas: Array) -> Array:
 def solve(triangle: ReadOnly, scale: float, ridge: ReadOnly, right: Array) -> None:
     """Solve ``(scale G + diag(ridge)) weights = right``, in the place of the right-hand side.
 
-    Sums that were heard with noise may be those of no samples: of such a G its nearest is taken that could be one,
-    without negative eigenvalues.
+    Sums received with noise may belong to no samples: such a G is replaced by the nearest matrix without negative
+    eigenvalues.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _lay_out(triangle: ReadOnly, scale: float, matrix: Array) -> None:
 
 @cached_njit
 def _raise(matrix: Array, ridge: ReadOnly) -> bool:
-    """Add the ridge and the floor to the diagonal; False where nothing is on it."""
+    """Add the ridge and the floor to the diagonal; False where it is 0."""
     largest = 0.0
     for i in range(len(matrix)):
         matrix[i, i] += ridge[i]
@@ -116,7 +116,7 @@ def _raise(matrix: Array, ridge: ReadOnly) -> bool:
 
 @cached_njit
 def _nearest(matrix: Array) -> Array:
-    """Return the upper triangle of the matrix without its negative eigenvalues; that of the first is read."""
+    """Return the upper triangle of a matrix without its negative eigenvalues, from its upper triangle."""
     size = len(matrix)
     values, found = np.empty(size), np.zeros((size, size))
     decompose(matrix, values)
@@ -139,7 +139,7 @@ def _substitute(factor: Array, column: Array) -> None:
         for k in range(i + 1, size):
             column[k] -= factor[i, k] * value
     for i in range(size - 1, -1, -1):
-        # Four sums do not wait for each other.
+        # Four independent sums run in parallel.
         first = second = third = fourth = 0.0
         whole = i + 1 + (size - i - 1) // 4 * 4
         for k in range(i + 1, whole, 4):

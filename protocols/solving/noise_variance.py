@@ -14,15 +14,15 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 Array = npt.NDArray[np.float64]
 
 MEAN, STEPS, MOST = 0, 1, 2
-"""The rows of what is carried, (3, C): the mean so far; and in their first entries the steps that it is of, and how
-many it may be of at most, 0 where no row comes again."""
+"""The rows of the estimate, (3, C): the mean so far; in its first entry the number of steps in the mean; and likewise
+the largest such number, 0 where no row is repeated."""
 
 ROWS = 3
 
 
 @inline_always
 def all_learned(carried: ReadOnly) -> bool:
-    """Tell whether steps say nothing of the noise any more, since their rows have come before."""
+    """Tell whether steps no longer count for the noise, since their rows are repeated."""
     return bool(0.0 < carried[MOST, 0] <= carried[STEPS, 0])
 
 
@@ -35,11 +35,11 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
     noise : Array
         (3, C), changed.
     errors : Array
-        (n, C), each over the deviation that it has for noise of variance 1.
+        (n, C), each over its deviation for noise of variance 1.
     scales : Array
-        (n,), what the squares of the errors are divided by.
+        (n,), divisors of the squares of the errors.
     forgotten : float
-        What a step takes from those before it, at least; 0 where nothing is forgotten.
+        The least weight of a step in the mean; 0 without forgetting.
     """
     count = len(scales)
     if count == 0 or all_learned(noise):
@@ -55,7 +55,7 @@ def learn_noise(noise: Array, errors: ReadOnly, scales: ReadOnly, forgotten: flo
 
 @cached_njit
 def take_over(noise: Array, recent: ReadOnly) -> None:
-    """Have the mean be another one, of fewer steps, unless rows come again; as many steps are left as before."""
+    """Replace the mean by one of fewer steps, unless rows are repeated; the number of steps left does not change."""
     if all_learned(noise):
         return
     if noise[MOST, 0] > 0.0:
@@ -66,7 +66,7 @@ def take_over(noise: Array, recent: ReadOnly) -> None:
 
 
 def learn_at_most(carried: Array, steps: float) -> None:
-    """Have steps after so many, at least 1, say nothing of the noise; infinitely many set no bound."""
+    """Set the number of steps, at least 1, that count for the noise; infinity sets no bound."""
     carried[MOST, 0] = max(steps, 1.0) if steps < np.inf else 0.0
 
 

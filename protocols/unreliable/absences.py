@@ -13,14 +13,14 @@ Booleans = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Absences:
-    """Which rounds bring some nodes no sample, of those in which their clock has them awake.
+    """The rounds without a sample of some nodes, among those in which their clock has them awake.
 
     Parameters
     ----------
     labels : Integers
         The labels of these nodes, (n,), sorted.
     starts : Integers
-        Where the rounds of each begin and end, (n + 1,).
+        The begin of each node's rounds, and the last end, (n + 1,).
     rounds : Integers
         The rounds, in increasing order for each node; the first one in which it is awake is 0.
     """
@@ -30,14 +30,14 @@ class Absences:
     rounds: Integers
 
     def of(self, nodes: Integers) -> tuple[Integers, Integers]:
-        """Return where the rounds of each node begin and end, (V,) each."""
+        """Return the begin and the end of each node's rounds, (V,) each."""
         places = np.minimum(np.searchsorted(self.labels, nodes), max(len(self.labels) - 1, 0))
         known = self.labels[places] == nodes if len(self.labels) else np.zeros(len(nodes), dtype=np.bool_)
         begin, end = (np.where(known, self.starts[places + shift], 0) for shift in (0, 1))
         return begin.astype(np.int64), end.astype(np.int64)
 
     def share(self, rounds: int) -> float:
-        """Return the share of so many rounds, the mean over the nodes, that bring a sample."""
+        """Return the share of rounds with a sample, the mean over the nodes."""
         return 1.0 - float(np.count_nonzero(self.rounds < rounds)) / (len(self.labels) * rounds)
 
 
@@ -50,9 +50,9 @@ def leave_out(rounds: Integers, following: Integers, ends: Integers, woken: Inte
     rounds : Integers
         The rounds without one, of all nodes.
     following, ends : Integers
-        The place of the next of them of each node, and that behind the last, (V,).
+        The place of each node's next one, and that behind its last, (V,).
     woken : Integers
-        In how many rounds its clock has had each node awake, (V,).
+        The number of rounds in which each node's clock has had it awake, (V,).
     awake : Booleans
         Whether the clock has each node awake, (V, rounds).
     """

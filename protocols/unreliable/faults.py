@@ -24,32 +24,32 @@ KINDS: tuple[str, ...] = get_args(Kind)
 STUCK, OFFSET, SCALE, NOISE, SIGN, LABELS, RANDOM, TARGET, SILENT = range(len(KINDS))
 
 OF_CLASSES = "stuck", "labels", "random"
-"""The kinds that a node's data have where they are classes."""
+"""The kinds of faults of data that are classes."""
 
 TYPICAL = 3.0
-"""What "auto" puts a fault to, in deviations of the targets: outside what a sound node measures."""
+"""The value of "auto", in deviations of the targets: outside of a sound node's measurements."""
 
 LAST_STAGE, TABLES = 3, 4
-"""The first stage of a message's random numbers that links leave, and how many tables have stages under one key."""
+"""The first stage of a message's random numbers that links do not use, and the number of tables under one key."""
 
 AHEAD = 2
-"""A message that is sent in round t of a realization, 0, 1, ..., is learned from in the round that is counted t + 2."""
+"""A message that is sent in round t of a realization, 0, 1, ..., is used in the round with the number t + 2."""
 
 normal = Gaussian().quantile
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Nodes that measure or say something wrong in some rounds: one table ``[[fault]]``.
+    """Nodes that measure or send something wrong in some rounds: one table ``[[fault]]``.
 
-    With y what it should be, a fault of a value v makes of it
+    With the right value y, a fault of a value v makes of it
 
         stuck    v                      noise    y + v e, e normal with deviation 1
         offset   y + v                  random   v e
         scale    v y                    target   2 v - y: the mirror image, the same at all nodes of the tables
         sign     -y                     labels   the class v places further, of K classes
 
-    and ``silent`` says nothing. Tables act in their order. Faults of one value at several nodes are a collusion: these
+    and ``silent`` sends nothing. Tables act in their order. Faults of one value at several nodes are a collusion: these
     nodes agree with one another on a function that is not the true one.
 
     Parameters
@@ -62,8 +62,8 @@ class Fault:
         v. "auto" is three deviations of the targets for ``offset`` and ``noise``, one for ``random``, their mean for
         ``stuck`` and ``target``, 2 for ``scale``, and for classes 1, of ``stuck`` the first class.
     of : {"data", "inputs", "messages"}
-        The targets of the node's samples as it learns from them, their inputs, or what it says while it learns rightly:
-        its values at points, or its vector.
+        The targets of the node's samples, their inputs, or its messages: its values at points, or its vector, while its
+        function is right.
     first : int
         The round, from 1, in which the fault begins. A node that is not awake counts its own rounds of data.
     last : float
@@ -99,7 +99,7 @@ class Fault:
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """The keys that hold a word which data turn into a number."""
+        """The keys that may be "auto", a word that data resolve into a number."""
         return ("value",) if self.value == "auto" else ()
 
     @property
@@ -108,7 +108,7 @@ class Fault:
         return KINDS.index(self.kind)
 
     def resolved(self, numbers: Array, classes: bool) -> "Fault":
-        """Return the fault with a value that suits a sample of what it acts on, (n, q)."""
+        """Return the fault with a value that suits a sample of the numbers that it changes, (n, q)."""
         if self.value != "auto":
             return self
         mean, deviation = float(np.mean(numbers)), float(np.std(numbers)) or 1.0
@@ -125,7 +125,7 @@ class Fault:
         return replace(self, value=significant(values.get(self.code, 1.0)))
 
     def refuse(self, classes: int | None) -> None:
-        """Raise where the kind is none of data that are, or are not, so many classes."""
+        """Raise for a kind that does not exist for classes, or for numbers."""
         if self.of != "data":
             return
         if classes is None and self.kind == "labels":
@@ -136,7 +136,7 @@ class Fault:
             raise RefusedKey("value", f"= {_number(self.value):g} must be a class, from 0 to {classes - 1}")
 
     def rows(self, begin: int, count: int, batch_size: int) -> slice:
-        """Return which of ``count`` samples from one on are faulty, of a node that draws so many in a round."""
+        """Return whether each of ``count`` samples from one on is faulty, at a node with this batch size."""
         first = (self.first - 1) * batch_size - begin
         last = count if self.last == math.inf else int(self.last) * batch_size - begin
         return slice(min(max(first, 0), count), min(max(last, 0), count))
@@ -147,21 +147,21 @@ def _number(value: float | str) -> float:
 
 
 class SpokenFaults:
-    """The faults of what nodes say, by the places of these nodes.
+    """The faults of messages, by the places of their nodes.
 
     Parameters
     ----------
     faults : sequence of Fault
-        With numbers and labels; those of data and inputs are left out.
+        With resolved values and labels; those of data and inputs are left out.
     labels : sequence of int
         The label of each place, (n,).
 
     Attributes
     ----------
     start : Integers
-        (n + 1,) where the rows of each place begin.
+        (n + 1,) the begin of each place's rows.
     rows : Array
-        (F, 5) kind, value, first and last round, and the place of its table, which says its random numbers.
+        (F, 5) kind, value, first and last round, and the place of its table, by which it draws random numbers.
     """
 
     def __init__(self, faults: Sequence[Fault], labels: Sequence[int]) -> None:
@@ -180,8 +180,7 @@ class SpokenFaults:
 
 
 def silenced(faults: Sequence[Fault], senders: Integers, first: int, active: Booleans) -> Booleans:
-    """Return which edges are there, (E, rounds from ``first`` on of a realization), without those whose senders are
-    silent."""
+    """Return whether each edge is there and its sender not silent, (E, rounds from ``first`` on of a realization)."""
     for fault in faults:
         if fault.kind == "silent":
             rounds = first + AHEAD + np.arange(active.shape[1])
@@ -192,7 +191,7 @@ def silenced(faults: Sequence[Fault], senders: Integers, first: int, active: Boo
 
 @cached_njit
 def misreport_in(numbers: Array, rows: Array, first: int, second: int, round: int, part: int) -> None:
-    """Change what a node says in a round, (n, c), by the rows of its faults; ``part`` is that of the message."""
+    """Change a part of a node's message in a round, (n, c), by the rows of its faults."""
     for f in range(len(rows)):
         if rows[f, 2] <= round <= rows[f, 3]:
             table = int(rows[f, 4])
@@ -202,9 +201,9 @@ def misreport_in(numbers: Array, rows: Array, first: int, second: int, round: in
 
 @cached_njit
 def misreport(numbers: Array, kind: int, value: float, first: int, second: int, round: int, stage: int) -> None:
-    """Change numbers (n, c) in place by a fault; the random numbers of a key have their place by round and stage."""
+    """Change numbers (n, c) in place by a fault; round and stage are the place of its random numbers."""
     rows, columns = numbers.shape
-    if kind == LABELS and columns > 1:  # the score of a class is that of another
+    if kind == LABELS and columns > 1:  # a class gets the score of another
         for _ in range(int(value) % columns):
             for k in range(rows):
                 last = numbers[k, columns - 1]
@@ -233,7 +232,7 @@ def misreport(numbers: Array, kind: int, value: float, first: int, second: int, 
 
 @cached_njit
 def mismeasure(numbers: Array, kind: int, value: float, first: int, second: int, begin: int) -> None:
-    """Change samples (n, c), which are a node's from the one numbered ``begin`` on, in place by a fault."""
+    """Change a node's samples (n, c), from the number ``begin`` on, in place by a fault."""
     for k in range(numbers.shape[0]):
         misreport(numbers[k : k + 1], kind, value, first, second, begin + k, 0)
 

@@ -28,37 +28,37 @@ LOST = -1
 """In place of the delay of a message that does not arrive."""
 
 AHEAD = 2**22
-"""Messages and nodes looked at ahead, at most."""
+"""The largest number of messages and nodes drawn ahead."""
 
 NODE = 2**32 - 1
-"""In place of the hearing node in the key of a node by itself."""
+"""In place of the receiving node in the key of a node."""
 
 TRANSITION, DELIVERY, DELAY, START, PLACE = range(5)
-"""What a random number of an edge or a node in a round is for."""
+"""The uses of random numbers of an edge or a node in a round."""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """The link conditions of an experiment: what a plan holds of it.
+    """The link conditions of an experiment.
 
     Parameters
     ----------
     links : Links
-        What happens to messages.
+        The links.
     clock : Clock
-        Who is awake.
+        The clock of the nodes.
     key : tuple of int
         Two 32-bit words, from the experiment's seed.
     timetable : Timetable or None
-        When edges are there, where they are not always.
+        The rounds in which edges are there; None for a constant network.
     directed : bool
         Whether there are edges on which only one end asks.
     transit : int
-        Rounds that an edge is busy with a message.
+        The rounds for which an edge is busy with a message.
     absences : Absences or None
-        Rounds without a sample, where the data have some.
+        The rounds without a sample, if there are any.
     faults : tuple of Fault
-        What faulty nodes say, with numbers and labels.
+        The faults of nodes, with resolved values and labels.
     """
 
     links: Links
@@ -72,15 +72,15 @@ class Conditions:
 
     @property
     def ideal(self) -> bool:
-        """Whether nothing ever happens."""
+        """Whether links, clock and edges are ideal in all rounds."""
         alone = self.timetable is None and self.absences is None and not self.directed and not self.faults
         return self.links.ideal and self.clock.ideal and alone
 
 
 class Realization:
-    """What links and clock do to some nodes and directed edges.
+    """The random sleep, losses and delays of some nodes and directed edges.
 
-    Rounds that only prime the network are none of its own: they are ideal, and its round 0 is the first that follows.
+    The rounds that prime the network are ideal and not counted: round 0 is the first after them.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Realization:
     nodes : Integers
         The labels of the nodes of interest, (V,), sorted.
     edges : EdgeFacts
-        The directed edges on which these nodes hear.
+        The directed edges on which these nodes receive.
 
     Raises
     ------
@@ -117,16 +117,16 @@ class Realization:
         if self._timetable is not None:
             self._edges = self._timetable.places(edges.senders, edges.receivers)
         self._absences, self._faults = conditions.absences, conditions.faults
-        self._senders = edges.receivers  # of what the nodes of interest say
+        self._senders = edges.receivers  # of the messages from the nodes of interest
         self._nodes = nodes
         self._transit = conditions.transit
-        # Who sends on an edge is the node of interest; where messages take long, edges begin one after the other.
+        # Here the node of interest is the sender; where messages take long, edges begin one after the other.
         self._sending = np.searchsorted(nodes, edges.receivers)
         self._begins = (edges.senders + edges.receivers) % conditions.transit
         self._begin()
         self._span = rounds_ahead(len(nodes), len(edges.senders))
         self.first = 0
-        """The first of the rounds that :attr:`awake` and :attr:`deliveries` are of."""
+        """The first round of :attr:`awake` and :attr:`deliveries`."""
         self.awake: Booleans = np.zeros((len(nodes), 0), dtype=np.bool_)
         """Whether each node is awake, (V, rounds)."""
         self.deliveries: Integers = np.zeros((len(edges.senders), 0), dtype=np.int64)
@@ -148,7 +148,7 @@ class Realization:
             self._absent, self._present = self._absences.of(self._nodes)
 
     def look(self, round: int) -> int:
-        """Look ahead from a round on; returns its place among the rounds that are seen now."""
+        """Draw ahead from a round on; returns its place among the rounds drawn."""
         if round < self.first:
             self._begin()
             self.first, self.awake = 0, self.awake[:, :0]
@@ -173,7 +173,7 @@ class Realization:
 
 
 def rounds_ahead(nodes: int, edges: int) -> int:
-    """Return for how many rounds is drawn at a time what becomes of so many nodes and directed edges.
+    """Return the number of rounds that are drawn at a time for so many nodes and directed edges.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def keys_of(first: int, second: int, left: Integers, right: Integers) -> Integer
 def start(
     node_keys: Integers, first: Array, following: Integers, edge_keys: Integers, channels: Array, bad: Booleans
 ) -> None:
-    """Draw from the equilibrium when each node wakes first, and which channels are bad before round 0."""
+    """Draw the first waking round of each node and the state of each channel before round 0, from the equilibrium."""
     for i in range(len(node_keys)):
         drawn = uniform(node_keys[i, 0], node_keys[i, 1], START * 2**32)
         following[i] = np.searchsorted(first[min(i, len(first) - 1)], drawn, side="right")
@@ -208,7 +208,7 @@ def start(
 
 @cached_njit
 def wake(keys: Integers, gaps: Array, following: Integers, draws: Integers, first: int, awake: Booleans) -> None:
-    """Fill in which nodes are awake in the rounds from ``first`` on."""
+    """Fill in whether each node is awake in the rounds from ``first`` on."""
     rounds = awake.shape[1]
     for i in range(len(keys)):
         row = gaps[min(i, len(gaps) - 1)]
@@ -221,7 +221,7 @@ def wake(keys: Integers, gaps: Array, following: Integers, draws: Integers, firs
 
 @cached_njit
 def carry(keys: Integers, channels: Array, delays: Array, bad: Booleans, first: int, deliveries: Integers) -> None:
-    """Fill in what becomes of the messages sent in the rounds from ``first`` on."""
+    """Fill in the delays of the messages sent in the rounds from ``first`` on, or LOST."""
     rounds = deliveries.shape[1]
     for e in range(len(keys)):
         row = delays[min(e, len(delays) - 1)]
@@ -240,7 +240,7 @@ def carry(keys: Integers, channels: Array, delays: Array, bad: Booleans, first: 
 
 @cached_njit
 def occupy(sending: Integers, awake: Booleans, transit: int, first: int, free: Integers, active: Booleans) -> None:
-    """Leave of the rounds in which an edge is there those in which its sender, awake, finds it free.
+    """Keep the rounds of an edge in which its sender is awake and the edge is free.
 
     It then carries a message for ``transit`` rounds; ``free`` (E,) is the round from which it may carry the next.
     """

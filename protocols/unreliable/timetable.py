@@ -10,24 +10,24 @@ Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 SPAN = 256
-"""Rounds that are looked at together."""
+"""Rounds that are computed together."""
 
 
 class Changing(Protocol):
     """A network that changes, as ``graphs/schedules/contract.py`` has it."""
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield for each round which edges are there."""
+        """Yield for each round whether each edge is there."""
         ...
 
 
 class Timetable:
-    """The rounds of a network that changes: the same for all who ask, in whatever order.
+    """The rounds of a network that changes: the same in whatever order they are used.
 
     Parameters
     ----------
     schedule : Changing
-        Says which edges are there.
+        The schedule of the edges.
     labels : Integers
         The nodes' labels, (V,), sorted.
     edges : Integers
@@ -50,17 +50,17 @@ class Timetable:
         generator = np.random.default_rng(self._key)
         self._rounds = self._schedule.begin(self._labels, self._edges, generator)
         self._first = 0
-        self._pages: list[Booleans] = []  # the last two that were turned to
+        self._pages: list[Booleans] = []  # the last two used
 
     def rounds(self, first: int, count: int, edges: Integers) -> Booleans:
-        """Return whether some edges are there in some rounds, (n, count)."""
+        """Return whether each of some edges is there in some rounds, (n, count)."""
         found = np.empty((len(edges), count), dtype=np.bool_)
         for t in range(count):
             found[:, t] = self._page(first + t)[(first + t) % SPAN][edges]
         return found
 
     def places(self, senders: Integers, receivers: Integers) -> Integers:
-        """Return the places of directed edges among all, (n,), by the labels of their ends."""
+        """Return the places of directed edges, (n,), by the labels of their ends."""
         ends = np.searchsorted(self._labels, np.stack([senders, receivers], axis=1)).reshape(-1, 2)
         ends = np.sort(ends, axis=1)
         width = len(self._labels)
