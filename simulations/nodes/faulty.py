@@ -23,7 +23,7 @@ def measured(experiment: Experiment, source: Source, labels: Sequence[int], batc
     Parameters
     ----------
     experiment : Experiment
-        With numbers for words, and labels for nodes.
+        With resolved keys, and labels for nodes.
     source : Source
         The true data.
     labels, batch_sizes : sequence of int
@@ -47,11 +47,11 @@ def measured(experiment: Experiment, source: Source, labels: Sequence[int], batc
 
 
 def spoken(experiment: Experiment) -> tuple[Fault, ...]:
-    """Return the faults of what nodes say."""
+    """Return the faults of messages."""
     return tuple(fault for fault in experiment.faults if fault.of == "messages")
 
 
 def sound(experiment: Experiment, labels: Sequence[int]) -> Booleans:
-    """Return which nodes no table names, (V,)."""
+    """Return whether each node is sound, named by no table of faults, (V,)."""
     named = {node for fault in experiment.faults for node in fault.nodes}
     return np.array([label not in named for label in labels], dtype=np.bool_)

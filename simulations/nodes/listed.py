@@ -29,14 +29,14 @@ def with_labels(experiment: Experiment, names: Mapping[int, Name]) -> Experiment
     Parameters
     ----------
     experiment : Experiment
-        Returned as it is where it lists none.
+        Returned unchanged where it lists none.
     names : mapping of int to name
-        What each label of the network is called.
+        The name of each label of the network.
 
     Raises
     ------
     InputError
-        There is no such node, or a number may be two: the label of one and the name of another.
+        There is no such node, or a number is the label of one node and the name of another.
     """
 
     def found(nodes: Nodes, path: str) -> Nodes:
@@ -52,7 +52,7 @@ def with_labels(experiment: Experiment, names: Mapping[int, Name]) -> Experiment
 
 
 def with_names(experiment: Experiment, names: Mapping[int, Name]) -> Experiment:
-    """Return an experiment of `with_labels` as it is written: with the names of nodes, as text, that have their own."""
+    """Undo `with_labels` for a file: return the experiment with nodes' own names, as text, where they have some."""
 
     def called(nodes: Nodes, path: str) -> Nodes:
         return tuple(node if names[int(node)] == node else str(names[int(node)]) for node in nodes)

@@ -25,8 +25,8 @@ def paired(
 ) -> tuple[Adjacency, Source]:
     """Open the stream for a network and give each node its name.
 
-    Where graph and data have the same names, as text or as numbers, each node has the data of its name: the nodes of
-    the network are then in the order of the data's. Where the numbers of one side are 0 to V - 1, they are places and
+    Where graph and data have the same names, as text or as numbers, each node has the data of its name, and the
+    network's nodes are in the order of the data's. Where the numbers of one side are 0 to V - 1, they are places and
     no names: nodes are then paired in their order. Where the data name no nodes, the names are the graph's.
 
     Parameters
@@ -41,8 +41,7 @@ def paired(
     Returns
     -------
     adjacency, source
-        The network, whose nodes may have other labels than before, and its opened stream, whose description has the
-        names that there are.
+        The network, whose nodes may have new labels, and its opened stream, whose description has the nodes' names.
 
     Raises
     ------
@@ -69,7 +68,7 @@ def paired(
 
 
 def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without: Collection[int]) -> Source:
-    """Open the stream; where the data name more nodes than a network with names has, or fewer, say which they are."""
+    """Open the stream; where data and network name different numbers of nodes, the refusal lists the differences."""
     try:
         return opened(adjacency)
     except InputError as refusal:
@@ -82,7 +81,7 @@ def _opened(adjacency: Adjacency, opened: Callable[[Adjacency], Source], without
 
 
 def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
-    """Return the places in the network of the nodes that data name; InputError where they are others."""
+    """Return the places in the network of the nodes that the data name; InputError for other names."""
     labels, own = adjacency.labels.tolist(), adjacency.names
     numbered = _is_numbered(adjacency)
     places = list(range(len(labels)))
@@ -99,7 +98,7 @@ def _order(adjacency: Adjacency, names: list[Name]) -> list[int]:
 
 
 def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
-    """Return the place in the former of each of the latter; None where they are not the same names."""
+    """Return the place of each data name among the network's; None where the names differ."""
     known, wanted = compared(called, names)
     places = {name: place for place, name in enumerate(known)}
     if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
@@ -108,7 +107,7 @@ def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
 
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
-    """Say which nodes are those of the network alone, and which those of the data alone."""
+    """Return a text that lists the nodes of the network alone and those of the data alone."""
     called = compared(ours, theirs)
     both = set(called[0]) & set(called[1])
     alone, apart = (
@@ -136,7 +135,7 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
 
 
 def _is_numbered(adjacency: Adjacency) -> bool:
-    """Tell whether nodes have nothing but names: their numbers were made up."""
+    """Tell whether nodes have names alone, so that their numbers have no meaning."""
     return adjacency.held is not None and NUMBERED in adjacency.held.graph
 
 
@@ -146,7 +145,7 @@ def _reordered(adjacency: Adjacency, order: Sequence[int], names: Sequence[Name]
     numeric = are_numbers(names)
     numbers = list(map(int, names)) if numeric else list(range(len(order)))
     if not _is_numbered(adjacency):
-        assert adjacency.names is not None  # numbers are in the order of the data's already
+        assert adjacency.names is not None  # numbers are already in the order of the data's
         first = next(at for at, place in enumerate(order) if labels[place] != numbers[at])
         warnings.warn(
             f"the network's nodes are numbered anew, in the order of the names that the data have: "

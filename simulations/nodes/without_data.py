@@ -18,14 +18,14 @@ from kernelswarm.simulations.streams.without_data import among_others
 
 
 def without_data(experiment: Experiment) -> list[Name]:
-    """Return the nodes that tables ``[[node]]`` say have no data, as they are given."""
+    """Return the nodes with ``data = false`` in tables ``[[node]]``, as they are written."""
     return [node for override in experiment.overrides if not override.data for node in override.nodes]
 
 
 def by_name(experiment: Experiment, adjacency: Adjacency) -> Experiment:
     """Return the experiment with the own names of the nodes without data, where the network has some.
 
-    The data may have the nodes numbered anew, in the order of the names: a label is then that of another node.
+    Pairing may number the nodes anew, in the order of the data's names: a label then means another node.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def by_name(experiment: Experiment, adjacency: Adjacency) -> Experiment:
 
 
 def places_without_data(experiment: Experiment, adjacency: Adjacency) -> list[int]:
-    """Return the places of the nodes that tables ``[[node]]`` say have no data, increasing.
+    """Return the places of the nodes with ``data = false`` in tables ``[[node]]``, increasing.
 
     Raises
     ------
@@ -82,12 +82,12 @@ def opened_for_all(
     adjacency : Adjacency
         The network.
     opened : callable
-        From the number of nodes and where they are, (V, d) or None, to the stream opened for them.
+        Opens the stream, given the number of nodes and their locations, (V, d) or None.
 
     Raises
     ------
     InputError
-        The data have rows of a node that is said to have none.
+        The data have rows of a node with ``data = false``.
     """
     count, locations = adjacency.number_of_nodes(), adjacency.positions
     if not places:
@@ -110,7 +110,7 @@ def opened_for_all(
 
 
 def refuse_rows(adjacency: Adjacency, places: Sequence[int], named: Sequence[Name]) -> None:
-    """Refuse data that have rows of nodes that are said to have none; raises InputError."""
+    """Refuse data with rows of nodes that have ``data = false``; raises InputError."""
     rows = {key(name) for name in named}
     for name in _called(adjacency, places):
         if key(name) in rows:
@@ -126,7 +126,7 @@ def _called(adjacency: Adjacency, places: Sequence[int]) -> list[Name]:
 
 
 def _named(described: Labels, others: Sequence[Name], order: Labels | None) -> Labels:
-    """Return the names of all nodes: by an order of which -1 is a node without data, or in the order of the names."""
+    """Return the names of all nodes, by ``order``, with -1 for nodes without data, or sorted."""
     together: list[Name] = [*described.tolist(), *others]
     if not all(isinstance(name, int) for name in together):
         together = [text(name) for name in together]

@@ -19,7 +19,7 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
     Raises
     ------
     InputError
-        The targets of a learner's loss are no numbers that its function predicts, so that no band lies around it.
+        A learner's function does not predict its targets, so that no band lies around it.
     """
     if not evaluation.level:
         return list(plans)
@@ -37,7 +37,7 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
 
 
 def knows_variance(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
-    """Tell whether a node with these parts can say how certain its function is."""
+    """Tell whether a node with these parts knows the variance of its function."""
     if isinstance(rule, ParameterRule):
         return fulfils(rule, InformedRule)
     if fulfils(rule, StackedRule) or rule.offline is not None:

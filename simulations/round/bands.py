@@ -14,7 +14,7 @@ from kernelswarm.simulations.streams.contract import HeldOut
 Array = npt.NDArray[np.float64]
 
 COLUMNS = ("coverage", "width", "log_density")
-"""What is measured on own held-out data; the same on pooled data, as ``global_coverage`` and so on."""
+"""The columns measured on own held-out data; those on pooled data are ``global_coverage`` and so on."""
 
 PROGRESSIVE = "progressive_coverage"
 
@@ -30,15 +30,15 @@ def band_figures(
     Parameters
     ----------
     agent : Node
-        The node; nothing is measured of one that is asked for no level.
+        The node; without a level nothing is measured.
     posterior : PredictiveVariance or None
-        How certain its function is, where its band comes from that.
+        The variance of its function, where its band comes from that.
     values : Array
         Its function's values there, (n, C).
     data : HeldOut
-        The targets are those that come, with their noise.
+        Targets with their noise.
     start : str
-        Before the names.
+        The prefix of the names.
 
     Returns
     -------
@@ -68,12 +68,12 @@ def band_figures(
 
 
 def posterior_of(agent: Node) -> PredictiveVariance | None:
-    """Return what a node's band is made of; None where it is conformal, or where none is asked for."""
+    """Return the variance that a node's band comes from; None with a conformal band or none."""
     return None if agent.level is None or agent.band is not None else agent.posterior()
 
 
 def progressive(agent: Node) -> dict[str, float]:
-    """Return what share of the node's own samples lay within its band before they were learned from."""
+    """Return the share of the node's own samples that lay within its band before their step."""
     if agent.level is None:
         return {}
     return {PROGRESSIVE: math.nan if agent.band is None else conformal.coverage(agent.band)}

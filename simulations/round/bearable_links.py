@@ -16,8 +16,8 @@ from kernelswarm.simulations.round.block import AgentPlan
 def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
     """Refuse learners that know no variance, and links and nodes that change values, where variances travel.
 
-    What arrives late, twice or not at all is as certain as it says. What a link rounds, blurs or cuts is not, nor what
-    a faulty node says.
+    The variance of a late or repeated message is right. That of a rounded, noisy or clipped one is not, nor that of a
+    faulty node.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
 
 
 def refuse_coarse(plans: Sequence[AgentPlan]) -> None:
-    """Refuse fewer bits than a protocol needs that passes on what was rounded before.
+    """Refuse fewer bits than a protocol needs that sends on rounded numbers.
 
     Raises
     ------

@@ -38,7 +38,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AgentPlan:
-    """All that one agent is made of; it travels to the process that will host the agent."""
+    """The parts of one agent; the plan is sent to the process that will host the agent."""
 
     neighborhood: Neighborhood
     slots: tuple[int, ...]
@@ -55,14 +55,14 @@ class AgentPlan:
     conditions: Conditions | None = None
     """Links and clock, where they are not ideal."""
     level: float | None = None
-    """What share of targets is to lie within the agent's band; None where no band is asked for."""
+    """The share of targets that should lie within the agent's band; None without a band."""
     banded: bool = False
     """Whether that is a conformal band, which its samples adapt."""
     pooled: bool = False
     """Whether neighbours pool these bands."""
 
     def begin(self) -> Any:
-        """Return what the agent keeps of its links at first; raises ValueError where the rule cannot work."""
+        """Return the agent's first link state; raises ValueError where the protocol cannot work."""
         if fulfils(self.rule, ParameterRule):
             state = self.learner.init(self.inputs, self.outputs)
             assert fulfils(self.learner, FeatureLearner)
@@ -118,7 +118,7 @@ def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBand
 
 
 class Block:
-    """Some nodes of the network, living through rounds together.
+    """Some nodes of the network, which run their rounds together.
 
     Messages between its own nodes are handed over as they are. What crosses to another block travels as one string
     of bytes a round: for every node with neighbours outside, in sorted order, its message with the answers for those
@@ -138,10 +138,10 @@ class Block:
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
-        # By the nodes of other blocks and the slots of their messages: the directed edge on which they are heard.
+        # By the nodes of other blocks and the slots of their messages: the directed edge on which they are received.
         self._wanted: dict[int, dict[int, int]] = {}
-        heard = [pair for agent in self._agents for pair in zip(agent.neighbors, agent.slots, strict=True)]
-        for edge, (other, slot) in enumerate(heard):
+        received = [pair for agent in self._agents for pair in zip(agent.neighbors, agent.slots, strict=True)]
+        for edge, (other, slot) in enumerate(received):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
         first = self._agents[0]
@@ -157,13 +157,13 @@ class Block:
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
         self._messages: dict[int, Outgoing] = {}
         self._crossing: Crossing | StackedCrossing | None = None  # to and from the population
-        self._reported = False  # since the last round: the sums that were told are still there
+        self._reported = False  # since the last round: the reported sums are still there
         self.done = 0
         """The rounds that this block has run, those included that primed the network."""
 
     @property
     def outside(self) -> tuple[int, ...]:
-        """The labels of the nodes in other blocks that this block hears from, sorted."""
+        """The labels of the nodes in other blocks that send to this block, sorted."""
         inside = set(self.nodes)
         return tuple(sorted({other for agent in self._agents for other in agent.neighbors} - inside))
 
@@ -173,8 +173,8 @@ class Block:
         if self._pool is None or not sent:
             return sent
         places = [place for place, _ in self._boundary]
-        said = self._pool.sent_by(places)
-        return with_bands(sent, {self.nodes[place]: said[k] for k, place in enumerate(places)})
+        bands = self._pool.sent_by(places)
+        return with_bands(sent, {self.nodes[place]: bands[k] for k, place in enumerate(places)})
 
     def _packed(self) -> bytes:
         if self._crossing is not None:
@@ -196,7 +196,7 @@ class Block:
         return self.send()
 
     def run(self, rounds: int) -> None:
-        """Run some rounds of a block that hears no other one; raises as :meth:`advance` does."""
+        """Run some rounds of a block that receives from no other one; raises as :meth:`advance` does."""
         while rounds:
             rounds -= self._run(rounds)
 
@@ -211,7 +211,7 @@ class Block:
         if self._steps == 1:
             done = self._run_steps(rounds, incoming)
         else:
-            # An agent that takes several steps a round hears nobody. Those that prime it are single ones.
+            # An agent that takes several steps a round receives nothing. Those that prime it are single ones.
             primed = self._population is not None or self._agents[0].targets is not None
             done = rounds if primed else 1
             left = done * self._steps if primed else 1
@@ -228,7 +228,7 @@ class Block:
                 self._population = populated(self._agents, self._messages)
                 self._messages = {}
                 self._crossing = self._crossing_of(self._population)
-                if primes:  # what is said in this round has been said
+                if primes:  # the band messages of this round have been sent
                     return 1
         population = self._population
         if population is not None and self._crossing is not None:
@@ -278,7 +278,7 @@ class Block:
     def report(self, pooled: HeldOut) -> Report:
         """Measure each node's function on its own held-out data and on ``pooled``.
 
-        Asked once more before the next round it says the same; its sums end when that begins, or with a snapshot.
+        A second call before the next round returns the same; new sums begin with that round, or after a snapshot.
         """
         self._reported = True
         return measure(self.agents, self._evaluated, pooled)
@@ -306,13 +306,13 @@ class Block:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
         self._population, self._crossing, self._reported = None, None, False
         if self._pool is not None:
-            self._pool.counted()  # of rounds that are lived again
+            self._pool.counted()  # of rounds that are run again
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
         self._messages = {agent.node: agent.outgoing() for agent in self._agents}
 
     def functions(self) -> LearnedFunctions:
-        """Return the arrays of each learner's function, its dual variables (deg,), and how certain it is."""
+        """Return the arrays of each learner's function, its dual variables (deg,), its variance and its band."""
         found: LearnedFunctions = {}
         for agent in self.agents:
             known = [part.arrays() for part in (agent.posterior(), agent.constant_band()) if part is not None]

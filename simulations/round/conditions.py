@@ -15,12 +15,12 @@ from kernelswarm.simulations.round.failures import Asked
 
 
 def link_conditions(experiment: Experiment, adjacency: Adjacency) -> Conditions:
-    """Return what an experiment says of links, clock and changing edges, with the key of their random numbers.
+    """Return an experiment's links, clock and changing edges, with the key of their random numbers.
 
     Raises
     ------
     InputError
-        The network is none that the schedule can switch.
+        The schedule cannot switch this network.
     """
     first, second = generator(experiment.seed, Role.LINKS_AND_CLOCK).integers(2**32, size=2).tolist()
     timetable = None

@@ -27,7 +27,7 @@ the length of the answer to it."""
 
 
 class _Boundary(NamedTuple):
-    """Which nodes are heard elsewhere, and over which edges."""
+    """The nodes that send to other blocks, and over which edges."""
 
     nodes: Integers  # (B,) their places
     labels: Integers  # (B,)
@@ -38,7 +38,7 @@ class _Boundary(NamedTuple):
 
 
 class _Received(NamedTuple):
-    """Which nodes elsewhere are heard, and over which edges."""
+    """The nodes of other blocks that send to these, and over which edges."""
 
     labels: Integers  # (outside,) sorted
     begins: Integers  # (outside + 1,) where the edges of each begin
@@ -62,12 +62,12 @@ class Crossing:
     Parameters
     ----------
     population : Population, VectorPopulation or LossyStackedPopulation
-        The block's nodes; of the last, what they say of their copies' shares.
+        The block's nodes; of the last, their mixture weights.
     boundary : sequence of (int, sequence of int)
         The places of the agents with neighbours in other blocks, and the places of these among their neighbours.
     wanted : mapping of int to mapping of int to int
-        For each node in another block that is heard, by a place among its neighbours, the directed edge on which the
-        agent there hears it.
+        For each node in another block that sends to this one, by a place among its neighbours, the directed edge on
+        which the agent there receives.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
 
 @force_inline
 def _place_of(label: float, received: _Received) -> int:
-    """Return the place of a node among those elsewhere that are heard, or ABSENT."""
+    """Return the place of a node among those of other blocks that send to these, or ABSENT."""
     first, last = 0, len(received.labels)
     while first < last:
         middle = (first + last) // 2
@@ -222,7 +222,7 @@ def _place_of(label: float, received: _Received) -> int:
 
 @force_inline
 def _edge_of(place: int, slot: int, received: _Received) -> int:
-    """Return where among the edges that is on which its neighbour in a place hears a node elsewhere, or ABSENT."""
+    """Return the place of the edge on which the neighbour in a place receives from a node elsewhere, or ABSENT."""
     at = received.begins[place] + slot
     return at if place != ABSENT and at < received.begins[place + 1] and received.edges[at] != ABSENT else ABSENT
 

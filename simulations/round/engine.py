@@ -1,4 +1,4 @@
-"""The contract of a backend: where agents live and how they are taken through their rounds."""
+"""The contract of a backend: where agents are held and how their rounds are run."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +14,7 @@ Snapshots = dict[int, Snapshot]
 
 
 class Pace(NamedTuple):
-    """The nodes of a process, and the seconds that a round of theirs takes there, without waiting for others."""
+    """The nodes of a process, and the seconds of their round there, without waiting for others."""
 
     nodes: tuple[int, ...]
     seconds: float
@@ -29,7 +29,7 @@ class Paces(NamedTuple):
 
 
 class EngineError(RuntimeError):
-    """Agents failed, or their process did; names the nodes, the round and the cause."""
+    """Agents or their process failed; names the nodes, the round and the cause."""
 
     def __init__(self, nodes: tuple[int, ...], round: int, cause: str) -> None:
         super().__init__(nodes, round, cause)
@@ -43,14 +43,14 @@ class EngineError(RuntimeError):
 
 
 class LostError(EngineError):
-    """A process that hosts agents died or hangs, through no fault of theirs that is known: another may do better."""
+    """A process that hosts agents died or hangs, without a known fault of the agents: another may succeed."""
 
 
 class Engine(Protocol):
     """Running agents, primed and ready for their first round."""
 
     def run(self, rounds: int) -> None:
-        """Take every agent through ``rounds`` rounds.
+        """Run ``rounds`` rounds of every agent.
 
         Raises
         ------
@@ -66,8 +66,8 @@ class Engine(Protocol):
     def report(self, pooled: HeldOut) -> Report:
         """Measure every node on its own held-out data and on ``pooled``, in sorted order of the labels.
 
-        Means over rounds, such as the progressive risk, are of those since the last report, or snapshot, that rounds
-        have followed: a report that is asked for twice in a row says the same twice.
+        Means over rounds, such as the progressive risk, begin anew with the first round after a report or snapshot: two
+        reports in a row are the same.
         """
         ...
 
@@ -80,7 +80,7 @@ class Engine(Protocol):
         ...
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
-        """Put the agents, before their first round, where the snapshots were taken, after so many rounds."""
+        """Restore the agents, before their first round, from snapshots that were taken after so many rounds."""
         ...
 
     def paces(self) -> Paces | None:
@@ -88,7 +88,7 @@ class Engine(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """Return what the summary says of the backend."""
+        """Return the backend's entry in the summary."""
         ...
 
 
@@ -97,16 +97,16 @@ class Backend(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How often, without a checkpoint in between, lost processes are replaced before the run ends."""
+        """How often in a row, without a checkpoint, lost processes are replaced before the run ends."""
         ...
 
     @property
     def elsewhere(self) -> bool:
-        """Whether agents may live on other machines, whose memory is not known here."""
+        """Whether agents may be on other machines, whose memory is not known here."""
         ...
 
     def kept(self) -> AbstractContextManager[None]:
-        """Keep what :meth:`start` starts for the starts to come inside."""
+        """Keep processes that :meth:`start` starts, for further starts inside."""
         ...
 
     def start(
@@ -114,15 +114,15 @@ class Backend(Protocol):
     ) -> AbstractContextManager[Engine]:
         """Make the agents and prime the network; leaving the context ends everything that was started.
 
-        ``tell(phase, done, total)`` hears of the progress of a slow start.
+        ``tell(phase, done, total)`` is called with the progress of a slow start.
         """
         ...
 
 
 @runtime_checkable
 class BoundedBackend(Protocol):
-    """A backend that asks for more of this machine than an agent does, and can tell before anything is compiled."""
+    """A backend with needs of its own on this machine, which it can check before anything is compiled."""
 
     def require_room(self, plans: Sequence[AgentPlan]) -> None:
-        """Refuse agents that find no room; raises InputError."""
+        """Refuse agents for which there is no room; raises InputError."""
         ...

@@ -1,4 +1,4 @@
-"""What can be said of an exception of agents at work, or of a user's own part: the node, the part, and the cause."""
+"""The facts about an exception of an agent or of a user's own part: the node, the part, and the cause."""
 
 import sysconfig
 from pathlib import Path
@@ -13,7 +13,7 @@ from kernelswarm.simulations.experiment.registry import is_own, part_name
 
 
 class Asked:
-    """The border to a part that may be a user's own: what it raises before anything starts leaves as InputError.
+    """The boundary to a part that may be a user's own: its exceptions before anything starts become InputError.
 
     A ValueError is a refusal, and its words are the part's own; a `RefusedKey` says which key it is about. Anything
     else is a mistake in the part's code, and is named with its place.
@@ -21,14 +21,13 @@ class Asked:
     Parameters
     ----------
     key : str
-        Where the part stands in the experiment file.
+        The part's key in the experiment file.
     part : object
         The part.
     joint : str
-        What stands between the key and the words of a refusal by a part of kernelswarm's: a point where they begin with
-        the key of a file.
+        The text between the key and a refusal by a part of kernelswarm: a point where the refusal begins with a key.
     note : str
-        What a refusal's reader has to know besides.
+        A further text for the reader of a refusal.
     """
 
     def __init__(self, key: str, part: object, joint: str = ": ", note: str = "") -> None:
@@ -59,13 +58,13 @@ class Asked:
 
 
 def node_at_work(trace: TracebackType | None) -> int | None:
-    """Return the label of the agent that is found on the stack; no round has to keep account of it."""
+    """Return the label of the agent at its turn, from the stack: rounds need not keep track of it."""
     at_work = [frame.f_locals.get(name) for frame, _ in walk_tb(trace) for name in ("self", "agent")]
     return next((found.node for found in at_work if isinstance(found, Node)), None)
 
 
 def line_at_work(frame: FrameType) -> str:
-    """Write the line of a thread that is at work: the innermost one outside Python's own modules."""
+    """Return the current line of a thread: the innermost one outside Python's own modules."""
     inside = Path(sysconfig.get_path("stdlib"))
     trace = [(each, line) for each, line in walk_stack(frame)]
     own = [place for place in trace if inside not in Path(place[0].f_code.co_filename).parents]
@@ -74,7 +73,7 @@ def line_at_work(frame: FrameType) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Write an exception on one line: its type, its text and the place that raised it."""
+    """Return an exception as one line: its type, its text and the place that raised it."""
     place = extract_tb(error.__traceback__)[-1:]
     where = f" ({Path(place[0].filename).name}, line {place[0].lineno})" if place else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -20,10 +20,10 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 BYTES = 8
-"""Bytes of a scalar that is sent as it is: float64."""
+"""Bytes of a scalar that is sent unrounded: float64."""
 
 AT_ONCE = 64
-"""Nodes that are measured together: what they are measured on stays near the processor."""
+"""Nodes that are measured together: their values stay in the processor's cache."""
 
 Evaluated = tuple[tuple[int, NodeSource], ...]
 """The nodes, with their streams, on whose held-out data a function is measured."""
@@ -40,22 +40,22 @@ class Report:
     figures : dict of str to Array
         The columns of ``nodes.parquet`` beside the round and the node, each (V,).
     degrees : Integers
-        How many directed edges each node has, (V,); none where the protocol sends nothing.
+        The number of directed edges of each node, (V,); 0 where the protocol sends nothing.
     edges : dict of str to Array
         The columns of ``edges.parquet`` of these edges, in the order of the nodes, each (E,): ``target``, the mean
         ``constraint`` value since the last report, ``tolerance``, ``dual`` and ``violation``, and, with a defence that
-        may leave neighbours out, ``trust``, how much each counts.
+        may leave neighbours out, ``trust``, the weight of each.
     common : list of Array
         Each function's values at the pooled points, (n, C).
     unchanged : Array
-        Whether each function is the one that it started from: a combination of nothing, or with weights that are all 0.
+        Whether each function is still 0: a combination of nothing, or with weights that are all 0.
     compression_budgets : Array
-        The Hilbert norms that compression of the steps to come may lose, (V,); 0 for learners that do not compress.
+        The largest errors of the next compressions in the Hilbert norm, (V,); 0 for learners that do not compress.
     remedies : list of str
         The keys to lower where a function grows without bound.
     traffic : Integers or None
-        Where links are not ideal, what became of messages in the whole run: those that were sent to each neighbour,
-        and those from it that were delivered, lost, and dropped as too old, (E, 4).
+        On unreliable links, counts of the messages of the whole run, (E, 4): those sent to each neighbour, and those
+        from it that were delivered, lost, and dropped as too old.
     """
 
     nodes: Integers
@@ -70,7 +70,7 @@ class Report:
 
 
 def joined(parts: Sequence[Report]) -> Report:
-    """Make one report of several, in sorted order of the labels."""
+    """Join reports into one, in sorted order of the labels."""
 
     def together(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(part, name) for part in parts])
@@ -105,8 +105,8 @@ def measure(agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: Held
 def _measured(
     agents: Sequence[Node], evaluated: Sequence[Evaluated], pooled: HeldOut, common: Sequence[Array]
 ) -> Report:
-    """Measure some agents, whose values at the pooled points are there."""
-    times = [len(nodes) for nodes in evaluated]  # the nodes that each stands for
+    """Measure some agents, with their values at the pooled points."""
+    times = [len(nodes) for nodes in evaluated]  # the nodes whose data each agent is measured on
     of_node = np.repeat(np.arange(len(agents)), times)
     each = [agents[place] for place in of_node.tolist()]
     samples = np.array([agent.samples // count for agent, count in zip(agents, times, strict=True)])[of_node]
@@ -142,12 +142,12 @@ def _measured(
 
 
 def _columns(rows: Sequence[dict[str, float]]) -> dict[str, Array]:
-    """Return what is measured of each node, by the same names, as columns."""
+    """Return the figures of all nodes as columns."""
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
-    """Evaluate all functions at the same points (n, p), each (n, C): features that they share are computed once."""
+    """Evaluate all functions at the same points (n, p), each (n, C); common features are computed once."""
     found: list[Array] = []
     features, known = points, None
     for agent in agents:
@@ -162,13 +162,13 @@ def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
 
 
 def _integral(agent: Node) -> float:
-    """Compute the part of the risk that is no sample's: a loss's integral over its box; 0 for losses without one."""
+    """Compute the part of the risk without samples: a loss's integral over its box; 0 for losses without one."""
     grid = grid_of(agent.learner.loss)
     return 0.0 if grid is None else grid.volume * float(np.sum(agent.function.values(grid.points)))
 
 
 def _edges(agents: Sequence[Node]) -> dict[str, npt.NDArray[Any]]:
-    """Return what a report says of the agents' directed edges."""
+    """Return the columns of the agents' directed edges in a report."""
     tallies, records = [agent.tally for agent in agents], [agent.record() for agent in agents]
     tolerances = np.concatenate([record.tolerances for record in records])
     rounds = np.concatenate([tally.constraint_rounds for tally in tallies])
@@ -186,7 +186,7 @@ def _edges(agents: Sequence[Node]) -> dict[str, npt.NDArray[Any]]:
 
 
 def _sums(agents: Sequence[Node]) -> dict[str, Array]:
-    """Return the columns that come from the agents' sums, which are 0 at the start, and from their states."""
+    """Return the columns from the agents' sums, 0 at the start, and from their states."""
     tallies = [agent.tally for agent in agents]
     samples, rounds, losses, lost, scalars, counted = np.array(
         [(t.samples, t.rounds, t.loss, t.compression_error, t.scalars_sent, t.bytes_sent) for t in tallies]
@@ -203,8 +203,8 @@ def _sums(agents: Sequence[Node]) -> dict[str, Array]:
 
 
 def writeable(held_out: Sequence[HeldOut]) -> list[HeldOut]:
-    """Copy points that are read-only: to the compiler they are another type than the samples of the rounds, and the
-    kernel would be compiled a second time for them."""
+    """Return held-out data with writable points: for read-only ones, another type than the samples of rounds, the
+    kernel would be compiled again."""
     points = np.concatenate([data.points for data in held_out])
     ends = np.cumsum([0, *(len(data.points) for data in held_out)]).tolist()
     pairs = zip(held_out, ends, ends[1:], strict=False)

@@ -22,10 +22,9 @@ _NAME = re.compile(r"(?!dual_)(\w+)_(-?\d+)")
 
 
 class LearnedFunction(NamedTuple):
-    """What is left of a node after the last round.
+    """A node's result after the last round.
 
-    Its function's arrays, its dual variables (deg,) if any, and what tells how certain the function is: arrays of its
-    variance and of its conformal band.
+    Its function's arrays, its dual variables (deg,) if any, and the arrays of its variance and of its conformal band.
     """
 
     arrays: dict[str, Array]
@@ -65,7 +64,7 @@ def function_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, 
 
 
 def posterior_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict[str, Array]]:
-    """Return the arrays that tell how certain functions are, by node and their own names, for nodes that have them.
+    """Return the arrays of variances, by node and their own names, for nodes that have them.
 
     Examples
     --------
@@ -85,7 +84,7 @@ def band_arrays(models: Mapping[str, npt.NDArray[np.generic]]) -> dict[int, dict
 
 
 def _of_no_function(name: str) -> bool:
-    """Tell whether an array, whose name may end with a node's label, is part of no function."""
+    """Tell whether an array, whose name may end with a node's label, belongs to a variance or a band."""
     return name == NAME or name.startswith((PREFIX, f"{NAME}_"))
 
 

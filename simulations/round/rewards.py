@@ -12,7 +12,7 @@ from kernelswarm.simulations.streams.contract import Source
 
 
 def refuse_other_rewards(learner: Learner, source: Source, label: int) -> None:
-    """Refuse rewards whose values are of another discount than the learner's, or that were moved by their mean.
+    """Refuse rewards with another discount than the learner's, or with their mean subtracted.
 
     Raises
     ------

@@ -29,8 +29,8 @@ def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[H
     The error is the rate of wrong classes, or the mean squared distance to the targets, noise-free where known; NaN
     where the targets are events and their density is not known.
 
-    Losses that are compiled compute each sample by itself, so that those of all agents can be computed together. What
-    other losses do with a sample may depend on the others in some last bit: they see each agent's alone.
+    Compiled losses compute each sample by itself, so that those of all agents are computed together. The last bits of
+    other losses may depend on the samples beside: they are called for each agent alone.
     """
     found: list[Scores] = []
     for loss, together in _alike(agents, values, held_out):
@@ -48,8 +48,7 @@ def scores(agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[H
 def _alike(
     agents: Sequence[Node], values: Sequence[Array], held_out: Sequence[HeldOut]
 ) -> Iterator[tuple[Loss | None, list[int]]]:
-    """Yield the places of neighbours in the list that have the same loss and as much data; no loss where it is not
-    compiled."""
+    """Yield runs of places in the list with the same loss and as much data; None for a loss that is not compiled."""
     losses = {id(agent.learner.loss): agent.learner.loss for agent in agents}
     compiled = {known: loss if by_sample(loss) else None for known, loss in losses.items()}
 

@@ -1,4 +1,4 @@
-"""Which networks can be lived through by nodes with copies of their learner."""
+"""The networks in which nodes may have several copies of their learner."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,12 +13,12 @@ from kernelswarm.simulations.round.block import AgentPlan
 
 
 def refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
-    """Refuse what nodes with copies of their learner do not know.
+    """Refuse links and learners that nodes with several copies of their learner do not support.
 
     Raises
     ------
     InputError
-        The links do what a message of several copies does not know, or the learner's functions have no mean.
+        A message of several copies does not support the links, or the learner's functions have no mean.
     """
     name = part_name(plans[0].rule)
     conditions = plans[0].conditions

@@ -25,7 +25,7 @@ class StackedCrossing:
     boundary : sequence of (int, sequence of int)
         As of :class:`~kernelswarm.simulations.round.crossing.Crossing`.
     readers : sequence of Reader
-        Those of each copy's messages, and that of what nodes say of their shares.
+        Those of each copy's messages, and that of mixture weights.
     wanted : mapping of int to mapping of int to int
         As of ``Crossing``.
     """
@@ -38,7 +38,7 @@ class StackedCrossing:
         wanted: Mapping[int, Mapping[int, int]],
     ) -> None:
         self._nodes = [place for place, _ in boundary]
-        self._ensemble: list[Crossing | bytes] = []  # of a copy that says nothing, what is sent of it
+        self._ensemble: list[Crossing | bytes] = []  # bytes for a copy that sends nothing
         agents = population.agents
         for each in population.populations:
             if each.agents[0].rule.communicates:
@@ -53,7 +53,7 @@ class StackedCrossing:
         )
 
     def gather(self) -> bytes:
-        """Return what the nodes sent last, as ``pack_ensemble`` writes it; nothing where nobody else hears them."""
+        """Return what the nodes sent last, as ``pack_ensemble`` writes it; nothing where nobody else receives it."""
         if not self._nodes:
             return b""
         ensemble = [each if isinstance(each, bytes) else each.gather() for each in self._ensemble]
@@ -69,7 +69,7 @@ class StackedCrossing:
 
 
 class _Shares:
-    """What nodes on ideal links say of their copies' shares."""
+    """The mixture weights that nodes on ideal links send."""
 
     def __init__(
         self, population: StackedPopulation, boundary: Sequence[tuple[int, Sequence[int]]], reader: Reader

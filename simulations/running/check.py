@@ -53,39 +53,39 @@ from kernelswarm.simulations.running.regret import unfitted, unknown
 from kernelswarm.simulations.streams.travelling import TravellingSamples, links_of, sample_bytes
 
 PLANNED = 10_000
-"""Agents of a large network that are looked at one by one, at most; the others are the same in kind."""
+"""The largest number of agents that are planned for a look; the others are of the same kinds."""
 
 PLACES = 1000
-"""Nodes of which the mean share of rounds awake is taken, spread evenly over those that there may be."""
+"""The number of places, spread evenly, at which the share of rounds awake is averaged."""
 
 LOOKED_AT = 8
-"""Nodes whose first steps are looked at, at most."""
+"""The largest number of nodes whose first steps are checked."""
 
 FAR = 15
-"""Diameters up to this are not warned of."""
+"""The largest diameter without a warning."""
 
 COMPILED = "compiled rounds"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with lines of (what, how much) under it."""
+    """A heading with lines of (name, value) under it."""
 
     title: str
     lines: list[tuple[str, str]] = field(default_factory=list)
 
 
 def examine(experiment: Experiment) -> list[Section]:
-    """Build the network, open the stream and say what a run would do; nothing is run.
+    """Build the network, open the stream and describe a run of the experiment, without running it.
 
     Raises
     ------
     InputError
         The experiment would be refused.
     """
-    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # how its processes are cut depends on all
+    some_of = None if isinstance(experiment.backend, Ray) else PLANNED  # its processes depend on all agents
     network = open_network(experiment, some_of)
-    experiment = network.experiment  # words in it are numbers now
+    experiment = network.experiment  # with resolved keys
     sections = [_experiment(experiment, network), _network(experiment, network), _stream(experiment, network)]
     for title, part in (("learner", experiment.learner), ("protocol", experiment.protocol)):
         table = describe(part)
@@ -110,7 +110,7 @@ def examine(experiment: Experiment) -> list[Section]:
 
 
 def _faults(experiment: Experiment, network: Network) -> Section:
-    """Say which nodes are faulty, by their names, and how."""
+    """Describe the faulty nodes, by name."""
     names = node_names(network.adjacency.labels.tolist(), network.source.description.nodes)
     section = Section("faulty nodes")
     for fault in experiment.faults:
@@ -172,7 +172,7 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
 
 
 def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
-    """Say what is fitted after the last round."""
+    """Describe the fit after the last round."""
     limits = experiment.protocol.offline
     assert limits is not None
     samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
@@ -189,7 +189,7 @@ def _solver(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
 
 
 def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tuple[str, str]]:
-    """Cut the network as the backend will, and say what crosses."""
+    """Describe the backend's processes, and the messages between them."""
     plans = network.plans
     # The cores of a cluster are known when it is connected to: these are this machine's.
     size = backend.size(len(plans), cores())
@@ -204,13 +204,13 @@ def _blocks(backend: Ray, network: Network) -> tuple[list[list[AgentPlan]], tupl
 
 
 def _way(blocks: list[list[AgentPlan]]) -> str:
-    """Say that rounds run in compiled code over arrays, and what they call in Python."""
+    """Describe the compiled rounds, and the parts in Python that they call."""
     called = in_python([plan.learner for plans in blocks for plan in plans], blocks[0][0].rule)
     return COMPILED if called is None else f"{COMPILED}, which call {called} in Python"
 
 
 def _threads(backend: Serial, nodes: int) -> tuple[Serial, str]:
-    """Return the backend with a number of threads, where rounds are compiled, and what it says of the nodes in each."""
+    """Return the backend with its number of threads, and the line on the nodes in each."""
     size = backend.size(nodes)
     threads = -(-nodes // size)
     words = f", in up to {threads} threads of {size:,} {'node' if size == 1 else 'nodes'}" if threads > 1 else ""
@@ -256,7 +256,7 @@ def _stream(experiment: Experiment, network: Network) -> Section:
 
 
 def _links_and_clock(experiment: Experiment, network: Network) -> Section:
-    """Say what links and clock do on average, where they are not ideal."""
+    """Describe the average effect of unreliable links and clocks."""
     rule, links, clock = experiment.protocol, experiment.links, experiment.clock
     section = Section("links and clock")
     travelling = network.plans[0].source
@@ -311,7 +311,7 @@ def _links_and_clock(experiment: Experiment, network: Network) -> Section:
 
 
 def _travelling(samples: TravellingSamples, network: Network) -> str:
-    """Say what becomes of samples on their way to the one learner."""
+    """Describe the losses and delays of samples on their way to the one learner."""
     source, links = network.source, samples.conditions.links
     found = expected(links, links_of(network.adjacency.labels.tolist()), samples.conditions.transit)
     texts = [f"{found.lost:.3g} of the messages to the one learner lost", f"{found.delay:.3g} rounds late on average"]
@@ -326,7 +326,7 @@ def _travelling(samples: TravellingSamples, network: Network) -> str:
 
 
 def _regret(experiment: Experiment, network: Network) -> list[tuple[str, str]]:
-    """Say why regret that is asked for is not measured."""
+    """Describe why regret is not measured, if the experiment asks for it."""
     asked = experiment.evaluation
     without = unknown(network) if asked.regret or asked.dynamic_regret else ""
     without = without or (unfitted(network) if asked.regret else "")
@@ -343,7 +343,7 @@ def _awake(clock: Clock, network: Network) -> float:
 
 
 def _stacked_cost(rule: StackedRule, network: Network, sizes: list[int]) -> RoundCost:
-    """Count what a round sends: the points once, each copy's values, and the logarithms of all copies' shares."""
+    """Count the numbers of a round: the points once, each copy's values, and the logarithms of mixture weights."""
     adjacency, inputs = network.adjacency, network.source.inputs
     found = vector_cost(adjacency, len(rule.members))
     for member in rule.members:
@@ -385,7 +385,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
         most = "at most " if experiment.links.trigger.threshold else ""
     if rule.offline is not None:
-        # Rows of further epochs are at hand already.
+        # Rows of further epochs are not counted: they are those of the first.
         samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
         total = BYTES * samples * (network.source.inputs + network.source.targets)
     return Section(

@@ -48,35 +48,35 @@ Array = npt.NDArray[np.float64]
 LOG = logging.getLogger(__name__)
 
 SHOW_EVERY = 0.5
-"""Seconds of rounds between two words to the observer."""
+"""Seconds of rounds between two calls of the observer."""
 
 
 class Driver:
-    """Takes a network through its rounds, and keeps what is measured of it.
+    """Runs the rounds of a network, and keeps the measurements.
 
     Parameters
     ----------
     experiment : Experiment
-        What to run.
+        The experiment.
     observe : callable
-        Hears of the progress.
+        Called with the progress.
     checkpoints : Checkpoints or None
-        Where measurements and checkpoints go to, and what to go on from.
+        The run folder for measurements and checkpoints, and the checkpoint to resume from.
     own : OwnColumns
-        What the callbacks add to the tables.
+        The callbacks' columns of the tables.
 
     Attributes
     ----------
     network : Network
         The network.
     recorder : Recorder
-        What was measured.
+        The measurements.
     done : int
         The rounds that are done.
     stopping : bool
-        Whether no more rounds are to be run.
+        Whether the simulation ends after this round.
     functions : dict or None
-        What has been learned, after the last round.
+        The learned functions, after the last round.
     reading : Reading or None
         The functions after the last evaluation.
     """
@@ -88,15 +88,15 @@ class Driver:
         checkpoints: Checkpoints | None,
         own: OwnColumns,
     ) -> None:
-        self._clock = time.perf_counter()  # when it began: what is compiled to open the network is timed too
+        self._clock = time.perf_counter()  # since the begin, with the compilation for opening the network
         self._compilation = Compilation()
         with self.at_work():
             self.network: Network = open_network(experiment)
-        experiment = self.network.experiment  # words in it are numbers now
+        experiment = self.network.experiment  # with resolved keys
         if checkpoints is None:
             require(experiment, [record(experiment, self.network.adjacency, self.network.rounds)])
         self._experiment = experiment
-        self._described = self.network.described()  # what is written of it, and what callbacks see
+        self._described = self.network.described()  # for the run folder and for callbacks
         self._observe = observe
         self._checkpoints = checkpoints
         self._own = own
@@ -107,13 +107,13 @@ class Driver:
         self.stopping = False
         self.functions: LearnedFunctions | None = None
         self.reading: Reading | None = None
-        self._started = 0.0  # its first round, by the clock that stands still while functions are compiled
+        self._started = 0.0  # the first round, by the clock without compilation
         self._idle = 0.0  # seconds between steps, and of callbacks
         self._timing = Timing()
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
         self._backend: Mapping[str, object] = {}
         self._recoveries = 0
-        self._attempts = 0  # to replace lost processes, since the checkpoint of that round
+        self._attempts = 0  # replacements of lost processes since the last checkpoint
         self._attempted: int | None = None
         self._edges = self.network.adjacency.labelled_edges
         self._offline = experiment.protocol.offline is not None
@@ -129,9 +129,9 @@ class Driver:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute as on every machine, with one thread, and listen to what is compiled.
+        """Compute with one thread, as on every machine, and time compilation.
 
-        Not between steps: what happens there is the user's own.
+        Not between steps, where the user's own code runs.
         """
         with one_thread(), watch_compilation(compilation=self._compilation):
             yield
@@ -140,7 +140,7 @@ class Driver:
         self._observe(Progress(phase, done, total, None, 0.0))
 
     def states(self) -> Generator[State]:
-        """Run all rounds, from a checkpoint on if there is one, and keep what has been learned."""
+        """Run all rounds, from a checkpoint on if there is one, and keep the learned functions."""
         backend: Backend = self._experiment.backend
         if self._offline:
             backend = BatchBackend(self.network.source, self._experiment.seed)
@@ -182,11 +182,11 @@ class Driver:
             self._run_to_next_stop(engine, asked)
 
     def _now(self) -> float:
-        """Read a clock that stands still between steps, and while functions are compiled, which happens once."""
+        """Return the seconds so far, without those between steps and those of compilation, which happens once."""
         return time.perf_counter() - self._compilation.seconds - self._idle
 
     def _begin(self, engine: Engine, since: Checkpoint | None) -> None:
-        """Go on from a checkpoint, if there is one, and write one otherwise: the run can be resumed from here on."""
+        """Resume from the checkpoint if there is one, else write one: from here on the run can be resumed."""
         self._started = self._now()
         self.recorder = Recorder(self.network, self._experiment.protocol)
         self._regret = Regret(self.network)
@@ -208,12 +208,12 @@ class Driver:
             self._save(engine)
 
     def _recovered(self, lost: LostError) -> Checkpoint | None:
-        """Return what to go on from where processes are lost, unless that has been tried too often without progress.
+        """Return the checkpoint to go on from after a loss of processes, unless there were too many without progress.
 
         Raises
         ------
         LostError
-            The same again: it is time to end.
+            The given error, after too many attempts.
         """
         last = None if self._checkpoints is None else self._checkpoints.last
         self._attempts = self._attempts + 1 if last == self._attempted else 1
@@ -245,7 +245,7 @@ class Driver:
             spent = self._now() - clock
             self.done += rounds
             slice_rounds = max(1, min(8 * slice_rounds, int(SHOW_EVERY * rounds / max(spent, 1e-9))))
-            # Before anything is measured, or the snapshot begins new sums: more rounds may follow than are asked for.
+            # Before the measurement, as a snapshot begins new sums; also at the end, which a run may be resumed from.
             if self._save_every and (self.done % self._save_every == 0 or self._is_over() or asked.by is not None):
                 self._save(engine)
             self._timing.ran(rounds, self._now() - clock)
@@ -283,7 +283,7 @@ class Driver:
         )
 
     def _evaluate(self, engine: Engine) -> State:
-        """Measure, ask the callbacks, and keep what both say."""
+        """Measure, call the callbacks, and keep the rows of both."""
         experiment, network, recorder = self._experiment, self.network, self.recorder
         clock = self._now()
         limit = experiment.evaluation.global_samples
@@ -293,9 +293,9 @@ class Driver:
         regret = {name: np.array([value]) for name, value in self._regret.add(report).items()}
         del report  # the values in that of a large network take a fifth of its memory
         rows = joined_columns(rows, {"network": regret})
-        self._idle += self._now() - paused  # rounds take no longer by it
+        self._idle += self._now() - paused  # no time of rounds
         for column in (column for columns in rows.values() for column in columns.values()):
-            column.flags.writeable = False  # who looks at a state changes no table
+            column.flags.writeable = False  # readers of a state change no table
         self.reading = Reading(self.done, lambda: self._read(engine))
         if self._own:
             rows = self._extended(rows)
@@ -307,8 +307,8 @@ class Driver:
         return self._state(rows)
 
     def _extended(self, rows: dict[str, Columns]) -> dict[str, Columns]:
-        """Return the rows of an evaluation with what the callbacks add to them."""
-        paused = self._now()  # what a callback has compiled is left out already
+        """Return the rows of an evaluation with the callbacks' columns."""
+        paused = self._now()  # without the compilation of a callback
         try:
             own = self._own.of(self._state(rows))
         except CallbackError:
@@ -351,7 +351,7 @@ class Driver:
     def result(
         self, functions: LearnedFunctions, status: str, reason: str | None = None, failure: str | None = None
     ) -> Result:
-        """Put together what the simulation leaves, as :class:`~kernelswarm.simulations.running.ending.Ending` says."""
+        """Return the result for a status, with the reason of a failure."""
         ending = Ending(
             status,
             reason,
@@ -365,12 +365,12 @@ class Driver:
         )
         LOG.info("%s after round %d%s", status, self.done, f": {reason}" if reason else "")
         with self.at_work(), uncollected():
-            # What broke may be a source, which would be asked for its rows once more.
+            # After an error of a source its rows must not be drawn again.
             base = Baseline() if failure == "broken" else self._baseline()
             return result_of(self.network, self.recorder, functions, ending, base, self._training)
 
     def failure(self) -> verdict.Failure | None:
-        """Return why a run that came to its end has no result, if that is so."""
+        """Return why a complete run has no result; None if it has one."""
         report = self.recorder.report
         if report is None:
             return None
@@ -378,7 +378,7 @@ class Driver:
             return verdict.failure(report, self._baseline())
 
     def _baseline(self) -> Baseline:
-        """Return what nodes would reach without learning; of many nodes the data for it takes long to make again."""
+        """Return the figures of nodes that learn nothing; kept, since the data for it take long to make again."""
         report = self.recorder.report
         if self._known is None or self._known[0] is not report:
             self._known = report, baseline_of(self.network, self.recorder, self._training)

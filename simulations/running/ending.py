@@ -41,9 +41,9 @@ class Ending:
     started : str
         When it began, in UTC.
     wall_seconds, compile_seconds : float
-        How long it took, and what of that functions were compiled.
+        The time that it took, and the part of it for compilation.
     backend : mapping
-        What is said of the backend.
+        The backend's entry in the summary.
     recoveries : int
         How often lost processes were replaced.
     """
@@ -60,7 +60,7 @@ class Ending:
 
 
 def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Baseline:
-    """Return what the nodes would reach without learning, on the data of the last evaluation."""
+    """Return the figures of nodes that learn nothing, on the data of the last evaluation."""
     if recorder.report is None:
         return Baseline()
     labels = network.adjacency.labels.tolist()
@@ -78,7 +78,7 @@ def result_of(
     base: Baseline,
     rows: TrainingRows,
 ) -> Result:
-    """Put together what a simulation leaves; ``functions`` are empty where it failed, ``base`` is its baseline."""
+    """Return a simulation's result; ``functions`` are empty where it failed, ``base`` is its baseline."""
     experiment = network.experiment
     models = arrays_of(network, functions)
     final = dict(recorder.last or {})
@@ -91,7 +91,7 @@ def result_of(
     parts = network.adjacency.parts
     offline = experiment.protocol.offline is not None
     findings, report = {}, recorder.report
-    if ending.reason is None and report is not None:  # some rounds are done
+    if ending.reason is None and report is not None:  # there is a measurement
         # A batch solver takes the loss and the kernel, and no steps.
         keys = {key: value for key, value in config["learner"].items() if not offline or key in ("loss", "kernel")}
         findings = verdict.findings(
@@ -166,13 +166,13 @@ def _own_error(network: Network, error: float) -> dict[str, float]:
 
 
 def _used_up(network: Network, rounds: int) -> dict[str, int] | None:
-    """Return after how many rounds the first and the last node had no samples left; None where none ran dry."""
+    """Return the rounds after which the first and the last node had no samples left; None if all have some."""
     ends = [end for end in network.ends if end]  # without those of nodes that have no data
     return None if not ends or min(ends) >= rounds else {"first": min(ends), "last": min(max(ends), rounds)}
 
 
 def _privacy(network: Network) -> dict[str, Any] | None:
-    """Return what the messages give away of a sample, and in words what that covers; None where they have no noise."""
+    """Return the privacy of a sample in the messages, and a text on what that covers; None without noise."""
     links = network.experiment.links
     found = privacy_of(links, network.plans, network.source)
     if found is None:
@@ -183,7 +183,7 @@ def _privacy(network: Network) -> dict[str, Any] | None:
 
 
 def _distance(network: Network, functions: LearnedFunctions) -> float:
-    """Average ``||f_i - f_j||`` over the edges; NaN without any, or where functions live in different spaces."""
+    """Average ``||f_i - f_j||`` over the edges; NaN without any, or where functions are of different spaces."""
     if len(functions) == 1:
         return 0.0
     learners = {plan.neighborhood.node: plan.learner for plan in network.plans}

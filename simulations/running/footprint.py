@@ -1,4 +1,4 @@
-"""What a simulation takes of this machine's memory, estimated before anything large is made."""
+"""The memory of a simulation on this machine, estimated before anything large is made."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from kernelswarm.agents.arithmetic.abi import RepackedLearner
-from kernelswarm.agents.compiled.arrays import Air
-from kernelswarm.agents.compiled.lossy_filling import Letter, empty_air, empty_kept
+from kernelswarm.agents.compiled.arrays import Mail
+from kernelswarm.agents.compiled.lossy_filling import MessageLayout, empty_kept, empty_mail
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.graphs.adjacency import Adjacency
@@ -37,19 +37,19 @@ NUMBER = 8
 """Bytes of a number."""
 
 AGENT = 8_000
-"""Bytes of an agent with its neighborhood and its stream, about, before it has learned anything."""
+"""About the bytes of an agent with its neighborhood and its stream, before it has learned anything."""
 
 LISTENER = 6_000
-"""Bytes that an agent takes more, about, which hears others over links or by clocks that are not ideal."""
+"""About the further bytes of an agent that receives over unreliable links or clocks."""
 
 EDGE = 700
-"""Bytes of an edge of the network with both its agents' messages, about."""
+"""About the bytes of an edge of the network with both its agents' messages."""
 
 COLUMNS = 12
-"""Columns of the tables of measurements, about, with one row for each node and evaluation."""
+"""About the number of columns of measurements with one row for each node and evaluation."""
 
 ROWS = 10**6
-"""Held-out rows of a node whose data is finite, at most: they are at hand, and how many is not known here."""
+"""A bound on the held-out rows of a node with finite data, whose number is not known here."""
 
 REMEDIES = {
     "topology": "take fewer nodes, or a sparser network",
@@ -67,23 +67,23 @@ TOO_LARGE = (
     "int too large to convert",
     "cannot fit 'int'",
 )
-"""What numpy and Python say of arrays that no machine could hold; they raise ValueError and OverflowError."""
+"""The texts of numpy's ValueError and Python's OverflowError for arrays that no machine could hold."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """Some memory that a simulation takes.
+    """One need of memory of a simulation.
 
     Parameters
     ----------
     key : str
-        The key of the experiment that decides how much it is.
+        The key of the experiment that decides its size.
     value : object
-        What the key holds; None where several keys together decide.
+        The value of the key; None where several keys together decide.
     what : str
-        What the memory is for, in the plural.
+        The use of the memory, in the plural.
     bytes : float
-        How much, about.
+        About its size.
     """
 
     key: str
@@ -93,7 +93,7 @@ class Need:
 
 
 def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
-    """Estimate what a simulation takes, dictionaries left out: how they grow is not known before.
+    """Estimate a simulation's memory without dictionaries, whose growth is not known before.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
     nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule, learner, evaluation = experiment.protocol, experiment.learner, experiment.evaluation
     size, columns = learner.batch_size, source.inputs + source.targets
-    own = evaluation.local_samples if source.lengths is None else 0  # else they are rows that are at hand
+    own = evaluation.local_samples if source.lengths is None else 0  # finite data has its rows in memory already
     each = own * (columns + source.targets)
     samples = nodes * each
     if isinstance(source.nodes[0], SyntheticSource):
-        samples = max(each, min(samples, HELD))  # what is more is made again, node by node, when it is needed
+        samples = max(each, min(samples, HELD))  # more are drawn again, node by node, when they are used
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, adjacency)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
@@ -147,9 +147,7 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
 
 
 def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[AgentPlan], targets: int) -> Need | None:
-    """Estimate what is kept of messages, sent, on their way and heard, where links or the clock are not ideal.
-
-    There it is as much from the first round on, whatever arrives: a slot for each of the rounds that ``max_age`` spans.
+    """Estimate the memory of messages on unreliable links or clocks: one slot for each round that ``max_age`` spans.
 
     Parameters
     ----------
@@ -158,14 +156,14 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     adjacency : Adjacency
         Its network.
     plans : sequence of AgentPlan
-        Agents of it.
+        Its agents.
     targets : int
-        q, the numbers that a target has.
+        q, the numbers of a target.
 
     Returns
     -------
     Need or None
-        None where all is ideal: messages are handed over then, and counted with the edges.
+        None on ideal links, whose messages are counted with the edges.
     """
     plan = plans[0]
     conditions, rule, learner = plan.conditions, plan.rule, experiment.learner
@@ -174,25 +172,27 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     nodes, edges = adjacency.number_of_nodes(), 2 * adjacency.number_of_edges()
     links, slots = conditions.links, conditions.links.reach + 1
     size = learner.batch_size + replay_of(rule).most
-    own = Letter(size, plan.inputs, plan.outputs, certain=certainty_of(rule) > 0.0)
-    letters: list[tuple[Letter, bool, bool]] = []  # what messages hold, whether samples are kept, and whether any talk
+    own = MessageLayout(size, plan.inputs, plan.outputs, certain=certainty_of(rule) > 0.0)
+    layouts: list[
+        tuple[MessageLayout, bool, bool]
+    ] = []  # the layout of messages, whether samples are kept, and whether nodes communicate
     if fulfils(rule, ParameterRule):
-        letters.append((Letter(1, plan.vector_length(), 0), False, True))
+        layouts.append((MessageLayout(1, plan.vector_length(), 0), False, True))
     else:
         members = rule.members if fulfils(rule, StackedRule) else (rule,)
-        letters += [(own._replace(symmetric=one.form == "symmetric"), True, one.communicates) for one in members]
+        layouts += [(own._replace(symmetric=one.form == "symmetric"), True, one.communicates) for one in members]
         if len(members) > 1:
-            letters.append((Letter(1, len(members), 0), False, True))
-    taken = LISTENER * nodes * len(letters)
+            layouts.append((MessageLayout(1, len(members), 0), False, True))
+    taken = LISTENER * nodes * len(layouts)
     memory = links.memory(conditions.transit) + 1
-    for letter, keeps, talks in letters:
+    for layout, keeps, talks in layouts:
         received = edges * talks
-        taken += _bytes(slots, nodes, received, partial(_air, letter))
+        taken += _bytes(slots, nodes, received, partial(_mail, layout))
         if keeps:
             taken += _bytes(
                 memory, nodes, received, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
             )
-        # What becomes of messages and nodes is drawn ahead, for all together and, while they are primed, one by one.
+        # Losses, delays and sleep are drawn ahead, for all nodes together and, during priming, one by one.
         ahead, alone = rounds_ahead(nodes, received), rounds_ahead(1, received // nodes)
         taken += (ahead + alone) * (nodes + (NUMBER + 1) * received)
     if isinstance(rule, SummedDuals):
@@ -202,12 +202,12 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     return Need("links.max_age", links.max_age, what, taken)
 
 
-def _air(letter: Letter, rounds: int, nodes: int, edges: int) -> Air:
-    return empty_air(rounds, nodes, edges, edges, letter)
+def _mail(layout: MessageLayout, rounds: int, nodes: int, edges: int) -> Mail:
+    return empty_mail(rounds, nodes, edges, edges, layout)
 
 
 def _bytes(rounds: int, nodes: int, edges: int, arrays: Callable[[int, int, int], tuple[Any, ...]]) -> int:
-    """Return the bytes of arrays for so many rounds, nodes and edges, which are made for one of each alone."""
+    """Return the bytes of ``arrays`` for these rounds, nodes and edges, from calls for one of each."""
     taken = 0
     for count, n, e in ((nodes, 1, 0), (edges, 0, 1)):
         none, one = (sum(int(array.nbytes) for array in arrays(few, n, e)) for few in (0, 1))
@@ -216,7 +216,7 @@ def _bytes(rounds: int, nodes: int, edges: int, arrays: Callable[[int, int, int]
 
 
 def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:
-    """Estimate what the measurements of so many rounds take where they stay in memory."""
+    """Estimate the memory of measurements that are not written to a folder."""
     nodes, edges = adjacency.number_of_nodes(), adjacency.number_of_edges()
     rule = experiment.protocol
     evaluations = 1 if rule.offline is not None else -(-rounds // experiment.evaluate_every)
@@ -226,14 +226,14 @@ def record(experiment: Experiment, adjacency: Adjacency, rounds: int) -> Need:
 
 
 def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outputs: int) -> list[Need]:
-    """Estimate what the functions take before they have learned anything, with the values of one at its samples.
+    """Estimate the memory of the functions before the first round, with the values of one at its samples.
 
-    A kernel expansion has room for all points of a step, before those that are not needed leave again.
+    A kernel expansion has room for all points of a step before its compression.
 
     Raises
     ------
     InputError
-        When not even one fits.
+        Not even one fits.
     """
     learner, evaluation = experiment.learner, experiment.evaluation
     nodes = len(source.nodes)
@@ -255,7 +255,7 @@ def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outp
         each = (
             np.array([float(points)]) if rule.pooled else float(learner.batch_size) * (1 + talking * adjacency.degrees)
         )
-        # room for the points of a step is there once, and for few others beside
+        # room for the points of a step is shared, and there is little other room
         repacked = source.calendars is None and _repacked(experiment)
         room = points**2 if repacked else float((each**2).sum()) * _copies(experiment)
         what = f"{1 if repacked else len(each):,} functions with room for the points of a step, {points:,} at most,"
@@ -264,7 +264,7 @@ def functions(experiment: Experiment, adjacency: Adjacency, source: Source, outp
 
 
 def _repacked(experiment: Experiment) -> bool:
-    """Return whether nodes that hear others over ideal links keep no room for the points of a step."""
+    """Return whether nodes that communicate over ideal links share the room for the points of a step."""
     if not (experiment.links.ideal and experiment.clock.ideal and experiment.schedule.constant):
         return False
     (form,) = learner_forms([experiment.learner])
@@ -272,7 +272,7 @@ def _repacked(experiment: Experiment) -> bool:
 
 
 def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
-    """Return the key that decides how many points a step has, at most, this number, and what the key holds."""
+    """Return the key that decides the largest number of points of a step, this number, and the key's value."""
     rule, size = experiment.protocol, experiment.learner.batch_size
     degree = int(adjacency.degrees.max()) if rule.communicates else 0
     learned = size * adjacency.number_of_nodes() if rule.averaged else size
@@ -281,18 +281,18 @@ def _step(experiment: Experiment, adjacency: Adjacency) -> tuple[str, int, Any]:
 
 
 def _copies(experiment: Experiment) -> int:
-    """Return how many copies of its learner a node has."""
+    """Return the number of copies of its learner that a node has."""
     rule = experiment.protocol
     return len(rule.members) if fulfils(rule, StackedRule) else 1
 
 
 def require(experiment: Experiment, found: list[Need]) -> None:
-    """Refuse a simulation that takes more memory than is free; what agents on other machines take is not known here.
+    """Refuse a simulation that takes more memory than is free; agents on other machines are not counted.
 
     Raises
     ------
     InputError
-        With the key that takes most, what it takes, and what there is.
+        Naming the key that takes most, its memory, and the free memory.
     """
     if experiment.backend.elsewhere:
         found = [need for need in found if need.key.startswith("eval")]
@@ -312,16 +312,16 @@ def require(experiment: Experiment, found: list[Need]) -> None:
 
 
 class Bounded:
-    """The border to a part that makes arrays of a size that the experiment says: what does not fit is an InputError.
+    """The boundary to a part that makes arrays of a size from the experiment: too large ones are an InputError.
 
     Parameters
     ----------
     key : str
-        Where the part stands in the experiment file.
+        The part's key in the experiment file.
     part : object
         The part.
     most : int, optional
-        Bytes that it may take, at most, if that is less than what is free.
+        A bound on its bytes below the free memory.
     """
 
     def __init__(self, key: str, part: Any, most: int | None = None) -> None:
@@ -345,9 +345,9 @@ class Bounded:
 
 
 def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the key under ``key`` that holds the largest number, and the number; the table's name where none does.
+    """Return the key under ``key`` with the largest number, and the number; the table's name where there is none.
 
-    Seeds are as large as they like, and decide no size.
+    Seeds decide no size, and are left out.
 
     Examples
     --------
@@ -362,7 +362,7 @@ def largest(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _pooled(evaluation: Evaluation, source: Source) -> int:
-    """Return the number of pooled samples, at most."""
+    """Return the largest number of pooled samples."""
     endless = source.lengths is None
     return min(evaluation.global_samples, len(source.nodes) * (evaluation.local_samples if endless else ROWS))
 
@@ -391,7 +391,7 @@ def in_words(count: float) -> str:
 
 
 def shared_with(entries: tuple[Any, ...], shared: dict[object, tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return what was first shared of tuples with as many times the same entry: most nodes' neighbours are alike."""
+    """Return the first equal tuple of n equal entries, so that nodes share it: most nodes' neighbours are alike."""
     first = entries[0] if entries else None
     if any(entry is not first for entry in entries):
         return entries

@@ -96,7 +96,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
         )
     if plan.pooled:
-        return Privacy(None, None, "a sample is exposed: what is said of bands comes from its error, without noise")
+        return Privacy(None, None, "a sample is exposed: messages of bands come from its error, without noise")
     symmetric = rule.form == "symmetric"
     row_sums = symmetric and rule.step == "implicit"
     return privacy(links, symmetric, row_sums, rule.sends_duals, plan.inputs, plan.outputs, source.epochs)
@@ -151,7 +151,7 @@ def scalars_of_bands(plans: Sequence[AgentPlan]) -> int:
 
 
 def _whole_messages(plans: Sequence[AgentPlan], bits: int, largest: bool = False) -> list[float]:
-    """Return the bytes of a message on each directed edge, with what is said of bands, which is not rounded."""
+    """Return the bytes of a message on each directed edge, with those of bands, which are not rounded."""
     return [size + BYTES * scalars_of_bands(plans) for size in _messages(plans, bits, largest=largest)]
 
 

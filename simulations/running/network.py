@@ -1,4 +1,4 @@
-"""From an experiment to the agents that will live it: the graph, the opened stream, one plan for each agent."""
+"""From an experiment to its agents: the graph, the opened stream, one plan for each agent."""
 
 import math
 from collections.abc import Mapping
@@ -52,10 +52,10 @@ from kernelswarm.simulations.streams.travelling import TravellingSamples
 Array = npt.NDArray[np.float64]
 
 LARGEST_GRAPH = 6 * 10**9
-"""Bytes that a network of the largest size that is simulated takes while it is made, generously."""
+"""Bytes that the largest simulated network takes at most while it is made."""
 
 NO_ATTRIBUTES: Mapping[str, Any] = {}
-"""Those of most edges; one for all of them takes a kilobyte less for each node of a random geometric network."""
+"""The attributes of most edges, shared by all: a kilobyte less for each node of a random geometric network."""
 
 
 @dataclass
@@ -69,17 +69,17 @@ class Network:
     source : Source
         The opened stream; the agents draw from its sources.
     plans : list of AgentPlan
-        One for each learner, in sorted order of the nodes; for a look at some of many nodes, theirs.
+        One for each learner, in sorted order of the nodes; with ``most`` those of some nodes.
     outputs : int
         C.
     rounds : int
-        The rounds that the run will take: those asked for, or fewer where the data is used up before.
+        The rounds of the run: those of the experiment, or fewer where the data is used up before.
     ends : list of int
         The rounds after which each node's data is used up; empty where it is endless.
     experiment : Experiment
-        The experiment with numbers in place of the words that its data turn into numbers, and of nodes' names.
+        The experiment with its automatic keys resolved, and with labels in place of nodes' names.
     memory : float
-        The bytes that it takes, about, dictionaries left out.
+        About the bytes that it takes, without dictionaries.
     """
 
     adjacency: Adjacency
@@ -93,11 +93,11 @@ class Network:
 
     @property
     def graph(self) -> Graph:
-        """The topology as a networkx graph, made when it is first asked for."""
+        """The topology as a networkx graph, made at the first use."""
         return self.adjacency.graph
 
     def described(self) -> Experiment:
-        """Return the experiment as it is written, with the names of the nodes that its keys list."""
+        """Return the experiment with the names of the nodes that its keys list, as it is written."""
         if not lists_nodes(self.experiment):
             return self.experiment
         return with_names(self.experiment, node_names(self.adjacency.labels.tolist(), self.source.description.nodes))
@@ -109,17 +109,17 @@ def open_network(experiment: Experiment, most: int | None = None) -> Network:
     Parameters
     ----------
     experiment : Experiment
-        What is to be simulated.
+        The experiment.
     most : int, optional
-        Agents to plan, at most, evenly spaced ones, where only a look is wanted; all of them when left out.
+        The largest number of agents to plan, evenly spaced ones; all of them when left out.
 
     Raises
     ------
     InputError
-        When the parts do not fit one another, or into the memory; the message starts with the key at fault.
+        The parts do not fit one another, or into the memory; the message starts with the key at fault.
     """
-    # With one thread, what words become has the same bits on every machine; and on a busy one, threads that wait for
-    # one another have taken eighty times as long.
+    # With one thread resolved keys have the same bits on every machine; on a busy one, threads that wait for one
+    # another have taken eighty times as long.
     with uncollected(), one_thread():
         return _opened(experiment, most)
 
@@ -133,7 +133,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if lists_nodes(experiment):
         experiment = with_labels(experiment, node_names(labels, source.description.nodes))
     learners = _learners(experiment, labels)
-    size = experiment.learner.batch_size  # of every node, where one learner sees them all
+    size = experiment.learner.batch_size  # of every node, also for the one learner of pooled samples
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
     outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
     places = {label: place for place, label in enumerate(labels)}
@@ -210,7 +210,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
 def _conditions(
     experiment: Experiment, adjacency: Adjacency, source: Source, labels: list[int], sizes: list[int]
 ) -> tuple[Conditions, list[int]]:
-    """Return what links, clock and nodes do, and the rounds after which each node's data is used up."""
+    """Return the conditions of links, clock and nodes, and the rounds after which each node's data is used up."""
     rule, conditions, ends = experiment.protocol, link_conditions(experiment, adjacency), list[int]()
     if source.lengths is not None:
         ends = [-(-length // drawn) for length, drawn in zip(source.lengths, sizes, strict=True)]
@@ -246,9 +246,9 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
 
 
 def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:
-    """Return the learner of each node that has one: of the first only, where samples are pooled.
+    """Return the learner of each node; with pooled samples that of the first node alone.
 
-    The one that sees them all is of the nodes' batch size, or of all their batches together.
+    Its batch is then one of a node, or those of all nodes together.
     """
     if not experiment.protocol.pooled:
         return experiment.learners_for(labels)
@@ -269,7 +269,7 @@ def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]
 def _pool(
     experiment: Experiment, source: Source, labels: Listed[int], conditions: Conditions
 ) -> PooledSource | TravellingSamples:
-    """Return the samples of all nodes as they reach the one learner."""
+    """Return the samples of all nodes in the order in which they reach the one learner."""
     size, links = experiment.learner.batch_size, experiment.links
     alone = experiment.clock.ideal and conditions.absences is None
     if experiment.protocol.offline is not None or (links.ideal and alone):

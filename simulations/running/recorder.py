@@ -21,7 +21,7 @@ from kernelswarm.simulations.streams.travelling import TravellingSamples
 Array = npt.NDArray[np.float64]
 
 AT_ONCE = 2**16
-"""Values of functions that are compared at a time: they stay near the processor."""
+"""Values of functions that are compared at a time: they stay in the processor's cache."""
 
 WHOLE = {
     "nodes": {"round", "node", "samples", "model_order", "scalars_sent", "bytes_sent", "rebuilds"},
@@ -34,32 +34,32 @@ MEANS = (
     *("samples", "risk", "error", "global_risk", "global_error", "progressive_risk", "model_order"),
     *BANDS,
 )
-"""Columns of nodes whose means the network's table has, those of them that there are."""
+"""Columns of nodes whose means are columns of the network's table."""
 
 
 class Recorder:
     """Turns reports into the columns of ``nodes``, ``network`` and ``edges``.
 
-    Where nodes are faulty, what is measured of the network is that of the sound nodes, and of the edges between them.
-    The nodes' own rows are there for all, and what is sent is counted for all.
+    With faulty nodes, the network's measurements are those of the sound nodes and of the edges between them. The nodes'
+    own rows, and the messages counted, are of all nodes.
 
     Parameters
     ----------
     network : Network
-        The network that is measured.
+        The network.
     rule : AnyRule
         Its protocol.
 
     Attributes
     ----------
     measurements : Measurements
-        Where the rows go; at first into memory.
+        The store of the rows; at first in memory.
     evaluations : int
         Rows of the network's table.
     last : dict of str to float or None
-        The last of them.
+        The last row.
     report : Report or None
-        What the last was made of, without values at pooled points and what the tables have of edges.
+        The report behind it, without values at pooled points and columns of edges.
     """
 
     def __init__(self, network: Network, rule: AnyRule) -> None:
@@ -73,7 +73,7 @@ class Recorder:
             self._compared = self._compared[self._sound[self._compared].all(axis=1)]
         self._names = network.source.description.nodes
         self.measurements: Measurements = InMemory()
-        self._seen = np.zeros(len(labels))  # samples of each node at the evaluation before
+        self._seen = np.zeros(len(labels))  # the samples of each node at the evaluation before
         self.evaluations = 0
         self.last: dict[str, float] | None = None
         self.report: Report | None = None
@@ -126,7 +126,7 @@ class Recorder:
         self.measurements.add(rows)
 
     def resume(self, measurements: Measurements) -> None:
-        """Go on after what has been measured before."""
+        """Continue after the measurements of a run that is resumed."""
         self.measurements = measurements
         tables = measurements.tables()
         rows, nodes = tables["network"], tables["nodes"]
@@ -143,18 +143,18 @@ class Recorder:
     def _disagreement(self, values: Sequence[Array]) -> float:
         """Average ``||f_i(x) - f_j(x)||^2`` over the edges, of all parts, and the pooled held-out points.
 
-        A node alone is of one mind; of several without an edge there is nothing to compare.
+        0 for a single node; NaN for several without an edge.
         """
         if not len(self._compared):
             return 0.0 if len(values) == 1 else float("nan")
         count = max(len(values[0]), 1)
         together = max(1, AT_ONCE // max(values[0].size, 1))  # edges
-        gaps = []
+        squares = []
         for start in range(0, len(self._compared), together):
             ends = self._compared[start : start + together].tolist()
             apart = np.array([values[i] for i, _ in ends]) - np.array([values[j] for _, j in ends])
-            gaps.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
-        return float(np.mean(np.concatenate(gaps)))
+            squares.append(np.sum((apart**2).reshape(len(ends), -1), axis=1) / count)
+        return float(np.mean(np.concatenate(squares)))
 
     def _traffic(self, round: int, report: Report) -> dict[str, float]:
         travelling = self._network.plans[0].source
@@ -170,7 +170,7 @@ class Recorder:
                 "waiting": found.messages - found.delivered - found.lost - found.late,
             }
         if self._rule.pooled:
-            # Every sample travels to the one learner.
+            # Every sample is sent to the one learner.
             width = self._network.source.inputs + self._network.source.targets
             scalars = sum(report.figures["samples"].tolist()) * width
             messages = round * float(len(report.nodes))
@@ -189,7 +189,7 @@ def _edge_columns(round: int, report: Report) -> Columns:
         return {}
     columns: dict[str, npt.NDArray[Any]] = {"round": np.full(len(sources), round), "source": sources, **report.edges}
     if report.traffic is not None:
-        # What arrived, or did not, at the target of a directed edge is counted there, at the edge that goes back.
+        # Deliveries at the target of a directed edge are counted at the target, at the opposite edge.
         back = np.lexsort((sources, targets))
         columns |= {"sent": report.traffic[:, 0]}
         columns |= {name: report.traffic[back, k] for k, name in enumerate(("delivered", "lost", "late"), 1)}

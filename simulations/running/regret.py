@@ -126,7 +126,7 @@ class Regret:
 
 
 def unknown(network: Network) -> str:
-    """Return why regret cannot be told in a network; empty where it can."""
+    """Return why regret cannot be measured in a network; empty where it can."""
     experiment = network.experiment
     if network.source.noise_free is None:
         return "the stream does not say what its targets are without noise"

@@ -35,13 +35,13 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import held_by, with_data_in
 
 CHANGEABLE = ("rounds", "backend", "evaluate_every", "checkpoint_every")
-"""Keys that a run that is gone on with may change: they leave what was done as it is."""
+"""Keys that a resumed run may change: the rounds done do not depend on them."""
 
 Observer = Callable[[Progress], None]
 
 
 class Finished(NamedTuple):
-    """A run that has come to its end, and whether it had before."""
+    """A run that is complete, and whether it was before the call."""
 
     result: Result
     folder: Path
@@ -58,22 +58,22 @@ def run(
 ) -> Finished:
     """Run an experiment and write its run folder, with checkpoints if the experiment asks for them.
 
-    The folder is made when the first round begins, and measurements go to it as they come. The tables of the result
-    are read from it, a column at a time, when they are asked for.
+    The folder is made when the first round begins, and measurements are written at once. The tables of the result are
+    read from it a column at a time, when they are used.
 
     Parameters
     ----------
     experiment : Experiment, optional
-        What to run; without it, ``tables`` say it.
+        The experiment; in its place ``tables`` may describe it.
     folder : str or Path
         The run folder; a taken name gets a number. Data in memory are written into it.
     observe : callable, optional
-        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
     callbacks : sequence of callables
         Called after each evaluation, as :func:`~kernelswarm.simulations.running.simulation.simulate` says; their
         columns are in the folder's tables.
     **tables
-        What to run, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it.
+        The experiment, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it.
 
     Raises
     ------
@@ -99,22 +99,22 @@ def resume(
     *,
     callbacks: Sequence[Callback] = (),
 ) -> Finished:
-    """Go on with a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
+    """Resume a run from its newest checkpoint: the models become equal, bit for bit, to those of a run in one go.
 
     Parameters
     ----------
     folder : str or Path
         The run folder; a run that is complete is returned as it is.
     changes : sequence of str
-        Such as "rounds=1000" or "backend.name=ray": the number of rounds, the backend, and how often is measured and
-        saved may change.
+        Such as "rounds=1000" or "backend.name=ray": the rounds, the backend, ``evaluate_every`` and
+        ``checkpoint_every`` may change.
     observe : callable, optional
-        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
     safe : bool
-        Whether parts that the run folder names as "package.module:Class" are refused, so that none of its choice of
-        code is run.
+        Whether parts that the run folder names as "package.module:Class" are refused, so that no code of its choice
+        is run.
     callbacks : sequence of callables
-        The same as when the run began, where it had some: what they return goes on in the tables.
+        The same as when the run began, if it had some: their columns of the tables go on.
 
     Raises
     ------
@@ -145,14 +145,14 @@ def _resumed(folder: Path, changes: Sequence[str], observe: Observer | None, cal
     since = newest(folder) if result is None or paths(folder / FOLDER) else None
     own = since.folder if since is not None and names_code(_config(folder)) and may_import() else None
     if own is not None and own not in sys.path:
-        sys.path.append(own)  # the user's own modules lie there; nobody else's are looked for
+        sys.path.append(own)  # the user's own modules lie there, and hide none of others
     experiment = _described(folder, changes)
     for known in (since, result):
         if known is not None:
             _refuse_changes(folder, known.config, experiment)
     if result is not None:
         done: int = result.summary["rounds"]
-        # More rounds may be asked for than there are data.
+        # The experiment may ask for more rounds than there are data.
         if experiment.rounds <= done or open_network(experiment).rounds <= done:
             return Finished(result, folder, before=True)
     since = newest(folder) if since is None else since
@@ -173,14 +173,14 @@ def _ended_early(folder: Path) -> bool:
 def _begun_again(
     folder: Path, changes: Sequence[str], observe: Observer | None, callbacks: Sequence[Callback]
 ) -> Finished:
-    """Begin a run again, in its folder, that was stopped before its first checkpoint."""
+    """Run a run again in its folder, after it was stopped before its first checkpoint."""
     experiment = _described(folder, changes)
     _refuse_changes(folder, _described(folder, ()).to_dict(), experiment)
     return _run_and_write(experiment, observe, callbacks, Checkpoints(folder, digests(experiment), anew=True))
 
 
 def _result(folder: Path) -> Result | None:
-    """Return what a run folder holds of a complete run; None where rounds are left or the run has failed.
+    """Return the result in the folder of a complete run; None where rounds are left or the run has failed.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _run_and_write(
         raise SimulationError(text, node=error.node, round=error.round, partial=partial) from error
     except KeyboardInterrupt as stop:
         if checkpoints.measured is not None:
-            with suppress(OSError):  # what cannot be written is lost, as with a kill
+            with suppress(OSError):  # without room on the disk it is lost, as after a kill
                 checkpoints.measured.sync()
             stop.add_note(_left(checkpoints))
         raise
@@ -229,7 +229,7 @@ def _run_and_write(
 
 
 def _left(checkpoints: Checkpoints) -> str:
-    """Say what there is of a run that was stopped in the middle of a round."""
+    """Return the text on a run that was stopped in the middle of a round: what it has left, and how it goes on."""
     if checkpoints.last is not None:
         return f"{checkpoints.command} goes on from round {checkpoints.last:,}"
     folder = checkpoints.folder
@@ -246,7 +246,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     experiment = Experiment.from_file(folder / "config.toml", changes, recorded=True)
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
-    # It was given as a graph, and is described as one again; older runs say no format.
+    # The network was a graph from Python, and is described as one again; older runs name no format.
     if given | {"format": "auto"} == {"name": "file", "path": "graph.graphml", "format": "auto"}:
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:
@@ -256,7 +256,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """Read the tables of a run folder's experiment; none where it is no TOML, which its reader refuses."""
+    """Read the tables of a run folder's experiment; none where it is no TOML, which `Experiment.from_file` refuses."""
     try:
         return renewed(parse((folder / "config.toml").read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, NotTOML):

@@ -41,61 +41,60 @@ def simulate(
     Parameters
     ----------
     experiment : Experiment, optional
-        What to run; without it, ``tables`` say it.
+        The experiment; in its place ``tables`` may describe it.
     observe : callable, optional
-        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
     checkpoints : Checkpoints, optional
-        The run folder that measurements go to as they come, and checkpoints, every ``checkpoint_every`` rounds and when
-        SIGINT or SIGTERM comes, and the checkpoint to go on from; without it nothing is written and the result is in
-        memory. :func:`~kernelswarm.simulations.running.run.run` makes one.
+        The run folder for measurements and checkpoints, and the checkpoint to resume from. Checkpoints are written
+        every ``checkpoint_every`` rounds and at SIGINT or SIGTERM. Without it the result is in memory alone.
+        :func:`~kernelswarm.simulations.running.run.run` makes one.
     callbacks : sequence of callables
         Called with a :class:`~kernelswarm.simulations.observing.state.State` after each evaluation. One may return a
         dict of columns for the tables: a number for the network's, an array with an entry for each node or directed
         edge for the others.
     **tables
-        What to run, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it: ``topology``,
+        The experiment, as :func:`~kernelswarm.simulations.experiment.keywords.build_experiment` takes it: ``topology``,
         ``data`` or ``stream``, ``learner``, ``protocol``, ``rounds``, ...
 
     Returns
     -------
     Result
-        Measurements, last models and summary. The models depend neither on the backend, nor on checkpoints, nor on
-        whether somebody looks on.
+        Measurements, last models and summary. The models do not depend on backend, checkpoints or observers.
 
     Raises
     ------
     InputError
-        When the experiment's parts do not fit one another; nothing has started.
+        The experiment's parts do not fit one another; nothing has started.
     SimulationError
-        When a node diverges, a process dies, hangs or raises, or a callback raises; its ``partial`` holds what was
-        measured before.
+        A node diverges, a process dies, hangs or raises, or a callback raises; ``partial`` holds the measurements
+        before.
     Interrupted
-        When a signal came and a checkpoint is written; without checkpoints, signals do what they always do.
+        A signal came and a checkpoint is written; without checkpoints signals have their usual effect.
     """
     with (
-        watched(observe, "run_bar") as hearing,
-        Simulation(experiment, hearing, checkpoints, callbacks=callbacks, **tables) as simulation,
+        watched(observe, "run_bar") as observer,
+        Simulation(experiment, observer, checkpoints, callbacks=callbacks, **tables) as simulation,
     ):
         return simulation.run()
 
 
 class Simulation:
-    """A simulation that goes on step by step: an iterator over its states, one after each evaluation.
+    """A simulation in steps: an iterator over its states, one after each evaluation.
 
-    ``break`` only pauses it; :meth:`result` or the end of a ``with`` block ends it where it is. Rounds go on only while
-    the next state is asked for.
+    ``break`` only pauses it; :meth:`result` or the end of a ``with`` block ends it early. Rounds run only during calls
+    for the next state.
 
     Parameters
     ----------
     experiment, observe, checkpoints, callbacks, **tables
-        As :func:`simulate` takes them.
+        As of :func:`simulate`.
     every : int, optional
         Rounds between two states, in place of the experiment's ``evaluate_every``.
 
     Raises
     ------
     InputError
-        When the experiment's parts do not fit one another; nothing has started.
+        The experiment's parts do not fit one another; nothing has started.
 
     Examples
     --------
@@ -132,10 +131,10 @@ class Simulation:
         self._driver = Driver(experiment, observe or (lambda progress: None), checkpoints, OwnColumns(callbacks))
         self._ended: Result | SimulationError | None = None
         self._steps: Generator[State] | None = None
-        self._context = contextvars.copy_context()  # each step runs in it, whoever asks for it
+        self._context = contextvars.copy_context()  # each step runs in it, in whichever thread
 
     def __repr__(self) -> str:
-        """Say how far it is."""
+        """Return a text with the rounds done."""
         done, network = self._driver.done, self._driver.network
         ended = ", ended" if self._driver.functions is not None or self._ended is not None else ""
         return f"Simulation({network.adjacency.number_of_nodes()} nodes, round {done:,} of {network.rounds:,}{ended})"
@@ -147,12 +146,12 @@ class Simulation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it where it is; what it started ends too."""
+        """End the simulation after its last round, with all that it started."""
         if self._steps is not None and getgeneratorstate(self._steps) == GEN_SUSPENDED:
-            self._end()  # also where the block has raised: what was learned is kept
+            self._end()  # also after an error in the block: the result is kept
 
     def __iter__(self) -> Iterator[State]:
-        """Go on where it is."""
+        """Return the simulation, which continues after its last state."""
         return self
 
     def __next__(self) -> State:
@@ -183,7 +182,7 @@ class Simulation:
         return self.result()
 
     def result(self) -> Result:
-        """Return the result, and end the simulation where it is if rounds are left.
+        """Return the result; a simulation with rounds left ends after its last one.
 
         Returns
         -------
@@ -195,7 +194,7 @@ class Simulation:
         InputError
             Nothing has been run yet.
         SimulationError
-            The simulation has failed; its ``partial`` holds what was measured.
+            The simulation has failed; ``partial`` holds its measurements.
         """
         if self._steps is None:
             raise InputError("nothing has been run yet: iterate over the simulation, or call its run()")
@@ -215,7 +214,7 @@ class Simulation:
         return self._ended
 
     def _end(self) -> None:
-        """Have the steps end with the functions as they are."""
+        """End the steps with the present functions."""
         self._driver.stop()
         if self._driver.functions is None:
             with self._driver.at_work():
