@@ -150,7 +150,7 @@ def _merged(graph: nx.Graph[Any], strict: bool) -> nx.Graph[Any]:
         else:
             merged.add_edge(i, j, **attributes)
     if not strict:
-        parallel = {(i, j) for i, j in parallel if i != j}  # of loops is said that they are dropped
+        parallel = {(i, j) for i, j in parallel if i != j}  # loops are reported as dropped
     pairs = listed([tuple(_called(graph, edge)) for edge in sorted(parallel)])
     if strict:
         found = f" and has parallel edges between {pairs}" if parallel else ""

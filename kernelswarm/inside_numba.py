@@ -1,7 +1,7 @@
 """What is used of numba that is no interface of its, each name looked for first: a new version may not have it.
 
 Where one is missing that saves time, numba's own way is taken. Where nothing could be compiled without it, nothing is:
-Python computes the same, many times slower. Either is said once (docs/decisions/0045).
+Python computes the same, many times slower. Either is warned of once (docs/decisions/0045).
 """
 
 import importlib
@@ -193,7 +193,7 @@ def keep_by(dispatcher: Any, kept: Any) -> None:
 
 
 def has_files(dispatcher: Any) -> bool:
-    """Tell whether numba has been told to keep a function in files of its own."""
+    """Tell whether numba keeps a function in files of its own."""
     return type(getattr(dispatcher, "_cache", None)).__name__ == "FunctionCache"
 
 

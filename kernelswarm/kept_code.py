@@ -175,7 +175,7 @@ def kept(function: Function) -> Function:
 
 
 def keep(dispatcher: Any) -> None:
-    """Keep a function that numba has been told to keep, and those of this kind that it calls, by contents instead.
+    """Keep a function by contents that numba would keep, and those of this kind that it calls.
 
     numba itself would load such a function after what it calls in another file has changed.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class RefusedKey(ValueError):
-    """A value that a part refuses for one of its keys; text and key are told apart.
+    """A value that a part refuses for one of its keys; text and key are separate.
 
     On its own it reads ``rank = 0 must be at least 1``. Where the part stands in an experiment file the path of its
     table comes before the key: ``learner.rank = 0 must be at least 1``.

@@ -1,4 +1,4 @@
-"""Formats of files that hold graphs, told apart by suffix or by name, each read by the library that knows it."""
+"""Formats of graph files, found by suffix or by name, each read by its library."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def ordered(labels: Collection[Hashable]) -> list[Any]:
         if other is not label:
             raise ValueError(
                 f"graph has two nodes with the text {text(label)!r}, {_typed(other)} and {_typed(label)}: rename one "
-                "of them, as nodes are told apart by their text"
+                "of them, as nodes are compared by their text"
             )
     by_text = [texts[known] for known in sorted(texts)]
     numbers = as_numbers(by_text)

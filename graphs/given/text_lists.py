@@ -1,4 +1,4 @@
-"""Graphs in text files: edge lists, adjacency lists and matrices, told apart by what the lines hold."""
+"""Graphs in text files: edge lists, adjacency lists and matrices, found by the contents of the lines."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def contact_graph(schedule: Walking, nodes: int, rounds: int, generator: np.rand
     """Return the network of all pairs that are within reach of one another in some of the first rounds.
 
     In so many rounds the schedule switches on the same edges of it as of the complete network, which holds all pairs.
-    The two rounds that prime a network, in which all neighbours hear of one another, know fewer of them, and in longer
+    The two rounds that prime a network, in which all neighbours exchange messages, know fewer of them, and in longer
     runs those are missing that meet only later.
 
     Parameters

@@ -120,7 +120,7 @@ class Host:
         return NOTHING
 
     def finish(self, *incoming: bytes) -> tuple[int, float]:
-        """Run all rounds that are left: one, or any number when no other block is heard.
+        """Run all rounds that are left: one, or any number when no other block sends to this one.
 
         Returns
         -------

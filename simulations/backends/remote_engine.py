@@ -40,7 +40,7 @@ ASLEEP = 0.9
 a core."""
 
 NAP = 1.0
-"""Seconds, at most, that it sleeps at a time: then it hears of what has failed."""
+"""The longest sleep in seconds, after which failures are looked for."""
 
 ALONE = 16
 """Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
@@ -80,7 +80,7 @@ class Transport(Protocol):
         """Wait until an execution has ended; return what each host's ``finish`` did."""
 
     def primed(self) -> None:
-        """Hear that the first executions have ended: whatever it needs is there."""
+        """Take note that the first executions have ended, so that all that they need exists."""
 
     def close(self) -> bool:
         """Free what it holds, and return whether all processes have let go of it in time."""
@@ -96,7 +96,7 @@ class Processes(Protocol):
         """Return the actor at a place, a new one if need be."""
 
     def foresee(self, kind: str) -> None:
-        """Hear what kind of transport will be made, so that what it needs can start beside the hosts."""
+        """Take note of the kind of transport to come, so that its processes start beside the hosts."""
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
         """Make a transport; ``levels`` is the most rounds in which messages cross in one execution."""
@@ -131,7 +131,7 @@ class RemoteEngine:
     rounds_per_execution : int
         Rounds between two words from the processes.
     patience : float
-        Seconds after which silence counts as a failure, beside ``USUAL`` times what the same took before.
+        Seconds without an answer that count as a failure, beside ``USUAL`` times the time of the same call before.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class RemoteEngine:
         """Make the agents in their processes, and prime the network; ``meanwhile`` is called as the processes start."""
         senders = block_neighbors(self.blocks)
         linked = any(senders)
-        # A block that hears no other one hears itself, which sends it nothing: a call in a graph needs some input.
+        # A block without a sender gets its own empty messages: a call in a graph needs some input.
         neighbors = [others or [place] for place, others in enumerate(senders)]
         self._largest = self._rounds_per_execution * (1 if linked else ALONE)
         levels = self._rounds_per_execution if linked else 1
@@ -284,7 +284,7 @@ class RemoteEngine:
                     f"still waiting for {len(waiting)} of {total} processes to start after {limit:g} s{_busy()}",
                     stacklevel=2,
                 )
-        raise Trouble(f"none was heard of within {(attempt + 1) * limit:g} s{_busy()}", late=True)
+        raise Trouble(f"none has answered within {(attempt + 1) * limit:g} s{_busy()}", late=True)
 
     def _ask(self, question: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of every host, and return the answers."""
@@ -295,7 +295,7 @@ class RemoteEngine:
         return answers
 
     def _limit(self, usual: float | None) -> float:
-        """Return the seconds after which silence is no work, where the work usually takes so many; None: not known."""
+        """Return the seconds without an answer that count as a failure, by the usual time; None: not known."""
         return WARMING * self._patience if usual is None else self._patience + USUAL * usual
 
     def _run(self, rounds: int) -> None:

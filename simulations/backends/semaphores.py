@@ -34,7 +34,7 @@ def made_by(processes: Collection[int]) -> list[Path]:
 def opened() -> list[Path]:
     """List the semaphores that this process has open.
 
-    They are told by their files' numbers: a process that has made one maps it under another name, a temporary one.
+    They are known by their files' numbers: a process that has made one maps it under another name, a temporary one.
     """
     try:
         maps = Path("/proc/self/maps").read_text()
@@ -126,7 +126,7 @@ def _numbering() -> str:
 
 
 def _runs(process: int, began: str) -> bool:
-    """Tell whether a process runs that began then, or at any time where that is not said: numbers come again."""
+    """Tell whether a process runs that began then, or at any time without one: process ids are used again."""
     now = _began(process)
     return now is not None and began in ("", str(now))
 

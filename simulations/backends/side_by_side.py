@@ -47,7 +47,7 @@ class SideBySide:
     blocks : sequence of Block
         At least one.
     neighbors : sequence of sequence of int
-        The places of the blocks that each block hears from.
+        The places of the blocks that send to each block.
     """
 
     def __init__(self, blocks: Sequence[Block], neighbors: Sequence[Sequence[int]]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 WORTH_A_WORD = 2.0
-"""Seconds of compiling after which it is said."""
+"""Seconds of compiling after which a line says so."""
 
 COMPILING = "compiling, once"
 
@@ -170,7 +170,7 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
 
 @contextmanager
 def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Callable[[int, int, float], None] | None]:
-    """Show on standard error which pilots run; yields what hears their rounds, their candidates and the share done."""
+    """Show on standard error which pilots run; yields the observer of their rounds, candidates and share done."""
     with watch_reproduction(quiet, console) as observe:
         if observe is None:
             yield None

@@ -1,4 +1,4 @@
-"""What is told of a run or a comparison that goes on: its words, its memory, and lines where no terminal is."""
+"""The progress of a run or a comparison as text: its words, its memory, and lines without a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.observing.progress import Progress
 
 LINES_EVERY = 30.0
-"""Seconds between two lines where there is no terminal; nothing is said of what ends sooner."""
+"""Seconds between two lines without a terminal; shorter runs write none."""
 
 MEASURED_EVERY = 5.0
 """Seconds between two looks at the memory: asking the system about all processes takes milliseconds."""

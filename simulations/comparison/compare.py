@@ -75,7 +75,7 @@ def compare(
     out : Path, optional
         Folder for run folders (``runs/<cell>/seed_<seed>``), tables and figures. Without it nothing is written.
     observe : callable, optional
-        Hears of the progress, about twice a second. Where it is left out a notebook shows a bar.
+        Called with the progress, about twice a second. When left out, a notebook shows a bar.
     afresh : bool
         Whether all runs begin again, in a folder ``out-2``, ``out-3``, ... where ``out`` exists.
     numbered : bool
@@ -120,17 +120,17 @@ def compare(
             base = Described(plain(experiment.to_dict()), origins(experiment, digests))
             opening = comparison_folder.opened(Path(out), base, tried, afresh=afresh, numbered=numbered)
             folder, index, made = stack.enter_context(opening)
-        hearing = stack.enter_context(watched(observe, "comparison_bar"))
+        observer = stack.enter_context(watched(observe, "comparison_bar"))
         if tune:
             with comparison_folder.unmade(folder if made else None):
-                found = _tuned(tasks, found, tried, pooled, pilot_seeds, jobs, folder, hearing)
+                found = _tuned(tasks, found, tried, pooled, pilot_seeds, jobs, folder, observer)
             tasks = list(_tasks(experiment, found, seeds))
         if folder is not None:
             known = [_described(task, digests) for task in tasks]
             tasks, index = _placed(tasks, known, found, tried, folder, replace(index, base=base))
             tasks, runs = _earlier(tasks, known)
             _prepare(experiment, Plan(tried, seeds, tune, pooled, pilot_seeds), folder, index)
-        run_all(tasks, runs, jobs, hearing, folder)
+        run_all(tasks, runs, jobs, observer, folder)
         _refuse_all_failed(runs, folder, made)
         ended = tuple(runs[place] for place in sorted(runs))
         comparison = Comparison(tuple(tried), tuple(found), ended, folder, drawn_keys(tried))

@@ -1,4 +1,4 @@
-"""What whoever watches a comparison hears: ended runs, the share of all rounds that is done, the time to go."""
+"""The progress of a comparison: ended runs, the share of all rounds that is done, the time to go."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ComparisonProgress:
 
 
 class Watcher:
-    """Keeps what an observer hears.
+    """Keeps the progress for an observer.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class Watcher:
         self._at = len(before) / len(names)  # the share that was done then
 
     def on_progress(self, place: int, share: float) -> None:
-        """Hear how much of a run is done."""
+        """Take note of the part of a run that is done."""
         self._shares[place] = max(self._shares[place], share)
 
     def ended(self, place: int, run: Run) -> None:
-        """Hear that a run has ended."""
+        """Take note that a run has ended."""
         self._shares[place] = 1.0
         self.done += 1
         self._failed += bool(run.failure)

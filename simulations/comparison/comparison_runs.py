@@ -84,7 +84,7 @@ def compile_once(tasks: Sequence[Task]) -> None:
     """Compile, once for each learner, what the processes to come would otherwise each compile for themselves."""
     learners = {task.experiment.to_dict()["learner"]["name"]: task for task in reversed(tasks)}
     for task in learners.values():
-        with suppress(InputError), one_thread():  # a refusal is said of the run that it ends
+        with suppress(InputError), one_thread():  # the run itself reports a refusal
             warm_cache(open_network(task.experiment).plans, apart=False)
 
 

@@ -94,7 +94,7 @@ def start_or_resume(experiment: Experiment, folder: Path, state: State, observe:
     state : {"new", "resumed"}
         What :func:`earlier` has found.
     observe : callable
-        Hears of the progress.
+        Called with the progress.
     safe : bool
         Whether the folder may name no code.
 

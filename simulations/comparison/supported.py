@@ -24,14 +24,14 @@ WHOLE = {
     "equal": "{} are equal in every seed",
     "few": f"fewer than {FEWEST} seeds shared by {{}}",
 }
-"""What is said where it is true of all pairs of rows."""
+"""The sentence where it is true of all pairs of rows."""
 
 PART = {
     "open": "no supported difference to {}",
     "equal": "equal to {} in every seed",
     "few": f"fewer than {FEWEST} seeds shared with {{}}",
 }
-"""What is said of the best row and those for which it is true."""
+"""The sentence on the best row and the rows for which it is true."""
 
 AT_LEAST = f"at least {FEWEST} seeds are needed to tell which row is better"
 
@@ -64,7 +64,7 @@ def supported(comparison: Comparison, most: int | None = None) -> list[str]:
     comparison : Comparison
         The comparison.
     most : int, optional
-        Sentences; of the others only the number is said. None for all of them.
+        Sentences; of the others only the number is given. None for all of them.
     """
     found = comparison.differences()
     if not found:

@@ -1,4 +1,4 @@
-"""What is said above and under a comparison's table: what all rows share, where they differ, what is wrong."""
+"""The notes above and under a comparison's table: common values of all rows, differences, and warnings."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENC
     width : int
         Characters in a line.
     most : int, optional
-        Sentences about what the seeds support; of the others only the number is said. None for all of them.
+        Sentences about what the seeds support; of the others only the number is given. None for all of them.
     columns : sequence of str
         The measured columns that are shown, in this order; the usual ones when left out.
     """

@@ -66,7 +66,7 @@ def tuned_cells(
     folder : Path, optional
         The comparison's folder.
     watch : callable
-        Hears how many cells are done.
+        Called with the number of cells that are done.
 
     Raises
     ------

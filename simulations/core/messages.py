@@ -18,7 +18,7 @@ from kernelswarm.simulations.core.former_names import called_now
 from kernelswarm.simulations.core.terms import TERMS
 
 KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
-"""What is often said after a name."""
+"""The usual words after a name."""
 
 _PLAIN_RULES: dict[Any, str] = {
     bool: "true or false",
@@ -32,7 +32,7 @@ _PLAIN_RULES: dict[Any, str] = {
 OF_OTHERS: dict[str, str] = {
     "robust": ": the protocols consensus, proximity and stacking have it",
 }
-"""What is said of keys that only some parts have, in place of the nearest key."""
+"""The advice on keys that only some parts have, in place of the nearest key."""
 
 SYNONYMS: dict[str, str] = {
     "mse": "squared",

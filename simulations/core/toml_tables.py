@@ -78,20 +78,20 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _remedy(line: str) -> str:
-    """Return a line that is no TOML, and what to do about it where that can be told; empty without a line."""
+    """Return a line that is no TOML, and what to do about it where that is known; empty without a line."""
     found = VALUE.fullmatch(line)
     value = found[1] if found else ""
     if not line.strip():
         return ""
     if re.fullmatch(r"[+-]?\d+,\d+", value):
-        said = f"write a point before fractions, {value.replace(',', '.')}"
+        advice = f"write a point before fractions, {value.replace(',', '.')}"
     elif value.lower() in ("true", "false", "yes", "no", "none", "null"):
-        said = "truth values are true and false, and a key without a value is left out"
+        advice = "truth values are true and false, and a key without a value is left out"
     elif re.fullmatch(r"[^\W\d][\w.:/-]*", value):
-        said = f'text stands in quotes, "{value}"'
+        advice = f'text stands in quotes, "{value}"'
     else:
         return f"the line is {line.strip()[:LONGEST]}"
-    return f"{said}, in the line {line.strip()[:LONGEST]}"
+    return f"{advice}, in the line {line.strip()[:LONGEST]}"
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is to be said of a learned function that is of no use, as seen on the training data itself."""
+"""Warnings about a learned function of no use, judged on its training data."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ from kernelswarm.simulations.streams.rows.rows import (
     Rows,
     check_rows,
     class_indices,
+    given_task,
     numbering,
     resolve_task,
-    told_task,
     without_gaps,
 )
 from kernelswarm.simulations.streams.written.node_columns import is_called_so, node_columns
@@ -51,7 +51,7 @@ CODED = "far from all other values, or no number among them, again and again"
 """Why a value is taken for a gap."""
 
 MOSTLY = 0.5
-"""Share of an input that is missing from which on it is said."""
+"""The share of missing values of an input from which on a line says so."""
 
 FILLED: Missing = "mean"
 """What is done about gaps: the one way that keeps all rows and asks for no order of them."""
@@ -76,7 +76,7 @@ evaluate_every = {evaluate_every}
 [stream]
 name = "file"
 path = {path}
-{columns}{gaps}{days}{told}task = "{task}"
+{columns}{gaps}{days}{reason}task = "{task}"
 test_fraction = 0.2     # of each node's rows, never learned from
 epochs = {epochs}
 standardize = "auto"    # {scaled} of mean 0 and deviation 1; models take and give the file's own units
@@ -243,7 +243,7 @@ def _with(text: str, given: Mapping[str, Any]) -> str:
         known = re.compile(rf"^(# )?{key} = .*$", re.MULTILINE)
         if known.search(text):
             text = known.sub(written, text, count=1)
-        elif key != "missing":  # said where there are gaps
+        elif key != "missing":  # written where values are missing
             text = text.replace("\ntask = ", f"\n{line}\ntask = ", 1)
     return text
 
@@ -252,7 +252,7 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
     """Say what else was found in the rows, of which some may be empty."""
     rows = found.rows
     return (
-        told_task(rows, found.task),
+        given_task(rows, found.task),
         rows.units,
         rows.index,
         left_out_nodes(found.guess.rows, rows),
@@ -324,7 +324,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     columns += _inputs(rows) if are_names(rows.columns) and not found.guess.file.features else ""
     gaps = f'{_comment(found.gaps)}missing = "{missing}"        # or "drop" rows with a gap, "last" known values\n'
     times = [column.name for column in rows.kinds if column.kind == "time"]
-    reason = told_task(rows, found.task)
+    reason = given_task(rows, found.task)
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
@@ -333,7 +333,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
         else "",
         "order": "time" if len(times) == 1 else "file",
         "ordered": times[0] if len(times) == 1 else "the file",
-        "told": f"# {reason}\n" if reason else "",
+        "reason": f"# {reason}\n" if reason else "",
         "task": found.task,
         "scaled": "inputs" if classes else "inputs and targets",
         "loss": "multiclass_logistic" if classes > 2 else "logistic" if classes else "squared",

@@ -102,7 +102,7 @@ def parse_draws(key: str, text: str, counted: bool = True) -> RandomValues:
     key : str
         The key, for the refusal.
     text : str
-        What is said of it.
+        The text about it.
     counted : bool
         Whether it ends in a count, or is a range only: ``log:0.01:1``, of one value.
 

@@ -26,7 +26,7 @@ NOT_APPLICABLE = "–"
 
 
 PILOT_SEEDS = 2
-"""With which a search tries each candidate, where nothing else is said."""
+"""The default number of seeds with which a search tries each candidate."""
 
 
 @dataclass(frozen=True)

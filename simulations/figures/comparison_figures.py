@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.outcome import Comparison
 
 COLUMNS = 3  # of panels side by side
-CURVES = 12  # draws that are told apart by their curves; of more there is the figure over their values alone
+CURVES = 12  # draws with a curve each; more have the figure over their values alone
 
 
 def learning_curves(sheet: Sheet, comparison: Comparison) -> None:

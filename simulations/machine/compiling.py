@@ -1,4 +1,4 @@
-"""The compilation of our own functions, which happens once on a machine: heard of as it goes on, and timed."""
+"""The compilation of our own functions, which happens once on a machine: observed, and timed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def watch_compilation(
     Parameters
     ----------
     tell : callable, optional
-        Hears of the compilation whenever a function begins or is done.
+        Called whenever the compilation of a function begins or ends.
     compilation : Compilation, optional
         What to add to, where somebody has listened before.
 

@@ -10,12 +10,12 @@ from kernelswarm.simulations.core.errors import Interrupted
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where it ends a program as Ctrl-C does: what is open is closed, and what is left is said."""
+    """SIGTERM, where it ends a program as Ctrl-C does: files are closed, and a message says what is left."""
 
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Raise Terminated for SIGTERM, which would end the process without a word; not where it is ignored or heard."""
+    """Raise Terminated for SIGTERM, which would end the process without a word; not where it is ignored or handled."""
     wanted = threading.current_thread() is threading.main_thread()
     if not wanted or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
@@ -32,7 +32,7 @@ def terminating() -> Iterator[None]:
 
 
 def take_sigterm_back() -> None:
-    """Let Python alone hear SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
+    """Let Python alone handle SIGTERM: Ray's handler in C aborts three seconds later what is still ending."""
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGTERM)
         if handler is not None:
@@ -68,7 +68,7 @@ def noted(wanted: bool) -> Iterator[Asked]:
 
     A signal that nobody has ended for when the block is left does then what it always does: one that came in the last
     round would otherwise be lost, and the next run of a comparison begin. Signals that this process ignores stay
-    ignored, and outside the main thread, where Python hears none, nothing changes.
+    ignored, and outside the main thread, where Python handles none, nothing changes.
     """
     asked = Asked()
     if not wanted or threading.current_thread() is not threading.main_thread():

@@ -81,7 +81,7 @@ def answers(
     jobs : int
         Processes at a time, at least 1.
     watch : callable
-        Hears, at least ``every`` so many seconds, the share of each task that is done, in [0, 1].
+        Called at least every ``every`` seconds with the share of each task that is done, in [0, 1].
     what : str
         What the processes are for, in messages: "the comparison".
 

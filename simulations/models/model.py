@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 Points = Any
 """An array (n, p), a frame of pandas, polars or pyarrow, a dict of columns, or a list of dicts, one for each row."""
 
-#: What share of targets a band from the variance holds where nothing else is said.
+#: The default share of targets in a band from the variance.
 LEVEL = 0.9
 
 #: Rows evaluated at a time: the kernel between 60,000 points and a dictionary of 2,000 would take a gigabyte.

@@ -40,7 +40,8 @@ def fitted(values: Array, labels: Array) -> float:
     """Return the temperature of least log loss (Guo, Pleiss, Sun and Weinberger 2017).
 
     One sample more is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any class alike: n
-    samples that are all told right do not say that errors never happen, nor tiny values what those of size 1 mean.
+    samples that are all classified rightly do not show that errors never happen, nor tiny values what those of size 1
+    mean.
 
     Parameters
     ----------

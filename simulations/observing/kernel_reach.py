@@ -17,7 +17,7 @@ ASKED, AMONG = 100, 5000
 """Points whose nearest one is looked for, and points among which it is."""
 
 FEWEST = 50
-"""Points of which nothing is said: of few, the nearest may be far."""
+"""The number of points without a judgement: of few, the nearest may be far."""
 
 NONE, ALL = 0.01, 0.999
 """kappa(x, y) as a share of sqrt(kappa(x, x) kappa(y, y)) below which a point learns nothing from another, and above
@@ -35,7 +35,7 @@ ALONE, ALIKE = "points_alone", "points_alike"
 def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
     """Say what is wrong with a kernel's width for these points (n, p): `ALONE` or `ALIKE` and a sentence, or None.
 
-    Nothing is said of kernels without a bandwidth.
+    Kernels without a bandwidth are not judged.
     """
     if isinstance(getattr(kernel, "bandwidth", "none"), str) or len(points) < FEWEST:
         return None
@@ -44,7 +44,7 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
     asked = np.ascontiguousarray(points[chosen])
     sizes = np.sqrt(kernel.diagonal(points))
     shares = kernel.cross(asked, points) / (sizes[chosen, np.newaxis] * sizes)
-    # A point, or a copy of it that a stream repeats, is no neighbour of its own; of repeated rows nothing is said.
+    # A point, or a copy of it that a stream repeats, is no neighbour of its own; repeated rows are not judged.
     others = np.array([(points != point).any(axis=1) for point in asked])
     if not others.any(axis=1).all():
         return None

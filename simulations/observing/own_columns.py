@@ -178,7 +178,7 @@ class OwnColumns:
         return found
 
     def missing(self, rows: Mapping[str, Columns]) -> Found:
-        """Return columns of nan for an evaluation of which the callbacks have said nothing."""
+        """Return columns of nan for an evaluation without values of the callbacks."""
         names = self._names or {}
         return {
             table: {key: np.full(len(rows[table].get("round", ())), np.nan) for key in keys}

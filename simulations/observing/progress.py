@@ -54,14 +54,14 @@ class Timing:
         self._begun = False
 
     def ran(self, rounds: int, seconds: float) -> None:
-        """Hear how long some rounds took, checkpoints included."""
+        """Take note of the time of some rounds, checkpoints included."""
         if self._begun:
             self.rounds += rounds
             self.running += seconds
         self._begun = True
 
     def evaluated(self, seconds: float) -> None:
-        """Hear how long an evaluation took."""
+        """Take note of the time of an evaluation."""
         self.evaluations += 1
         self.evaluating += seconds
 

@@ -190,7 +190,7 @@ class Tracker:
     Parameters
     ----------
     opened : callable
-        Begins a run in a folder, and is told its experiment.
+        Begins a run in a folder, given its experiment.
     library : callable
         Imports what it needs.
     package, extra : str

@@ -26,10 +26,10 @@ UNLEARNED = 1e3
 """The same of the risk of the first function, as a rule 0, which is large where the targets' mean is far from it."""
 
 WORSE = 0.01
-"""A risk is said to be worse than the constant's from this share of it on; below, both are the same."""
+"""A risk counts as worse than the constant's from this share of it on; below, both are the same."""
 
 SHORTEST = 50
-"""Samples that must have come to a node before it is said that it keeps them all."""
+"""The samples of a node before a warning that it keeps them all."""
 
 KEPT = 0.95
 """The share of the samples that stands for all of them, since a stream may repeat some."""
@@ -105,7 +105,7 @@ def findings(
     advise : callable
         Says what to try where the risk is worse than the constant's.
     forgetful : bool
-        Whether nodes forget what they learned while they are not awake: of one that has just come back nothing is said.
+        Whether nodes forget their functions while they are not awake: one that has just come back is not judged.
 
     Returns
     -------

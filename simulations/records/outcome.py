@@ -343,7 +343,7 @@ class Comparison:
 
 
 def label(comparison: Comparison, labels: Sequence[str], places: Sequence[int]) -> str:
-    """Return the labels of some keys as one text; names speak for themselves, other values follow their key."""
+    """Return the labels of some keys as one text; names stand alone, other values follow their key."""
     words = []
     for place in places:
         key, value = comparison.keys[place], labels[place]

@@ -223,7 +223,7 @@ def require_folder(folder: Path) -> None:
 
 @contextmanager
 def unfinished_folder(place: Path, folder: Path) -> Iterator[Path]:
-    """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors are said of the folder."""
+    """Make a hidden folder in a place that disappears again, unless it is renamed; OSErrors name the folder."""
     unfinished = place / _unfinished(folder).name
     try:
         unfinished.mkdir(parents=True)

@@ -41,7 +41,7 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
     config : mapping
         Its experiment, which names the loss.
     known : bool
-        Whether the standard deviation of a single target is said elsewhere.
+        Whether the standard deviation of a single target is written elsewhere.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
-    """Return what is said under a comparison's table: what its columns mean, failures and marks."""
+    """Return the text under a comparison's table: the meaning of its columns, failures and marks."""
     rows = comparison.rows()
     names = [name for name in HEADINGS if name not in comparison.repeated]
     return [*explanation(rows, names), *once(comparison), *under(comparison, rows)]

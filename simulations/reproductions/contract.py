@@ -112,7 +112,7 @@ class Request:
     seed : int
         Seed of everything that is drawn.
     tell : callable
-        ``tell(what, share)``: hears what is being done and which share in [0, 1] of the whole is done.
+        ``tell(what, share)`` is called with the present piece and the share in [0, 1] of the whole that is done.
     jobs : int
         Processes at a time, of those that are made of pieces (`pieces.py`).
     shelf : Shelf or None

@@ -120,7 +120,7 @@ def computed(
     shelf : Shelf, optional
         Where pieces are kept.
     watch : callable
-        ``watch(name, share)``: hears which was begun or has ended last, and which share in [0, 1] of them has ended.
+        ``watch(name, share)`` is called with the piece begun or ended last, and the share in [0, 1] that has ended.
 
     Raises
     ------

@@ -42,7 +42,7 @@ NEAR = 0.005
 """An error this far above LIBSVM's is taken for "approximately the same"."""
 
 LIKE_LIBSVM = "about that of LIBSVM"
-"""What is said of POLK's errors and judged; the numbers beside it are of another draw of the classes."""
+"""The judged claims about POLK's errors; the numbers beside them are of another draw of the classes."""
 
 
 @dataclass(frozen=True)

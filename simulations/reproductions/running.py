@@ -43,7 +43,7 @@ def reproduce(
     seed : int
         Seed of everything that is drawn, not negative.
     observe : callable, optional
-        Hears what is being done, and the share in [0, 1] of the whole that is done.
+        Called with the present piece and the share in [0, 1] of the whole that is done.
     jobs : int
         Processes at a time, for the long ones that use several. A script calls this function with more than one under
         ``if __name__ == "__main__":``, because each process reads the script again.

@@ -102,7 +102,7 @@ def search(
         How many trials are proposed together and run side by side, each in a process of its own. The same number gives
         the same trials, on any machine and however often the search was interrupted.
     observe : callable, optional
-        Hears of each trial that ends: how many have, the trial, and the least value of all.
+        Called after each trial with the number of trials ended, the trial, and the least value of all.
     opened : callable
         Opens what proposes trials and remembers them.
 

@@ -17,7 +17,7 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.suggestion.set_aside import SetAside
 
 MEASURED = 4000
-"""Samples that are measured on, about, of all nodes together, where nothing else is said."""
+"""About the default number of samples of all nodes together to measure on."""
 
 FEWEST = 20
 """Samples of each node that are measured on, at least, where there are as many."""
@@ -116,7 +116,7 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     jobs : int
         Processes at a time; 1 runs all in this one.
     watch : callable
-        Hears now and then which share of them is done.
+        Called now and then with the share of them that is done.
     """
     found: dict[int, Figures] = {}
     if jobs == 1 or len(pilots) == 1:

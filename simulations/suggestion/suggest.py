@@ -90,7 +90,7 @@ def suggest(
         Processes at a time; the number of cores when left out. A script that uses several calls this function under
         ``if __name__ == "__main__":``, because each process reads the script again.
     watch : callable, optional
-        Hears how many rounds the pilots of now have, how many candidates, and which share is done. Where it is left out
+        Called with the rounds of the present pilots, the number of candidates, and the share done. Where it is left out
         a notebook shows a bar.
 
     Raises
@@ -118,8 +118,8 @@ def suggest(
     def build(changes: Mapping[str, Any]) -> Experiment | str:
         return _experiment(table, changes, folder)
 
-    with watched(watch, "suggestion_bar") as hearing:
-        search = Search(build, network, candidates(found), pooled, rounds, jobs or cores(), hearing)
+    with watched(watch, "suggestion_bar") as observer:
+        search = Search(build, network, candidates(found), pooled, rounds, jobs or cores(), observer)
         finals = refine(halve(len(search.values), search.longest, search.scores), found, search)
     trials, chosen = search.trials, _chosen(finals, search)
     if math.isinf(search.score(chosen)):

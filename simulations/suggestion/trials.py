@@ -65,7 +65,7 @@ class Search:
     jobs : int
         Processes at a time.
     watch : callable, optional
-        Hears how many rounds the pilots of now have, how many candidates, and which share is done.
+        Called with the rounds of the present pilots, the number of candidates, and the share done.
     seeds : sequence of int
         With which each candidate is tried; the experiment's when left out.
     measured : int

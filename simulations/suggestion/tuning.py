@@ -48,7 +48,7 @@ def tuned(
     pooled : bool
         Whether the risk on the samples of all nodes together is compared, and not that on each node's own.
     watch : callable, optional
-        Hears which share is done, about.
+        Called with about the share that is done.
     pilot_seeds : int
         With how many seeds each candidate is tried; its risks are averaged.
 

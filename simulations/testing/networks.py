@@ -51,7 +51,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
     description : Experiment
         The network.
     part : object
-        The part that is checked, for what is said of it.
+        The part that is checked, for messages.
 
     Raises
     ------

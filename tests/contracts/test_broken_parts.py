@@ -360,11 +360,11 @@ BROKEN = {
         (broken(Proximity, duals=lambda self, links: None)(), "a protocol that sends dual variables has them"),
         (
             broken(Diffusion, adapt=lambda self, state, samples: state._replace(weights=state.weights + 1.0))(),
-            "weights change when the neighbours have been heard",
+            "weights change with the neighbours' vectors",
         ),
         (
             broken(Diffusion, send=lambda self, state: np.append(state.other, np.zeros(int(np.any(state.weights)))))(),
-            "what is said in every round",
+            "the vector of every round",
         ),
         (broken(Diffusion, receive=received_in_place)(), "receive.* leaves the state that it is given as it is"),
         (

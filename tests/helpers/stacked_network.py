@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelswarm.agents.bands.conformal import follow, nothing_said
+from kernelswarm.agents.bands.conformal import empty_band, follow
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.protocols.contract import Neighborhood, Predictions
@@ -242,7 +242,7 @@ class StackedNetwork:
             raise GrownError(label, f"{where} where targets reach {node.target:.3g}")
         if plan.banded:
             level, known = plan.level or 0.0, plan.neighborhood.distinct
-            node.band = nothing_said(mixture.shape[1], level) if node.band is None else node.band
+            node.band = empty_band(mixture.shape[1], level) if node.band is None else node.band
             follow(node.band, mixture, targets, level, known, 1)
         node.loss += float(np.sum(learner.loss.values(mixture, targets)))
         if node.samples <= plan.neighborhood.distinct:

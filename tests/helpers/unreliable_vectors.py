@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from kernelswarm.agents.bands.conformal import follow, nothing_said
+from kernelswarm.agents.bands.conformal import empty_band, follow
 from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.learners.features.raker import Raker
@@ -247,7 +247,7 @@ class Network:
                 f"reach {node.target:.3g}"
             )
         if node.plan.banded and len(values):
-            node.band = nothing_said(values.shape[1], self.level) if node.band is None else node.band
+            node.band = empty_band(values.shape[1], self.level) if node.band is None else node.band
             follow(node.band, values, samples.targets, self.level, node.plan.neighborhood.distinct, 1)
         node.loss += float(np.sum(learner.loss.values(values, samples.targets)))
         node.counted += len(samples.targets)

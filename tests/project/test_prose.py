@@ -97,3 +97,14 @@ def test_no_sentence_of_a_page_is_longer_than_the_limit(page: Path) -> None:
 def test_pages_use_the_words_of_the_field(page: Path) -> None:
     found = {word: (one, RULES["instead"][word]) for one in sentences(page) for word in unwanted(one)}
     assert set(found) == set(RULES["meant"].get(name(page), [])), found
+
+
+@pytest.mark.parametrize("package", ["agents", "graphs", "protocols", "simulations", "kernelswarm"])
+def test_code_uses_the_words_of_the_field_in_names_comments_and_messages(package: str) -> None:
+    found = [
+        (name(file), word)
+        for file in (ROOT / package).rglob("*.py")
+        for word in re.findall(r"[^\W\d_]+", file.read_text("utf-8").lower())
+        if word in RULES["former"] and word not in RULES["meant"].get(name(file), [])
+    ]
+    assert found == []

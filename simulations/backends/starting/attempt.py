@@ -36,8 +36,8 @@ class Attempt:
         if error is not None:
             self._undo()
         if type(error) is Exception or isinstance(error, OSError | RuntimeError | StopIteration):
-            said = self._last_line(error) + (HOME if _is_of_home(error) else "")
-            raise SimulationError(f"Ray could not be started on this machine: {said}") from error
+            cause = self._last_line(error) + (HOME if _is_of_home(error) else "")
+            raise SimulationError(f"Ray could not be started on this machine: {cause}") from error
 
 
 def _is_of_home(error: BaseException) -> bool:

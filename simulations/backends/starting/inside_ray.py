@@ -1,6 +1,6 @@
 """What is used of Ray that is no interface of its, each name looked for first: a new version may not have it.
 
-Where one is missing Ray goes its own way: it takes longer, or more memory, and computes the same. It is said once
+Where one is missing Ray goes its own way: it takes longer, or more memory, and computes the same. It warns once
 (docs/decisions/0045).
 """
 
@@ -97,7 +97,7 @@ def lean() -> Iterator[None]:
 def launched_by(script: str) -> Iterator[str]:
     """Let a raylet that is started inside run a script in place of Ray's launcher of workers, whose file is yielded.
 
-    Where it cannot be told to, that is "", and workers start as Ray starts them.
+    Where Ray has no such option, that is "", and workers start as Ray starts them.
     """
     constants = _found(_CONSTANTS)
     own = getattr(constants, "SETUP_WORKER_FILENAME", "")
@@ -140,7 +140,7 @@ def prepare_actor(channel_bytes: int) -> None:
 
 
 def graphs_compile() -> bool:
-    """Tell whether rounds can be a compiled graph, with as many of them in flight as is said."""
+    """Tell whether rounds can be a compiled graph, with the given number of them in flight."""
     compiles = _found("ray.dag", "DAGNode.experimental_compile")
     ends = [_found("ray.dag", name) for name in ("InputNode", "MultiOutputNode")]
     if compiles is None or None in ends or "_max_inflight_executions" not in inspect.signature(compiles).parameters:

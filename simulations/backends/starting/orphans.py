@@ -1,7 +1,7 @@
 """The processes of a Ray that was started here, found again and ended where it could not end them itself.
 
 A driver that is killed while Ray starts leaves processes that go on starting, and make Ray's folder again after it has
-been removed. They are told by a variable of their environment, which names the folder.
+been removed. They are found by a variable of their environment, which names the folder.
 """
 
 import os

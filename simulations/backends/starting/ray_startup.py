@@ -42,7 +42,7 @@ def as_file(script: Path, folder: Path) -> Path:
 class ForkServer:
     """The process from which the workers of a Ray that is started here are forked: ``fork_server.py`` says how.
 
-    Where it cannot be, on other systems than Linux and with versions of Ray that are told otherwise what to run, and
+    Where it cannot be, on other systems than Linux and with versions of Ray that name their worker otherwise, and
     where it ends, workers start as Ray starts them.
 
     Parameters

@@ -11,7 +11,7 @@ from kernelswarm.simulations.core.data_description import Variables
 Array = npt.NDArray[np.float64]
 
 SHARE = 0.01
-"""The share of targets below 0 from which on it is said."""
+"""The share of targets below 0 from which on a warning says so."""
 
 TARGETS_BELOW_ZERO = "targets_below_zero"
 

@@ -11,7 +11,7 @@ from kernelswarm.simulations.observing.constant import best_constant
 from kernelswarm.simulations.streams.contract import HeldOut
 
 SHARE = 0.1
-"""The pull of the regularisation towards 0, as a share of the loss's, from which on it is said."""
+"""The pull of the regularisation towards 0, as a share of the loss's, from which on a warning says so."""
 
 USUAL = 1e-6
 """The share that is no matter."""

@@ -43,7 +43,7 @@ ORDERS, QUARTER = 3, 4
 """How many orders of the images are learned; by what the model orders of quick runs are divided."""
 
 PUBLISHED_LIBSVM, WITHIN = 1.5, 2.0
-"""LIBSVM's error in table 3, and by how many points POLK's is said to be above it at most, both in percent."""
+"""LIBSVM's error in table 3, and the largest claimed difference of POLK's to it, both in percent."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Row:
     order: int | None
     error: float | None = None
     rival: bool = False
-    """Whether it is said to err more than POLK at the same order."""
+    """Whether the paper claims that it errs more than POLK at the same order."""
 
     @property
     def settings(self) -> str:

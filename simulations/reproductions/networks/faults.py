@@ -196,7 +196,7 @@ def _first_to_break(found: Found) -> Iterator[Claim]:
 
 
 def _published(found: Found) -> Iterator[Claim]:
-    """Check what is proved of trimmed means and medians where all nodes hear one another."""
+    """Check what is proved of trimmed means and medians where all nodes are neighbours."""
     for form in ("trimmed", "median"):
         for fault in EVERY_SHARE:
             cell = Cell("complete", fault, 0.2)

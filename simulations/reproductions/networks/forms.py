@@ -24,7 +24,7 @@ CONDITIONS: dict[str, Table] = {
 
 
 class Form(NamedTuple):
-    """A form of consensus, and what it does where nothing new is heard, or late."""
+    """A form of consensus, and what it does with missing and late messages."""
 
     step: str
     form: str

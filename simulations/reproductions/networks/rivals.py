@@ -71,7 +71,7 @@ Found = dict[tuple[str, str], Tuned]
 
 
 class Run(NamedTuple):
-    """A run of a method, as another process is told of it."""
+    """A run of a method, as it is sent to another process."""
 
     stream: str
     method: str
@@ -242,7 +242,7 @@ PUBLISHED = (
     ("sensor field", "diffusion, adaptive", "diffusion", "leaves out who learns something else (Zhao and Sayed, 2012)"),
     ("housing, own area", "DeKRR-DDRF", "DKLA", "each node has the features that suit its data (Yang et al., 2024)"),
 )
-"""On a stream the first method is said to err less than the second."""
+"""The claim that on a stream the first method errs less than the second."""
 
 
 def _published(found: Found) -> Iterator[Claim]:

@@ -177,7 +177,7 @@ def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array],
     def compare(
         quantity: str, published: str, left: Array, right: Array, how: str, holds: bool | None = None, less: bool = True
     ) -> None:
-        """Write a row: less on the left, or more, by more than the spread of the draws, if nothing else is told."""
+        """Write a row: less on the left, or more, by more than the spread of the draws, by default."""
         measured = f"{left.mean():.3f} against {right.mean():.3f}, {beyond(list(left), list(right))}"
         judged = errs_more(list(right), list(left)) if less else errs_more(list(left), list(right))
         rows.append(Claim(quantity, published, measured, how, judged if holds is None else holds))

@@ -35,7 +35,7 @@ POINTS = 16
 """What the competitors are given, and what POLK ends with for K = 0.04."""
 
 EARLY, FOUR = 1249, 0.04
-"""The samples after which POLK is said to be below an error, and which."""
+"""The samples after which the paper has POLK below an error, and this error."""
 
 STEPS = (0.03, 0.1, 0.3, 1.0, 3.0)
 """Of which each competitor is given the one that errs least on a draw of its own."""

@@ -68,7 +68,7 @@ def reproduce_all(
         Processes at a time; the number of cores when left out. A script calls this function under
         ``if __name__ == "__main__":``, because each process reads the script again.
     observe : callable, optional
-        Hears of the progress, about twice a second.
+        Called with the progress, about twice a second.
     names : sequence of str, optional
         Which; all of the table when left out.
 

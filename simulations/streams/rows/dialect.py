@@ -18,7 +18,7 @@ from kernelswarm.simulations.streams.written.head import (
 
 AUTO = "auto"
 DELIMITERS = ",;\t|"
-"""What may stand between fields where it is not said; the first of those that suit equally."""
+"""The delimiters that are tried where none is given; the first of those that suit equally."""
 
 BLANK = " "
 """Any blanks and tabs together, as they part what programs print in columns."""
@@ -51,9 +51,9 @@ def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = A
     content : bytes
         What the file begins with, in UTF-8.
     delimiter, decimal : str
-        What is said of it.
+        The given keys.
     skip : int or "auto"
-        How many lines stand above its header, where that is said.
+        The number of lines above its header, where given.
     """
     if AUTO not in (delimiter, decimal):
         return Dialect(delimiter, decimal)
@@ -67,7 +67,7 @@ def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = A
 
 
 def is_parted_by_blanks(content: bytes, delimiter: str, skip: int | str = AUTO) -> bool:
-    """Tell whether fields are parted by blanks, as is said, or since nothing else parts them and blanks do.
+    """Tell whether fields are parted by blanks, as given, or since nothing else parts them and blanks do.
 
     A comma may stand before all fractions then.
     """

@@ -23,10 +23,10 @@ from kernelswarm.simulations.streams.rows.rows import (
     Task,
     check_rows,
     class_indices,
+    given_task,
     numbering,
     resolve_task,
     suspected_gaps,
-    told_task,
     without_gaps,
 )
 from kernelswarm.simulations.streams.rows.scaling import per_own_volume, standardized
@@ -268,7 +268,7 @@ def patch_middles(rows: Rows, hands: list[Hand]) -> Array | None:
 def _checked(
     rows: Rows, test: Rows | None, task: Task, dealing: Dealing
 ) -> tuple[Rows, Rows | None, Literal["classification", "regression"], dict[str, float | int | str]]:
-    """Return rows and test rows without the gaps that are not filled, the task that they are for, and what is said."""
+    """Return rows and test rows without unfilled missing values, their task, and the facts about missing values."""
     filled = dealing.missing in ("mean", "last")
     suspected = suspected_gaps(rows)
     rows, gaps = left_of(rows, dealing)
@@ -281,7 +281,7 @@ def _checked(
     known = resolve_task(rows, task)
     if test is not None and known == "classification":
         resolve_task(test, "classification")
-    reason = told_task(rows, known) if task == "auto" else ""
+    reason = given_task(rows, known) if task == "auto" else ""
     check_task_split(known, dealing.split, rows, reason)
     facts: dict[str, float | int | str] = {"task": known}
     if reason:

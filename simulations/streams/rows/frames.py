@@ -211,7 +211,7 @@ def in_step(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        An index holds other labels than the first, or labels more than once, so that rows cannot be told.
+        An index holds other labels than the first, or labels more than once, so that rows cannot be identified.
     """
     indexed = [(column, index_of(values)) for column, values in columns.items() if index_of(values) is not None]
     found = dict(columns)

@@ -1,4 +1,4 @@
-"""Text among the numbers of a column: which of it is none, and what is said of it."""
+"""Text among the numbers of a column: which of it stands for no number, and the texts about it."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ def check_exact(name: str, values: Numbers, row: Callable[[int], int], what: str
     if len(wrong):
         raise ValueError(
             f"{name}: row {row(int(wrong[0]))} has {what} {values[wrong[0]]}, which is one of several whole numbers "
-            f"that are not told apart beyond {limit}: {remedy}"
+            f"that are not exact beyond {limit}: {remedy}"
         )
 
 
@@ -313,7 +313,7 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
     return "classification" if labels else "regression"
 
 
-def told_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
+def given_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
     """Say what whole numbers are taken for that might be labels of classes or quantities; empty where there are none.
 
     Parameters

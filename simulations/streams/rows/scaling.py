@@ -20,7 +20,7 @@ ROUNDING = 4 * float(np.finfo(np.float64).eps)
 """Values that differ by less than this share of their size are equal up to rounding."""
 
 SMALLEST = float(np.finfo(np.float64).tiny)
-"""No column is told from a constant by less than this."""
+"""A column counts as constant below this."""
 
 ACCURATE = 1e-9
 """A mean is as good as exact when it is off by less than this share of the standard deviation."""

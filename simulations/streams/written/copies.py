@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.core.messages import shown, some
 
 LEAST = 0.01
-"""The share of rows that come again from which on it is said."""
+"""The share of repeated rows from which on a line says so."""
 
 DIFFERENT = 0.9
 """The share of different targets among different rows, at least: measured values hardly ever come again."""
@@ -82,6 +82,6 @@ def alike_nodes(names: Iterable[object]) -> str:
     for name in sorted({name for name in names if isinstance(name, str)}):
         groups.setdefault(BLANKS.sub(" ", name).strip().casefold(), []).append(name)
     alike = [group for group in groups.values() if len(group) > 1]
-    said = "; ".join(some(list(map(shown, group))) for group in alike[:3])
+    groups = "; ".join(some(list(map(shown, group))) for group in alike[:3])
     more = f"; and {len(alike) - 3} more" if len(alike) > 3 else ""
-    return f"nodes {said}{more} are called alike: where they are one, write its name in one way" if alike else ""
+    return f"nodes {groups}{more} are called alike: where they are one, write its name in one way" if alike else ""

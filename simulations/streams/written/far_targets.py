@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.core.messages import shown
 
 FEWEST = 50
-"""Values of which nothing is said."""
+"""The number of values below which nothing is judged."""
 
 NINE_TENTHS = 2.0 * 1.6449
 """How wide the middle nine tenths of a normal distribution are, in standard deviations."""

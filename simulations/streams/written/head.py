@@ -93,7 +93,7 @@ def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Hea
     delimiter : str
         What stands between fields.
     skip : int or "auto"
-        Lines above the header, where that is said.
+        The number of lines above the header, where given.
     """
     head = _head_of(lines, delimiter, skip)
     if head.names:

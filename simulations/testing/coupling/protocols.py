@@ -32,7 +32,7 @@ from kernelswarm.simulations.testing.properties import (
 
 BATCH, OUTPUTS, DEGREE = 3, 2, 3
 SILENT = 1
-"""The edge on which nothing is heard in some rounds."""
+"""The edge without a message in some rounds."""
 FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
 
 
@@ -43,7 +43,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
     is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
     negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
-    weights that change only when the neighbours have been heard, and a state that stays as it is. Of one that stacks
+    weights that change only with the neighbours' vectors, and a state that stays as it is. Of one that stacks
     others: shares that add up to 1, and a state that stays as it is. On a small network
     of `polk`, or of `random_features`, the same is learned, to the bit, compiled, by methods, in blocks, and gone
     on with.
@@ -218,7 +218,7 @@ def _ran(rule: Rule) -> list[Any]:
         if round % 3 == 0:
             shown = _shown(rule.record(following, DEGREE)), _shown(rule.record(links, DEGREE))
             for (name, now), (_, then) in zip(*shown, strict=True):
-                sentence = f"the {name} of an edge whose gap is NaN, since nothing was heard on it, stay as they are"
+                sentence = f"the {name} of an edge whose constraint value is NaN, without a message, stay as they are"
                 require_equal(now[SILENT], then[SILENT], rule, sentence)
         require_equal(
             list(leaves(links)), list(leaves(before)), rule, "advance leaves the links it is given as they are"
@@ -230,7 +230,7 @@ def _ran(rule: Rule) -> list[Any]:
 
 
 def _unheard(numbers: Array) -> Array:
-    """Return the numbers of a round in which nothing is heard on one edge."""
+    """Return the numbers of a round without a message on one edge."""
     numbers = numbers.copy()
     numbers[SILENT] = np.nan
     return sealed(numbers)

@@ -82,7 +82,7 @@ def _ran(tolerance: Tolerance, curvature: float) -> list[Any]:
             excess_loss[1] = np.nan
         following = tolerance.next(state, sealed(excess_loss), curvature, round)
         if round % 3 == 0:
-            sentence = "the tolerance of an edge whose excess is NaN, since nothing was heard on it, stays as it is"
+            sentence = "the tolerance of an edge whose excess is NaN, without a message, stays as it is"
             require_equal(following.values[1], state.values[1], tolerance, sentence)
         require_equal(tuple(state), tuple(before), tolerance, "next leaves the state it is given as it is")
         if not tolerance.adapts:

@@ -36,10 +36,10 @@ def ran(rule: ParameterRule) -> list[Any]:
         targets = sealed(generator.normal(size=(size, OUTPUTS)))
         samples = RoundSamples(learner, own, learner.evaluate(own, points), targets, rule.step == "implicit")
         adapted = _kept(rule, state, rule.adapt, samples)
-        sentence = "weights change when the neighbours have been heard, and not before"
+        sentence = "weights change with the neighbours' vectors, and not before"
         require_equal(rule.weights(adapted), rule.weights(state), rule, sentence)
         last_sent = rule.send(adapted)
-        require_shape(last_sent, (length,), rule, "what is said in every round")
+        require_shape(last_sent, (length,), rule, "the vector of every round")
         vectors = sealed(last_sent + 0.1 * generator.normal(size=(DEGREE, length)))
         counts = sealed(np.array([1.0, 0.5, 0.0 if round % 3 == 0 else 1.0]))
         state = _kept(rule, adapted, rule.receive, Received(sealed(last_sent.copy()), vectors, counts), samples)

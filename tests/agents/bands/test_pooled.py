@@ -122,7 +122,7 @@ def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_
         runs = [normal(8, rounds, seed=seed) for seed in range(6)]
         own = []
         for targets in runs:
-            bands = [conformal.nothing_said(1, 0.9) for _ in alone]
+            bands = [conformal.empty_band(1, 0.9) for _ in alone]
             for band, mine in zip(bands, targets, strict=True):
                 conformal.follow(band, np.zeros((rounds, 1)), mine[:, 0], 0.9, math.inf, rounds)
             pool = PooledBands(alone, 1, 0.9)

@@ -163,7 +163,7 @@ def test_with_nothing_lost_they_are_those_of_ideal_links_and_with_everything_los
     np.testing.assert_array_equal(nothing.bands, wanted.bands)
     assert nothing.counted() == wanted.counted() == [299 * 2 * 2] * 6
     for band, mine in zip(everything.bands, targets, strict=True):
-        alone = conformal.nothing_said(1, 0.9)
+        alone = conformal.empty_band(1, 0.9)
         conformal.follow(alone, np.zeros((300, 1)), mine[:, 0], 0.9, math.inf, 300)
         np.testing.assert_array_equal(band[:, :5], alone)
         np.testing.assert_array_equal(conformal.radii(band), conformal.radii(alone))

@@ -171,7 +171,7 @@ class Falling:
 @njit
 def widening_next(numbers, excess_loss, curvature, round, tolerances, averages):
     for j in range(len(tolerances)):
-        if math.isnan(excess_loss[j]):  # nothing was heard
+        if math.isnan(excess_loss[j]):  # no answer
             continue
         averages[j] += abs(excess_loss[j])
         tolerances[j] = numbers[0] * averages[j] / round

@@ -131,7 +131,7 @@ def test_a_process_that_is_slow_to_start_is_waited_for_and_that_is_said():
 def test_it_does_not_wait_for_the_dead_nor_for_ever(dies, waited):
     processes = Starting(10**9, dies)
     engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
-    with pytest.raises(Trouble, match=f"none was heard of within {waited:g} s"):
+    with pytest.raises(Trouble, match=f"none has answered within {waited:g} s"):
         engine._load(lambda *word: None)
     assert processes.waited == waited
 

@@ -70,7 +70,7 @@ def test_names_of_nodes_that_numbers_merge_are_refused(name: str, call: Command)
     else:
         np.savez(name, x=np.ones((24, 1)), y=np.arange(24.0), node=ids)
     stream = f"stream={{name='file',path='{name}',task='regression'}}"
-    assert "whole numbers that are not told apart beyond" in paragraph(call("run", "small.toml", "--set", stream))
+    assert "whole numbers that are not exact beyond" in paragraph(call("run", "small.toml", "--set", stream))
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.npz"])
@@ -82,7 +82,7 @@ def test_labels_that_numbers_merge_are_refused(name: str, call: Command) -> None
         np.savez(name, x=np.ones((24, 1)), y=np.array([int(NAMES_OF_NODES[row % 2]) for row in range(24)], np.uint64))
     stream = f"stream={{name='file',path='{name}',task='classification'}}"
     said = paragraph(call("run", "small.toml", "--set", stream, "--set", "learner.loss=logistic"))
-    assert "whole numbers that are not told apart beyond" in said
+    assert "whole numbers that are not exact beyond" in said
 
 
 @pytest.mark.parametrize("index", [2 * 10**8, 2**31, 2**40, 2**63, -1])

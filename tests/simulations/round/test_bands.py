@@ -34,10 +34,10 @@ def test_the_long_run_coverage_follows_from_the_recursion_whatever_comes() -> No
     sizes = np.exp(2.0 * np.sin(np.arange(count) / 500.0)) * np.where(np.arange(count) < 3000, 1.0, 1000.0)
     targets = (sizes * random.standard_t(3, size=count))[:, np.newaxis]
     for level in (0.5, 0.9, 0.98):
-        band = conformal.nothing_said(1, level)
+        band = conformal.empty_band(1, level)
         conformal.follow(band, np.zeros((count, 1)), targets, level, math.inf, count)
         assert abs(conformal.coverage(band) - level) < 0.01
-        one_by_one = conformal.nothing_said(1, level)
+        one_by_one = conformal.empty_band(1, level)
         for t in range(count):
             conformal.follow(one_by_one, np.zeros((1, 1)), targets[t : t + 1], level, math.inf, 1)
         np.testing.assert_array_equal(one_by_one, band)
@@ -46,7 +46,7 @@ def test_the_long_run_coverage_follows_from_the_recursion_whatever_comes() -> No
 def test_the_recursion_is_adaptive_conformal_inference() -> None:
     random = np.random.default_rng(1)
     scores, level, batch = np.abs(random.normal(size=(40, 5))), 0.8, 5
-    band = conformal.nothing_said(1, level)
+    band = conformal.empty_band(1, level)
     first = math.log(NormalDist().inv_cdf(0.9) / math.sqrt(2.0 / math.pi))
     scale, logarithm, inside = scores[0].mean(), first, 0
     for t in range(1, 40):
@@ -57,7 +57,7 @@ def test_the_recursion_is_adaptive_conformal_inference() -> None:
     conformal.follow(band, np.zeros((200, 1)), scores.reshape(-1, 1), level, math.inf, 40)
     np.testing.assert_allclose(conformal.radii(band), scale * math.exp(logarithm), rtol=1e-12)
     assert conformal.coverage(band) == inside / (39 * batch)
-    assert np.isnan(conformal.radii(conformal.nothing_said(2, 0.9))).all()
+    assert np.isnan(conformal.radii(conformal.empty_band(2, 0.9))).all()
 
 
 CASES = {

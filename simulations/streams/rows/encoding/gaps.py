@@ -21,7 +21,7 @@ DONE = {
 
 
 WITHOUT = "their nodes have no sample in these rounds"
-"""What is said of rows that are left out of nodes that go on in step."""
+"""The text about rows that are left out of nodes that go on in step."""
 
 
 def check_missing(missing: Missing) -> None:

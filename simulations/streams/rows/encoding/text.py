@@ -111,7 +111,7 @@ def are_words(words: Sequence[str]) -> bool:
 
 
 def are_too_many(words: int, rows: int) -> bool:
-    """Tell whether words are too many to be told apart by a column for each: they name rows rather than kinds."""
+    """Tell whether words are too many for a column each: they name rows rather than kinds."""
     return words > min(MOST_WORDS, max(2, rows // 2))
 
 
