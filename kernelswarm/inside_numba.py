@@ -1,4 +1,4 @@
-"""What is used of numba that is no interface of its, each name looked for first: a new version may not have it.
+"""The names of numba in use that are no public interface, each looked for first: a new version may not have it.
 
 Where one is missing that saves time, numba's own way is taken. Where nothing could be compiled without it, nothing is:
 Python computes the same, many times slower. Either is warned of once (docs/decisions/0045).
@@ -47,7 +47,7 @@ ROUTINES = "xxgemm", "xgesv", "ez_xxxevd", "xxpotrf"
 
 
 def _found(module: str, path: str) -> Any:
-    """Return what one of numba's modules has under a name; None where it is not there."""
+    """Return the object of a name in one of numba's modules; None where it is missing."""
     try:
         value: Any = importlib.import_module(f"numba.{module}")
     except ImportError:
@@ -98,7 +98,7 @@ def known_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def finds(dispatcher: Any, kinds: Sequence[Any], entry: Any) -> bool:
-    """Have Python's calls with arguments of some types run ``entry``; False where they will ask numba each time."""
+    """Let Python's calls with arguments of some types run ``entry``; False where each will go through numba."""
     if not (hasattr(dispatcher, "_insert") and all(hasattr(kind, "_code") for kind in kinds)):
         _say("_insert or _code", "functions are compiled again for arrays of another kind")
         return False
@@ -185,7 +185,7 @@ EACH_TIME = "compiled functions are not kept, and each process compiles them aga
 
 
 def keep_by(dispatcher: Any, kept: Any) -> None:
-    """Have numba ask ``kept`` for the compiled forms of a function, in place of files of its own."""
+    """Let numba take the compiled forms of a function from ``kept``, in place of files of its own."""
     if hasattr(dispatcher, "_cache"):
         dispatcher._cache = kept
     else:
@@ -207,7 +207,7 @@ def packed(value: Any) -> bytes | None:
 
 
 def parts_of(result: Any) -> bytes | None:
-    """Return what is kept of a compiled function; None where numba writes it in another way."""
+    """Return a compiled function as it is kept; None where numba writes it in another way."""
     if not (hasattr(result, "_reduce") and hasattr(result, "_rebuild")):
         _say("_reduce or _rebuild", EACH_TIME)
         return None

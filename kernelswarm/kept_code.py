@@ -40,7 +40,7 @@ _llvm: Any = binding
 
 
 class KeptCode:
-    """What numba asks for the compiled forms of a function.
+    """The store from which numba takes the compiled forms of a function.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class KeptCode:
         return origin is not None and any(_read(file, origin) is not None for file in files)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what has been compiled for some types, or None."""
+        """Return the compiled form for some types, or None."""
         name, origin = self._place(sig), self._origin()
         if name is None or origin is None:
             return None
@@ -118,7 +118,7 @@ class KeptCode:
         return f"{Path(self._file).stem}.{function}"
 
     def _origin(self) -> bytes | None:
-        """Return what says where compiled forms come from; None where they are not to be kept."""
+        """Return the key of a function's compiled forms, from their sources; None where they are not kept."""
         sources = stamp(self._function.__module__, self._file) if self._enabled else None
         if sources is None:
             return None
@@ -156,7 +156,7 @@ def _held(function: Callable[..., Any]) -> list[Any]:
 
 @cache
 def _processor() -> tuple[object, ...]:
-    """Return what numba compiles for: the machines that share a folder may differ."""
+    """Return the machine that numba compiles for: those that share a folder may differ."""
     try:
         features = _llvm.get_host_cpu_features().flatten()
     except RuntimeError:  # LLVM does not know this processor
@@ -277,7 +277,7 @@ def _temporary(make: bool) -> Path | None:
 
 
 def _read(file: Path, origin: bytes) -> bytes | None:
-    """Return what is kept in a file, if it is of this origin and whole."""
+    """Return the contents of a file, if it is of this origin and whole."""
     try:
         with file.open("rb") as opened:
             if opened.read(_LENGTH) != origin:

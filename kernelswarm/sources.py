@@ -51,7 +51,7 @@ _loaded: dict[str, Source] = {}
 
 _imports: dict[str, dict[str, str]] = {}
 _stamps: dict[tuple[str, str], bytes | None] = {}
-"""What has been found since a compiled function was last defined."""
+"""The stamps found since a compiled function was last defined."""
 
 
 def note(module: str, file: str) -> None:
@@ -64,7 +64,7 @@ def note(module: str, file: str) -> None:
 
 
 def stamp(module: str, file: str) -> bytes | None:
-    """Return what changes whenever a source from which something in a module's functions may come does.
+    """Return a stamp that changes with every source on which a module's functions may depend.
 
     These are the file itself, the modules that it imports, those that they import, and so on. Of what is installed for
     others to use, the modules that are imported count, and not what those import in their turn; Python's own modules,

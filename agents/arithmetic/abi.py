@@ -1,4 +1,4 @@
-"""What kernels, losses, budgets and learners hand over to compiled rounds: functions with these signatures, and their
+"""The functions of kernels, losses, budgets and learners for compiled rounds, with these signatures, and their
 numbers.
 
 A learner's state lies in a vector of numbers and one of integers, ``storage`` and ``counts``, that it lays out itself.
@@ -70,7 +70,7 @@ INNER = types.void(TOOLS, NUMBERS, NUMBERS, TOOLS, MATRIX, MATRIX, MATRIX, MATRI
 
 
 class GradientArguments(NamedTuple):
-    """What a learner's gradient is given; the state stays as it is."""
+    """The arguments of a learner's gradient; the state does not change."""
 
     tools: ReadOnlyIntegers  # the addresses of functions that the gradient calls
     numbers: ReadOnly  # the learner's own, the same for all of its states
@@ -94,7 +94,7 @@ GRADIENT = types.void(GRADIENT_ARGUMENTS, MATRIX_OUT)
 
 
 class StepArguments(NamedTuple):
-    """What a learner's step is given; rows and gradients may be written to.
+    """The arguments of a learner's step; rows and gradients may be written to.
 
     The first n of the N points are the node's own samples.
     """
@@ -163,7 +163,7 @@ ROOM, WANTS, ORDER = 0, 1, 2
 function."""
 
 NOTHING, LOOK = range(2)
-"""What it may want: nothing, or its ``maintain``."""
+"""The request of a state: nothing, or its ``maintain``."""
 
 ALWAYS = 2**62
 """The room of a state that does not grow."""
@@ -283,10 +283,10 @@ class CompiledLearner(Protocol):
         """Make room for so many more points; returns the capacity."""
 
     def storage(self, state: Any) -> Array:
-        """Return the state's numbers where they are, in a vector that it goes on living in."""
+        """Return the vector that holds the state's numbers, and goes on holding them."""
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector, of ``length(capacity)``."""
+        """Move the state into another vector, of ``length(capacity)``."""
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
         """Return the state's integers, for steps on so many points."""
@@ -295,7 +295,7 @@ class CompiledLearner(Protocol):
         """Bring a state up to date after compiled steps in its storage."""
 
     def maintain(self, state: Any) -> None:
-        """Do what the state wants, after :meth:`sync`."""
+        """Do the maintenance that the state asks for, after :meth:`sync`."""
 
 
 @runtime_checkable
@@ -319,7 +319,7 @@ class RepackedLearner(CompiledLearner, Protocol):
         """The function with the signature REPACK."""
 
     def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in a vector that holds it already, laid out for a capacity."""
+        """Point the state to a vector that holds it already, laid out for a capacity."""
 
 
 @runtime_checkable

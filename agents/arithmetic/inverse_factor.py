@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Tables(NamedTuple):
-    """What an expansion carries of its elements, with room for some more than there are."""
+    """The arrays of an expansion's elements, with room for some more."""
 
     points: Array  # (capacity, p)
     weights: Array  # (capacity, C)

@@ -47,7 +47,7 @@ def roomy(order: int) -> int:
 
 @inline_always
 def fits(scratch_state: Scratch, counts: Integers, taken: int, length: int) -> bool:
-    """Tell whether a step on so many points fits there, and what becomes of the state into the storage, of a
+    """Tell whether a step on this many points fits there, and what becomes of the state into the storage, of a
     length."""
     return bool(
         counts[ORDER] + taken <= scratch_state.capacity and scratch_state.free[0] + len(scratch_state.storage) <= length

@@ -3,11 +3,11 @@
 Of the points of a step most would be removed at once. While the next element to go is one of them, the factor U of the
 dictionary stays as it is: what the points would add to it, the rows ``L^-1 [-A', I]`` with their projections A on the
 dictionary and the Cholesky factor L of what the projections leave of their Gram matrix, is kept apart, and rotated
-there. Whoever is left enters, with the weights that the removals have left, and KOMP goes on.
+there. The remaining points enter, with their weights after the removals, and KOMP goes on.
 
-Rows are formed in the order of what their points would cost, the dearest first: those that go first then stand last,
-where a row is dropped without rotations. Where points are nearly in the span of others the order decides which of them
-counts as the one that is, and is left as it is.
+Rows are formed by the cost of removing their points, the largest first: those that go first then stand last, where a
+row is dropped without rotations. Where points are nearly in the span of others the order decides which of them counts
+as dependent, and is not changed.
 """
 
 import math
@@ -172,7 +172,7 @@ def put_weights(tableau: Tableau, weights: Array, new_weights: Array, gram: Read
 
 @force_inline
 def order_rows(tableau: Tableau, gram: ReadOnly) -> int:
-    """Put the dearest points first, where none is nearly in the span of others; returns how many are."""
+    """Put the points of the largest cost first, if none is nearly in the span of others; returns how many are."""
     memory, entering, count, near = tableau.memory, tableau.entering, tableau.size, 0
     for q in range(count):
         near += not memory[tableau.augmented + q * tableau.long + q] > NEAR * gram[entering[q], entering[q]]

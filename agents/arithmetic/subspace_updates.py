@@ -35,7 +35,7 @@ class Basis(NamedTuple):
 
 
 class Squares(NamedTuple):
-    """What features are made with, as `prepare` fills it in; each (r, r)."""
+    """The matrices that make features, as `prepare` fills them in; each (r, r)."""
 
     inner: Array  # M = A' K A
     triangle: Array  # the Cholesky factor of M + lambda I
@@ -43,7 +43,7 @@ class Squares(NamedTuple):
 
 
 class Update(NamedTuple):
-    """How samples change the basis."""
+    """The numbers by which samples change the basis."""
 
     regularization: float  # lambda
     parametric: bool

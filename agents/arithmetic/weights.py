@@ -1,4 +1,4 @@
-"""What a step does with the weights of a dictionary, (M, C): shrink them, add to them, and take their squared norms.
+"""A step's changes to the weights of a dictionary, (M, C): shrink them, add to them, and take their squared norms.
 
 With a dozen elements and a handful of outputs these passes cost as much as the products with the factor. Rows of a few
 outputs fill no lanes, so eight rows are taken beside each other, an output at a time; loads and stores that leave lanes

@@ -1,7 +1,7 @@
 """The round of all agents of a block, in compiled code over arrays.
 
-The round knows no part; it calls functions by their addresses. What parts hand over computes with the same numbers in
-the same order as their methods, so that rounds that ask these have the same bits.
+The round knows no part; it calls functions by their addresses. A part's compiled functions compute with the same
+numbers in the same order as its methods, so that rounds that call these have the same bits.
 
 A round is each node's step on what it gathers (:mod:`~kernelswarm.agents.compiled.learning`), and then what each
 publishes: its values at the samples that follow, and its answers at its neighbours'.

@@ -1,1 +1,1 @@
-"""What a learner has learned: expansions in kernels, in subspaces, mirrored ones."""
+"""The functions of learners: expansions in kernels, in subspaces, mirrored ones."""

@@ -43,11 +43,11 @@ class DualSum(KernelSum):
         super().__init__(kernel, inputs, outputs)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of."""
+        """Return the contents for a copy."""
         return *super().__getstate__(), self.beyond
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.beyond = state[-1]
         super().__setstate__(state[:-1])
 
@@ -78,7 +78,7 @@ class DualSum(KernelSum):
         return {**super().arrays(), "coefficients": self.beyond.coefficients.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         self.beyond.coefficients[:] = arrays["coefficients"]
 

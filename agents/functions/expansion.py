@@ -52,11 +52,11 @@ class Expansion(KernelSum):
         return expansion
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of."""
+        """Return the contents for a copy."""
         return *super().__getstate__(), self.fixed
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         super().__setstate__(state[:-1])
         self.fixed = state[-1]
 
@@ -78,7 +78,7 @@ class Expansion(KernelSum):
         return {**self.arrays(), "factor": self.factor.copy(), "precision": self.precision_buffer[: self.order].copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         self.order = 0
         self.assign(arrays["points"], arrays["weights"])
         self.factor_buffer[: self.order, : self.order] = arrays["factor"]

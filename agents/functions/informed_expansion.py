@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Information(NamedTuple):
-    """What the samples say: R and Q of the weights, and the noise."""
+    """The information of the samples: R and Q of the weights, and the noise."""
 
     root: Array  # (M, M) or larger, R
     moments: Array  # (M, C) or larger, Q
@@ -58,12 +58,12 @@ class InformedExpansion(Expansion):
         return self.moments_buffer[: self.order]
 
     def snapshot(self) -> dict[str, Array]:
-        """Return what an expansion does, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (3, C), copied."""
+        """Return an expansion's arrays, with ``root`` (M, M), ``moments`` (M, C) and ``noise`` (3, C), copied."""
         own = {"root": self.root.copy(), "moments": self.moments.copy(), "noise": self.noise.copy()}
         return {**super().snapshot(), **own}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         self.root_buffer[: self.order, : self.order] = arrays["root"]
         self.moments_buffer[: self.order] = arrays["moments"]

@@ -53,16 +53,16 @@ class KernelSum:
         self.lay_out(np.zeros(self.length(0)), 0)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of: its buffers must lie in its own storage."""
+        """Return the contents for a copy: its buffers must lie in its own storage."""
         return self.kernel, self.inputs, self.outputs, self.order, len(self.points_buffer), self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
         self.lay_out(storage, capacity)
 
     def assign(self, points: Array, weights: Array) -> Self:
-        """Become the sum over ``points`` (M, p) with ``weights`` (M, C)."""
+        """Set the sum to that over ``points`` (M, p) with ``weights`` (M, C)."""
         if len(points) > len(self.points_buffer):
             self._grow(len(points))
         self.order = len(points)
@@ -118,7 +118,7 @@ class KernelSum:
         return self.arrays()
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         self.assign(arrays["points"], arrays["weights"])
 
     def distance(self, other: object) -> float:
@@ -169,11 +169,11 @@ class KernelSum:
         return [(capacity, self.inputs), (capacity, self.outputs)]
 
     def _used(self) -> list[Array]:
-        """Return what of the buffers is in use."""
+        """Return the used parts of the buffers."""
         return [self.points, self.weights]
 
     def lay_out(self, storage: Array, capacity: int) -> None:
-        """Have the buffers lie in a vector, which holds what they hold where it is not new."""
+        """Make the buffers views of a vector, which already holds their contents unless it is new."""
         self.storage, first = storage, OWN
         found = []
         for shape in self._shapes(capacity):

@@ -121,7 +121,7 @@ def _norm(share: float, logarithm: float, mine: float, other: float, both: float
 
 @inline_always
 def merge(points: Array, weights: Array, place: int, partner: int, share: float, kernel: float) -> None:
-    """Put both elements together at ``place``; the partner is to leave."""
+    """Merge both elements at ``place``; the caller removes the partner."""
     if kernel > 0.0:
         first, second = kernel ** ((1.0 - share) ** 2), kernel ** (share**2)
     else:

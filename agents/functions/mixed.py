@@ -81,7 +81,7 @@ class Mixed:
 
 
 def ending(place: int) -> str:
-    """Return what stands behind the names of a member's arrays."""
+    """Return the suffix of the names of a member's arrays."""
     return f"_of_{place}"
 
 

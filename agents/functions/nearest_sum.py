@@ -39,11 +39,11 @@ class NearestSum(KernelSum):
         self.near_buffer[:] = -1.0
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of."""
+        """Return the contents for a copy."""
         return *super().__getstate__(), self.most
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.most = state[-1]
         super().__setstate__(state[:-1])
 
@@ -52,7 +52,7 @@ class NearestSum(KernelSum):
         return {**self.arrays(), "gram": self.gram_buffer.copy(), "near": self.near_buffer.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         near = arrays["near"]
         if not np.all((near >= -1) & (near < self.most)):  # compiled code follows it
             raise ValueError(f"near names points beyond the {self.most} that there can be")

@@ -45,7 +45,7 @@ class SolvedSum(KernelSum):
         return {**self.arrays(), "lower": lower, "root": root, "moments": moments, "noise": noise}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         for part, name in zip(self._used()[2:6], ("lower", "root", "moments", "noise"), strict=True):
             part[:] = arrays[name]
@@ -65,7 +65,7 @@ class SolvedSum(KernelSum):
 
 
 class Solved(NamedTuple):
-    """What such a sum carries of its elements, with room for some more than there are."""
+    """The arrays of such a sum's elements, with room for some more."""
 
     points: Array  # (capacity, p)
     weights: Array  # (capacity, C)

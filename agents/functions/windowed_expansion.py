@@ -28,7 +28,7 @@ class WindowedExpansion(InformedExpansion):
     recent_noise : Array
         As `noise`, (3, C).
     window : Array
-        How many samples both count, and the evidence between them, (4,).
+        The numbers of samples in both, and the evidence between them, (4,).
     """
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
@@ -51,12 +51,12 @@ class WindowedExpansion(InformedExpansion):
         return self.recent_moments_buffer[: self.order]
 
     def snapshot(self) -> dict[str, Array]:
-        """Return what an informed expansion does, with ``recent_...`` of the second information and ``window`` (4,)."""
+        """Return an informed expansion's arrays, with ``recent_...`` of the second information and ``window`` (4,)."""
         own = {name: getattr(self, name).copy() for name in ("recent_root", "recent_moments", "recent_noise", "window")}
         return {**super().snapshot(), **own}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         self.recent_root[:] = arrays["recent_root"]
         self.recent_moments[:] = arrays["recent_moments"]
@@ -79,7 +79,7 @@ class WindowedExpansion(InformedExpansion):
 def recent_and_window(
     storage: ReadOnly, capacity: int, inputs: int, outputs: int, windowed: bool
 ) -> tuple[Information, Array]:
-    """Return what recent samples say, and the window, in a storage; of no rows where it has none."""
+    """Return the information of recent samples, and the window, in a storage; without rows if it has none."""
     if not windowed:
         nothing = table(storage, 0, 0, 1)
         return Information(nothing, nothing, nothing), line(storage, 0, 0)

@@ -83,5 +83,5 @@ class BatchExpansion:
         return state.snapshot()
 
     def restore(self, state: KernelSum, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.restore(arrays)

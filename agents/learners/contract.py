@@ -22,7 +22,7 @@ class Evaluated(NamedTuple):
 
 
 def together(evaluations: Sequence[Evaluated]) -> Evaluated:
-    """Put evaluations of one function one behind the other."""
+    """Join evaluations of one function."""
     if len(evaluations) == 1:
         return evaluations[0]
     return Evaluated(*(np.concatenate(part) for part in zip(*evaluations, strict=True)))
@@ -36,7 +36,7 @@ def parted_at(own: Evaluated, size: int) -> tuple[Evaluated, Evaluated | None]:
 
 
 class Info(NamedTuple):
-    """What a step reports beside the state."""
+    """The report of a step, beside the state."""
 
     compression_error: float  # Hilbert norm
     step_size: float
@@ -57,7 +57,7 @@ class Learner(Protocol):
 
     @property
     def gain(self) -> float | None:
-        """How far a weight of 1 on a sample moves the function there: kappa(x, x), or ``||phi(x)||^2``.
+        """The move of the function at a sample for a weight of 1 there: kappa(x, x), or ``||phi(x)||^2``.
 
         Where that is about the same at all points, explicit steps of ``eta / b * gain * curvature >= 2`` diverge, and
         are refused; None where it may be anything.
@@ -150,7 +150,7 @@ class Learner(Protocol):
         ...
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
-        """Put a state fresh from ``init`` where :meth:`snapshot` was taken: all steps after it have the same bits."""
+        """Restore a new state of ``init`` from a snapshot: all steps after it have the same bits."""
         ...
 
 
@@ -164,7 +164,7 @@ class CompressingLearner(Learner, Protocol):
 
 
 class PredictiveVariance(Protocol):
-    """How certain a function's values are."""
+    """The variance of a function's values."""
 
     @property
     def noise(self) -> Array:
@@ -193,7 +193,7 @@ class LearnerWithVariance(Protocol):
         ...
 
     def noise(self, state: Any) -> Array:
-        """Return what the state carries of the noise's variance, to be changed in place (`noise_variance`)."""
+        """Return the state's estimate of the noise's variance, to be changed in place (`noise_variance`)."""
         ...
 
 
@@ -203,7 +203,7 @@ class TeachableLearner(Learner, Protocol):
 
     @property
     def reach(self) -> float:
-        """What :meth:`inner` is a multiple of the variance by, in the unit of the inverse of the loss's curvature."""
+        """The ratio of :meth:`inner` to the variance, in the unit of the inverse of the loss's curvature."""
         ...
 
     def step(
@@ -227,7 +227,7 @@ class ValueLearner(Protocol):
 
     @property
     def discount(self) -> float:
-        """What a reward one step ahead counts, between 0 and 1."""
+        """The weight of a reward one step ahead, between 0 and 1."""
         ...
 
 
@@ -249,7 +249,7 @@ class FeatureLearner(Protocol):
         ...
 
     def place(self, state: Any, coefficients: Array, steps: int) -> None:
-        """Put a state where its function has these weights (L, C), after so many steps."""
+        """Set a state to the function with these weights (L, C), after ``steps`` steps."""
         ...
 
 

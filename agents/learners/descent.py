@@ -1,4 +1,4 @@
-"""What learners by stochastic gradient descent have in common."""
+"""The common parts of learners by stochastic gradient descent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,10 +25,10 @@ AUGMENTED = 2**10
 
 
 def share(count: int, batch_size: int) -> float:
-    """Return what part of a mini-batch ``count`` samples are, at most 1.
+    """Return the share of a mini-batch that ``count`` samples are, at most 1.
 
     A step is ``eta`` times the mean over the batch. Where data ends, fewer samples come; that mean, times their share,
-    leaves each sample the weight ``eta / b`` that all others had, and the stability rule what it was.
+    keeps the weight ``eta / b`` of each sample, and the stability rule.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def share(count: int, batch_size: int) -> float:
 
 
 class Weighing(NamedTuple):
-    """What the weights of a step follow from, as :func:`weigh` does it."""
+    """The arguments of the weights of a step, as of :func:`weigh`."""
 
     gradients: Array  # (N, C), turned into weights
     rates: ReadOnly  # (N,)
@@ -48,7 +48,7 @@ class Weighing(NamedTuple):
 
 
 class Descent:
-    """What every such learner is asked between its steps."""
+    """The methods of every such learner between its steps."""
 
     loss: Loss
     step_size: Schedule

@@ -1,4 +1,4 @@
-"""What learners hand over to compiled rounds, or the same made of their methods, asked once of each."""
+"""The forms of learners for compiled rounds: compiled functions, or functions that call their methods."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 def learner_forms(
     learners: Sequence[Learner], form_of: "Callable[[Learner], CompiledLearner] | None" = None
 ) -> list[CompiledLearner]:
-    """Return what each learner hands over, the same object for equal learners; by default its :func:`learner_form`."""
+    """Return each learner's form, the same object for equal learners; by default its :func:`learner_form`."""
     found: dict[Learner, CompiledLearner] = {}
     known: dict[int, CompiledLearner] = {}  # to look one up by its fields takes longer than all else here
     for learner in _different(learners):
@@ -24,7 +24,7 @@ def learner_forms(
 
 
 def learner_form(learner: Learner) -> CompiledLearner:
-    """Return what a learner hands over, or the same made of its methods."""
+    """Return a learner's form for compiled rounds."""
     try:
         found: CompiledLearner = handed_over(learner, "learner")
     except NotCompiledError:
@@ -33,7 +33,7 @@ def learner_form(learner: Learner) -> CompiledLearner:
 
 
 def feature_form(learner: Learner) -> CompiledLearner:
-    """Return what a learner that is linear in its features hands over, or the same made of its methods."""
+    """Return the form for compiled rounds of a learner that is linear in its features."""
     form = learner_form(learner)
     return form if fulfils(form, CompiledFeatureLearner) else PlainFeatures(learner)
 

@@ -75,7 +75,7 @@ def inner(
 
 
 class CompiledExpansion:
-    """What such a learner hands over to compiled rounds, and how its states lie in vectors.
+    """The functions and numbers of such a learner for compiled rounds, and how its states lie in vectors.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class CompiledExpansion:
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         state.function.move(storage, capacity)
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:

@@ -1,4 +1,4 @@
-"""What learners have in common that mix kernels of several bandwidths by what each has lost (Hedge)."""
+"""The common parts of learners that mix kernels of several bandwidths by their losses (Hedge)."""
 
 import math
 from collections.abc import Sequence

@@ -118,7 +118,7 @@ class MultiKernel(Descent):
         targets: Array,
         eta: float | None = None,
     ) -> Info:
-        """Take a step with every member: its own loss's derivatives and the coupling's; then weigh them anew."""
+        """Take a step with every member, by the derivatives of its loss and of the coupling; then weigh them."""
         eta = self.eta(state) if eta is None else eta
         shares, error = self.shares(state), 0.0
         sets = [self._parted(state, evaluation) for evaluation in evaluations]
@@ -154,7 +154,7 @@ class MultiKernel(Descent):
         return Mixed(members, arrays["shares"])
 
     def snapshot(self, state: MultiKernelState) -> dict[str, Array]:
-        """Return what the members return, with their places, and ``losses``, ``count`` and ``steps``."""
+        """Return the members' arrays, with their places, and ``losses``, ``count`` and ``steps``."""
         found: dict[str, Array] = {
             "losses": state.losses.copy(),
             "progress": np.array([state.count, float(state.steps)]),
@@ -164,7 +164,7 @@ class MultiKernel(Descent):
         return found
 
     def restore(self, state: MultiKernelState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.losses = arrays["losses"].copy()
         count, steps = arrays["progress"].tolist()
         state.count, state.steps = count, int(steps)

@@ -1,4 +1,4 @@
-"""What compiled rounds call of a learner in plain Python: compiled functions that ask its methods, in one call each.
+"""The functions of a learner in plain Python for compiled rounds, each of which calls one of its methods.
 
 Between the two lies one vector of numbers, the *box*, at an address that both know: compiled code puts there what a
 method is given, and finds there what it returned. What Python is called with is a few integers, since of each array

@@ -134,14 +134,14 @@ class Polk(DescentInSpace):
         return {**state.function.snapshot(), "progress": progress}
 
     def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.restore(arrays)
         steps, changes, rebuilds, budget = arrays["progress"].tolist()
         state.steps, state.changes, state.rebuilds, state.budget = int(steps), int(changes), int(rebuilds), budget
 
     @property
     def compiled(self) -> CompiledPolk:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

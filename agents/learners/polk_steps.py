@@ -225,13 +225,13 @@ def repack(storage: Array, counts: Integers, other: Array, inputs: int, outputs:
 
 @inline_always
 def is_large(own: Array, order: int, points: int) -> bool:
-    """Tell whether a step on so many points is taken with matrix products."""
+    """Tell whether a step on this many points is taken with matrix products."""
     return bool(points >= own[LARGE_BATCH] and order >= own[LARGE_ORDER])
 
 
 @inline_always
 def wanted(own: Array, order: int, changes: int, late: int) -> int:
-    """Say what a state wants before its next step: to be looked at, also for a function that it may need."""
+    """Note in a state's integers that it needs maintenance: a check of its factor, or a function not yet compiled."""
     if changes >= inspection_due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
         return LOOK
     return NOTHING
@@ -246,7 +246,7 @@ def prepare(late: LateFunction, own: Array, order: int, points: int) -> None:
 
 
 def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
-    """Have a learner look at a state's factor where that is due, and prepare what steps on many points need."""
+    """Check a state's factor where that is due, and prepare steps on many points."""
     if state.function.order >= own[LARGE_ORDER]:
         late.prepare()
     if state.changes >= inspection_due(state.function.order):
@@ -254,7 +254,7 @@ def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
 
 
 class CompiledPolk(CompiledExpansion):
-    """What POLK hands over to compiled rounds; the budget's state is the learner's number in the storage.
+    """The functions and numbers of POLK for compiled rounds; the budget's state is the learner's number in the storage.
 
     Parameters
     ----------
@@ -309,5 +309,5 @@ class RepackedPolk(CompiledPolk):
     repack = staticmethod(repack)
 
     def lay_out(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in a vector that holds it already."""
+        """Point the state to a vector that holds it already."""
         state.function.lay_out(storage, capacity)

@@ -50,7 +50,7 @@ class SpppotState:
 
     @property
     def rebuilds(self) -> int:
-        """How often the factor was computed afresh."""
+        """The number of times that the factor was computed afresh."""
         return self.dual.rebuilds
 
 
@@ -253,12 +253,12 @@ class Spppot(DescentInSpace):
         return self.descent.snapshot(state.dual)
 
     def restore(self, state: SpppotState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         self.descent.restore(state.dual, arrays)
 
     @property
     def compiled(self) -> CompiledSpppot:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------
@@ -269,7 +269,7 @@ class Spppot(DescentInSpace):
 
 
 def _sync(dual: Expansion, grid: Grid) -> Array:
-    """Put the grid points into the dictionary for good, with weight 0; return the integral's weights on them.
+    """Add the grid points to the dictionary for ever, with weight 0; return the integral's weights on them.
 
     Points of a fine grid lie in the span of others to working precision: a maximal set that does not is kept, and the
     integral ``h sum_j kappa(u_j, .)`` is projected on its span, (U, C) with the same column for every output.

@@ -181,7 +181,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledSpppot(CompiledPolk):
-    """What SPPPOT hands over to compiled rounds: its states lie as those of POLK do, for the dual function."""
+    """The functions and numbers of SPPPOT for compiled rounds: its states are POLK's, for the dual function."""
 
     evaluate = staticmethod(evaluate)
     inner = staticmethod(inner)
@@ -230,7 +230,7 @@ class CompiledSpppot(CompiledPolk):
         return super().storage(state.dual)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         super().move(state.dual, storage, capacity)
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:

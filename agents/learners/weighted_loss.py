@@ -85,7 +85,7 @@ class Weighted:
 
     @property
     def task(self) -> Task:
-        """What the loss predicts."""
+        """The kind of targets of the loss."""
         return self.loss.task
 
     @property
@@ -120,7 +120,7 @@ class Weighted:
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds.
+        """The loss's functions and numbers for compiled rounds.
 
         Raises
         ------

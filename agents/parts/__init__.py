@@ -1,1 +1,1 @@
-"""What a learner is configured with: kernels, losses, schedules, budgets, dispersions, mirror maps."""
+"""The parts of learners: kernels, losses, schedules, budgets, dispersions, mirror maps."""

@@ -23,7 +23,7 @@ Bandwidth = float | tuple[float, ...] | Literal["auto", "median", "relevance"]
 WORDS: tuple[Literal["auto", "median", "relevance"], ...] = ("auto", "median", "relevance")
 
 Form = Literal["median", "deviation", "relevance"]
-"""What lengths are in proportion to: one for all inputs, or each input's deviation, or its relevance."""
+"""The proportions of lengths: one for all inputs, each input's deviation, or its relevance."""
 
 LEAST, GREATEST = 1e-100, 1e100
 """Of a length."""
@@ -132,7 +132,7 @@ def resolved(kernel: Scaled, sample: Sample) -> Bandwidth:
 
 
 _known: dict[bytes, Bandwidth] = {}
-"""What "auto" stood for, by a digest of the kernel and the sample."""
+"""The resolved values of "auto", by a digest of the kernel and the sample."""
 
 
 def lengths_by(form: Form, sample: Sample, absolute: bool) -> Array:
@@ -269,7 +269,7 @@ class _Attempt(NamedTuple):
 
 
 class _Trial:
-    """What fits to some rows err on others, for each form and multiple of lengths that was tried."""
+    """The errors on held-out rows, for each form and multiple of lengths that was tried."""
 
     def __init__(self, sample: Sample, resolved: Places, judged: Places, kernel: Scaled) -> None:
         self.kernel: Any = kernel

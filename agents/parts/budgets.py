@@ -67,7 +67,7 @@ class Epsilon:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps."""
+        """The budget's functions and numbers for compiled steps."""
         return CompiledBudget(_constant, _unchanged, np.array([self.epsilon]))
 
 
@@ -100,7 +100,7 @@ class Parsimony:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps."""
+        """The budget's functions and numbers for compiled steps."""
         return CompiledBudget(_parsimony, _unchanged, np.array([self.parsimony]))
 
 
@@ -135,7 +135,7 @@ class Quadratic:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps."""
+        """The budget's functions and numbers for compiled steps."""
         return CompiledBudget(_quadratic, _unchanged, np.array([self.quadratic]))
 
 
@@ -168,7 +168,7 @@ class Proportional:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps."""
+        """The budget's functions and numbers for compiled steps."""
         return CompiledBudget(_proportional, _unchanged, np.array([self.proportional]))
 
 
@@ -231,7 +231,7 @@ class PerSample:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps; raises ValueError before data gave the slope a number."""
+        """The budget's functions and numbers for compiled steps; raises ValueError with an unresolved slope."""
         return CompiledBudget(_per_sample, _unchanged, np.array([self.per_sample, self._slope]))
 
 
@@ -291,7 +291,7 @@ class TargetOrder:
 
     @property
     def compiled(self) -> CompiledBudget:
-        """What the budget hands over to compiled steps."""
+        """The budget's functions and numbers for compiled steps."""
         numbers = [float(self.target_order), self.gain, self.smallest, self.largest]
         return CompiledBudget(_follow, _adapted, np.array(numbers))
 

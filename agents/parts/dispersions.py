@@ -131,7 +131,7 @@ class _Compiled(ABC):
 
 
 class _Centered(_Compiled):
-    """What dispersions about the mean loss share."""
+    """The common part of dispersions about the mean loss."""
 
     centered: ClassVar[bool] = True
 
@@ -157,7 +157,7 @@ class Variance(_Centered):
 
     @property
     def compiled(self) -> CompiledDispersion:
-        """What the dispersion hands over to compiled steps."""
+        """The dispersion's functions and numbers for compiled steps."""
         return CompiledDispersion(self._slopes, self._numbers)
 
 
@@ -194,7 +194,7 @@ class CentralMoments(_Centered):
 
     @property
     def compiled(self) -> CompiledDispersion:
-        """What the dispersion hands over to compiled steps."""
+        """The dispersion's functions and numbers for compiled steps."""
         return CompiledDispersion(self._slopes, self._numbers)
 
 
@@ -230,7 +230,7 @@ class Semivariance(_Centered):
 
     @property
     def compiled(self) -> CompiledDispersion:
-        """What the dispersion hands over to compiled steps."""
+        """The dispersion's functions and numbers for compiled steps."""
         return CompiledDispersion(self._slopes, self._numbers)
 
 
@@ -280,6 +280,6 @@ class ConditionalValueAtRisk(_Compiled):
 
     @property
     def compiled(self) -> CompiledDispersion:
-        """What the dispersion hands over to compiled steps."""
+        """The dispersion's functions and numbers for compiled steps."""
         sizes = partial(step_sizes, self.threshold_step)
         return CompiledDispersion(self._slopes, self._numbers, _lower_threshold, sizes)

@@ -23,7 +23,7 @@ LEADING = 5
 
 @cached_njit
 def seen(numbers: ReadOnly, images: ReadOnly) -> Array:
-    """Return what the windows see of images (n, rows columns), each scaled to norm 1: (n, windows); of a dark one 0."""
+    """Return the window values of images (n, rows columns), each of norm 1: (n, windows); 0 for a dark image."""
     pixels, windows = images.shape[1], int(numbers[3]) * int(numbers[4])
     found: Array = np.empty((images.shape[0], windows))
     beside: Array = np.empty(pixels * SIMD_WIDTH)
@@ -48,7 +48,7 @@ def seen(numbers: ReadOnly, images: ReadOnly) -> Array:
 
 @njit_no_refcount
 def _look(numbers: ReadOnly, beside: Array, strip: Array, sights: Array) -> None:
-    """Put what the windows see of eight images beside each other (pixels, 8) into ``sights`` (windows, 8)."""
+    """Fill ``sights`` (windows, 8) with the window values of eight images beside each other (pixels, 8)."""
     rows, columns, above, across = int(numbers[1]), int(numbers[2]), int(numbers[3]), int(numbers[4])
     down = table(numbers, LEADING, above, rows)
     along = table(numbers, LEADING + above * rows, across, columns)

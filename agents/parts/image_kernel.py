@@ -77,7 +77,7 @@ class Images:
 
     @property
     def inputs(self) -> int:
-        """How many inputs there must be."""
+        """The number of inputs that it needs."""
         return self.shape[0] * self.shape[1]
 
     def resolved(self, sample: Sample) -> Self:
@@ -105,7 +105,7 @@ class Images:
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(image_formulas.images, self._numbers, unit=True)
 
     @cached_property

@@ -76,7 +76,7 @@ class _Scaled(_Compiled):
 
     @property
     def inputs(self) -> int | None:
-        """How many inputs there must be; None for any number."""
+        """The number of inputs that it needs; None for any number."""
         return len(self.bandwidth) if isinstance(self.bandwidth, tuple) else None
 
     def resolved(self, sample: Sample) -> Self:
@@ -132,7 +132,7 @@ class Gaussian(_Scaled):
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
@@ -163,7 +163,7 @@ class Laplacian(_Scaled):
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
@@ -207,7 +207,7 @@ class Matern(_Scaled):
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
@@ -253,7 +253,7 @@ class Polynomial(_Compiled):
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(self._formula, self._numbers, diagonal=kernel_formulas.polynomial_diagonal)
 
     def diagonal(self, points: Array) -> Array:
@@ -286,7 +286,7 @@ class Linear(_Compiled):
 
     @property
     def compiled(self) -> CompiledKernel:
-        """What the kernel hands over to compiled steps."""
+        """The kernel's functions and numbers for compiled steps."""
         return CompiledKernel(self._formula, self._numbers, diagonal=kernel_formulas.polynomial_diagonal)
 
     def diagonal(self, points: Array) -> Array:

@@ -40,7 +40,7 @@ class Loss(Protocol):
 
     @property
     def task(self) -> Task:
-        """What the loss predicts: numbers, one of two classes, or one of several."""
+        """The kind of targets: numbers, one of two classes, or one of several."""
 
     @property
     def curvature(self) -> float:
@@ -146,7 +146,7 @@ class _Curved(_Compiled):
 
 
 class _Regression(_Compiled):
-    """What regression losses share: one output for each target column, predicted as it is."""
+    """The common part of regression losses: one output for each target column, its prediction."""
 
     task: ClassVar[Task] = "regression"
 
@@ -165,7 +165,7 @@ class _Regression(_Compiled):
 
 
 class _Binary(_Compiled):
-    """What two-class losses share: one output, whose sign is the class."""
+    """The common part of two-class losses: one output, whose sign is the class."""
 
     task: ClassVar[Task] = "binary"
 
@@ -183,7 +183,7 @@ class _Binary(_Compiled):
 
 
 class _Multiclass(_Compiled):
-    """What multi-class losses share: one output for each class, the largest of which is the class."""
+    """The common part of multi-class losses: one output for each class, the largest of which is the class."""
 
     task: ClassVar[Task] = "multiclass"
 
@@ -211,7 +211,7 @@ class Squared(_Regression):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -230,7 +230,7 @@ class Absolute(_Regression):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -271,7 +271,7 @@ class Huber(_Regression, _Curved):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
 
@@ -290,7 +290,7 @@ class Logistic(_Binary, _Curved):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -315,7 +315,7 @@ class Hinge(_Binary):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -339,7 +339,7 @@ class MulticlassLogistic(_Multiclass, _Curved):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers, *self._bends)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -366,7 +366,7 @@ class MulticlassHinge(_Multiclass):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(*self._formulas, self._numbers)
 
     def constant(self, targets: Array, outputs: int) -> Array:

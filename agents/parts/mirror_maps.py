@@ -67,7 +67,7 @@ class SquaredNorm:
 
     @property
     def compiled(self) -> CompiledMirrorMap:
-        """What the map hands over to compiled steps."""
+        """The map's functions and numbers for compiled steps."""
         return CompiledMirrorMap(_identity, _NO_NUMBERS)
 
 
@@ -86,5 +86,5 @@ class KullbackLeibler:
 
     @property
     def compiled(self) -> CompiledMirrorMap:
-        """What the map hands over to compiled steps."""
+        """The map's functions and numbers for compiled steps."""
         return CompiledMirrorMap(_exponential, _NO_NUMBERS)

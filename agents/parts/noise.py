@@ -1,4 +1,4 @@
-"""How noisy the targets of a sample are: the marginal likelihood of a Gaussian process with the learner's kernel."""
+"""The noise of a sample's targets, by the marginal likelihood of a Gaussian process with the learner's kernel."""
 
 from hashlib import blake2b
 
@@ -80,7 +80,7 @@ def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
 
 _known: dict[bytes, tuple[float, float]] = {}
 _counted: dict[bytes, int] = {}
-"""What was found, by a digest of the arrays."""
+"""The results, by a digest of the arrays."""
 
 
 def _digest(gram: Array, values: Array, beside: npt.NDArray[np.generic]) -> bytes:

@@ -111,7 +111,7 @@ class PoissonProcess:
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(_values, _derivatives, self._numbers)
 
     def decide(self, predictions: Array) -> Array:

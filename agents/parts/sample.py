@@ -78,7 +78,7 @@ class Sample:
 
     @cached_property
     def values(self) -> Array:
-        """What a pilot fit regresses on, (n, C'): centred targets, of classes centred indicators."""
+        """The targets of a pilot fit, (n, C'): centred targets, of classes centred indicators."""
         targets = self.targets
         if self.classes:
             targets = (targets == np.unique(targets)).astype(np.float64)
@@ -131,7 +131,7 @@ class Sample:
 
     @cached_property
     def largest_gain(self) -> float:
-        """How far a weight of 1 on a sample moves the function there at most: the largest kappa(x, x)."""
+        """The largest move of the function at a sample for a weight of 1 there: the largest kappa(x, x)."""
         return float(self._gains.max()) if len(self.points) else 1.0
 
     @cached_property

@@ -257,7 +257,7 @@ and Pontil, "Online gradient descent learning algorithms", 2008) for targets in 
 power beta: 3/4 for beta = 3/2, from 1/2 for what hardly lies in the space to 1 for what is smooth beside it."""
 
 SMALLEST_CALM = 0.1
-"""What looks like noise in a few hundred samples may be learned from more."""
+"""An apparent noise in a few hundred samples may be learned from more."""
 
 SETTLED = 50.0
 """Samples until steps settle, over the root of how many times as large the first one is. The same number for all noise

@@ -101,7 +101,7 @@ class SquaredHinge(Hinge):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures, _offers)
 
     def constant(self, targets: Array, outputs: int) -> Array:
@@ -131,7 +131,7 @@ class MulticlassSquaredHinge(MulticlassHinge):
 
     @property
     def compiled(self) -> CompiledLoss:
-        """What the loss hands over to compiled rounds."""
+        """The loss's functions and numbers for compiled rounds."""
         return CompiledLoss(_values, _derivatives, _NO_NUMBERS, _curvatures, _offers)
 
     def constant(self, targets: Array, outputs: int) -> Array:

@@ -73,7 +73,7 @@ class Normalized:
 
     @property
     def compiled(self) -> CompiledSubspaceStep:
-        """What the rule hands over to compiled steps."""
+        """The rule's functions and numbers for compiled steps."""
         return CompiledSubspaceStep(_normalized, np.array([float(self.scale)]))
 
 
@@ -119,7 +119,7 @@ class Power:
 
     @property
     def compiled(self) -> CompiledSubspaceStep:
-        """What the rule hands over to compiled steps."""
+        """The rule's functions and numbers for compiled steps."""
         return CompiledSubspaceStep(_power, self._numbers)
 
 
@@ -166,7 +166,7 @@ class Threshold:
 
     @property
     def compiled(self) -> CompiledCensoring:
-        """What the rule hands over to compiled steps."""
+        """The rule's functions and numbers for compiled steps."""
         return CompiledCensoring(_fixed, np.array([float(self.threshold)]))
 
 
@@ -203,5 +203,5 @@ class MovingAverage:
 
     @property
     def compiled(self) -> CompiledCensoring:
-        """What the rule hands over to compiled steps."""
+        """The rule's functions and numbers for compiled steps."""
         return CompiledCensoring(_average, self._numbers)

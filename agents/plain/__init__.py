@@ -1,1 +1,1 @@
-"""What parts in plain Python hand over to compiled rounds: functions made of their methods."""
+"""Functions for compiled rounds that call the methods of parts in plain Python."""

@@ -435,7 +435,7 @@ def test_words_that_become_other_numbers_each_time_are_named() -> None:
     ("check", "part", "message"),
     [
         (testing.check_loss, Gaussian(0.3), 'loss = "gaussian" is no loss: it has no method outputs, values'),
-        (testing.check_kernel, Gaussian, "kernel = Gaussian is a class: hand over a part of it, Gaussian()"),
+        (testing.check_kernel, Gaussian, "kernel = Gaussian is a class: pass an instance of it, Gaussian()"),
         (testing.check_schedule, Auto(), "holds words for numbers"),
     ],
     ids=["other kind", "class", "automatic"],

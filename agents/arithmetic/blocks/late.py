@@ -36,7 +36,7 @@ class LateFunction:
         return int(self._found.ctypes.data)
 
     def expect(self) -> None:
-        """Have states say when they are about to need it."""
+        """Have states ask for it before they need it."""
         if self._found[0] == UNASKED:
             self._found[0] = EXPECTED
 
@@ -48,7 +48,7 @@ class LateFunction:
 
 @inline_always
 def is_missing(place: int) -> bool:
-    """Tell whether a function is expected and not there."""
+    """Tell whether a function is requested and not compiled yet."""
     return bool(numbers_at(place, 1)[0] == EXPECTED)
 
 

@@ -161,7 +161,7 @@ class Bpa(MistakeDriven):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self, hinge_steps)
 
 

@@ -100,7 +100,7 @@ class Bsgd(KernelDescent):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self)
 
 

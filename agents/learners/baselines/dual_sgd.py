@@ -129,7 +129,7 @@ class DualSgd(KernelDescent):
 
     @property
     def compiled(self) -> "CompiledDual":
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDual(self)
 
 
@@ -206,7 +206,7 @@ def _lightest(weights: Array, order: int) -> int:
 
 
 class CompiledDual(CompiledDescent):
-    """What the learner hands over to compiled rounds: its values have a second part, and its features are numbers."""
+    """The learner's functions and numbers for compiled rounds: values have a second part, features are numbers."""
 
     evaluate = staticmethod(evaluate)
 

@@ -184,7 +184,7 @@ class KernelDescent(DescentInSpace):
         }
 
     def restore(self, state: SumState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.restore(arrays)
         state.steps = int(arrays["steps"])
         state.numbers[:] = arrays["numbers"]

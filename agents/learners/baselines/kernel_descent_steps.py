@@ -1,6 +1,6 @@
 """The step of functional gradient descent with a rule for the dictionary, in compiled code.
 
-A learner hands over its rule, with the signature MOVE; what comes before is the same for all of them. A rule that needs
+A learner passes its rule, with the signature MOVE; what comes before is the same for all of them. A rule that needs
 kernel values returns what it wants to know, and is called again, to go on where it was, once that lies in the scratch.
 So one text serves compiled steps, which find the kernel by its address, and those of single agents with any kernel.
 """
@@ -59,11 +59,11 @@ work[HEADER].
 """
 
 DONE, NORMS, BLOCKED = -1, -2, -3
-"""What a rule returns beside places; BLOCKED wants the points in the dictionary, by matrix-matrix products."""
+"""The results of a rule beside places; BLOCKED: the points are to be added by matrix-matrix products."""
 
 HEADER = 4
 ERROR, PHASE, POINT, MOVED = range(HEADER)
-"""What a rule works with begins with the step's compression error, and where the rule is; all are 0 at first."""
+"""The begin of a rule's working memory: the step's compression error, and the phase of the rule; all are 0 at first."""
 
 START, ENTERED, ASKED, SINGLY = range(4)
 """Phases that most rules have: nothing is done, the points are in the dictionary, the norms were asked for; or they are
@@ -84,7 +84,7 @@ move_at = at(MOVE)
 
 
 class DictionaryRule(NamedTuple):
-    """What keeps the dictionary of a learner as small as the learner says.
+    """The rule that keeps a learner's dictionary within its budget.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def step(given: StepArguments) -> float:
 
 @inline_always
 def _take_in(given: StepArguments, gram: Array, work: Array, shrink: float) -> None:
-    """Take the points into the shrunk function by matrix products, and count the changes of its factor; or have the
+    """Add the points to the shrunk function by matrix products, and count the changes of its factor; or have the
     rule take them in one at a time."""
     limit, added = own_numbers(given.numbers)[FIRST], Added(given.points, given.gradients, given.rows, gram)
     rest = line(work, HEADER, len(work) - HEADER)
@@ -167,7 +167,7 @@ def _take_in(given: StepArguments, gram: Array, work: Array, shrink: float) -> N
 
 @inline_always
 def _answer(given: StepArguments, work: Array, wanted: int) -> None:
-    """Put what a rule wants to know where it looks for it."""
+    """Fill in the kernel entries that a rule has asked for."""
     order, inputs, numbers = given.counts[ORDER], given.points.shape[1], kernel_numbers(given.numbers)
     dictionary = table(given.storage, OWN, order, inputs)
     if wanted == NORMS:
@@ -188,7 +188,7 @@ def sum_of(storage: Array, capacity: int, inputs: int, outputs: int) -> tuple[Ar
 
 @inline_always
 def knows_norms(own: Array, work: Array, order: int) -> bool:
-    """Put kappa(x, x) of the elements where its answer would lie, if that is 1; tell whether it is."""
+    """Fill in kappa(x, x) of the elements if it is 1; returns whether it is."""
     if own[UNIT] > 0.0:
         for m in range(order):
             work[HEADER + m] = 1.0
@@ -197,12 +197,12 @@ def knows_norms(own: Array, work: Array, order: int) -> bool:
 
 
 def is_unit(kernel: Kernel) -> bool:
-    """Tell whether a kernel says that kappa(x, x) = 1 for all x."""
+    """Tell whether a kernel declares that kappa(x, x) = 1 for all x."""
     return bool(kernel_form(kernel).unit)
 
 
 class CompiledDescent(CompiledExpansion):
-    """What such a learner hands over to compiled rounds.
+    """The functions and numbers of such a learner for compiled rounds.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class MistakeDriven(KernelDescent):
         return coefficients
 
     def mistake_numbers(self) -> list[float]:
-        """Return what a mistake is, for compiled steps."""
+        """Return the numbers that define a mistake, for compiled steps."""
         return [float(TASKS[self.loss.task]), self.tolerated]
 
     @property

@@ -53,5 +53,5 @@ class Norma(KernelDescent):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self)

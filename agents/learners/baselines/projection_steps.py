@@ -175,7 +175,7 @@ def _take_out(known: Tables, storage: Array, counts: Integers, work: Array, plac
 
 @inline_always
 def inspect_in_time(storage: Array, counts: Integers) -> None:
-    """Have the factor inspected where many changes may have cost it its accuracy."""
+    """Have the factor inspected after many changes, which may have cost it its accuracy."""
     counts[WANTS] = LOOK if storage[CHANGES] >= inspection_due(counts[ORDER]) else NOTHING
 
 

@@ -108,7 +108,7 @@ class Projectron(MistakeDriven):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self, mistakes)
 
 
@@ -179,7 +179,7 @@ class ProjectronPlus(Projectron):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self, margins)
 
 

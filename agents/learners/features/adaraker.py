@@ -55,11 +55,11 @@ class AdaRakerState:
         return members, width, instances
 
     def __getstate__(self) -> tuple[CosineFunction, Array, Array, int]:
-        """Return what a copy is made of: its parts must lie in its own vector."""
+        """Return the contents for a copy: its parts must lie in its own vector."""
         return self.function, self.numbers, self.storage, self.steps
 
     def __setstate__(self, state: tuple[CosineFunction, Array, Array, int]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.function, self.numbers, storage, self.steps = state
         self.move_to(storage)
 
@@ -231,11 +231,11 @@ class AdaRaker(Descent):
         return {"state": state.storage.copy(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: AdaRakerState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.storage[:] = arrays["state"]
         state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> adaraker_steps.CompiledAdaRaker:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return adaraker_steps.CompiledAdaRaker(self, self._raker.compiled)

@@ -291,14 +291,14 @@ def inner(
 
 
 class CompiledAdaRaker(CompiledVector):
-    """What the learner hands over to compiled rounds.
+    """The learner's functions and numbers for compiled rounds.
 
     Parameters
     ----------
     learner : AdaRaker
         The learner.
     raker : CompiledRaker
-        What the learner of one instance hands over: the features of all members are the same.
+        The functions of the learner of one instance: the features of all members are the same.
     """
 
     evaluate = staticmethod(evaluate)

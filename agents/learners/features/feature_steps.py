@@ -1,6 +1,6 @@
 """Steps of learners that are linear in a fixed number of features, in compiled code.
 
-A learner hands over what computes its features; evaluation and step are the same for all of them.
+A learner passes the function of its features; evaluation and step are the same for all of them.
 """
 
 from collections.abc import Callable
@@ -210,13 +210,13 @@ class CompiledVector(CompiledLinear):
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         storage[:] = state.storage
         state.move_to(storage)
 
 
 class CompiledFeatures(CompiledLinear):
-    """What a learner hands over to compiled rounds whose features do not change.
+    """The functions and numbers of a learner with constant features for compiled rounds.
 
     Parameters
     ----------

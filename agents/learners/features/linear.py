@@ -155,7 +155,7 @@ class Linear(LinearInFeatures):
 
     @property
     def compiled(self) -> CompiledFeatures:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledFeatures(self, *self.handed_features)
 
 

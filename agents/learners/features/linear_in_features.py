@@ -130,5 +130,5 @@ class LinearInFeatures(Descent):
         return {"coefficients": state.function.coefficients.copy(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         self.place(state, arrays["coefficients"], int(arrays["steps"]))

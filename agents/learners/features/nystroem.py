@@ -141,11 +141,11 @@ class Nystroem(DescentInSpace):
         return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: NystroemState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.restore(arrays)
         state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> CompiledNystroem:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledNystroem(self)

@@ -193,7 +193,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledNystroem(CompiledExpansion):
-    """What Nystroem features hand over to compiled rounds."""
+    """The functions and numbers of Nystroem features for compiled rounds."""
 
     step = staticmethod(step)
 

@@ -46,11 +46,11 @@ class RakerState:
         self.shares[:] = 1.0 / count
 
     def __getstate__(self) -> tuple[CosineFunction, int, Array, int]:
-        """Return what a copy is made of: its parts must lie in its own vector."""
+        """Return the contents for a copy: its parts must lie in its own vector."""
         return self.function, self.count, self.storage, self.steps
 
     def __setstate__(self, state: tuple[CosineFunction, int, Array, int]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.function, self.count, storage, self.steps = state
         self.move_to(storage)
 
@@ -227,12 +227,12 @@ class Raker(Descent):
         return {"state": state.storage.copy(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: RakerState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.storage[:] = arrays["state"]
         state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> raker_steps.CompiledRaker:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         features, numbers = self._mapping(0, self.kernel).handed_features
         return raker_steps.CompiledRaker(self, features, numbers)

@@ -299,7 +299,7 @@ def inner(
 
 
 class CompiledRaker(CompiledVector):
-    """What the learner hands over to compiled rounds.
+    """The learner's functions and numbers for compiled rounds.
 
     Parameters
     ----------

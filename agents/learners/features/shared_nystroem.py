@@ -134,7 +134,7 @@ class SharedNystroem(LinearInFeatures):
 
     @property
     def compiled(self) -> "CompiledLandmarks":
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledLandmarks(self)
 
 
@@ -171,7 +171,7 @@ def evaluate(
 
 
 class CompiledLandmarks(CompiledLinear):
-    """What the learner hands over to compiled rounds.
+    """The learner's functions and numbers for compiled rounds.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class FadingSum(SolvedSum):
         return {**super().snapshot(), "cursor": self.cursor.copy()}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         self.cursor[:] = arrays["cursor"]
 
@@ -62,7 +62,7 @@ class WindowedSum(FadingSum):
     recent_noise : Array
         As `noise`, (3, C).
     window : Array
-        How many samples both count, and the evidence between them, (4,).
+        The numbers of samples in both, and the evidence between them, (4,).
     """
 
     __slots__ = ("recent_moments_buffer", "recent_noise", "recent_root_buffer", "window")
@@ -75,13 +75,13 @@ class WindowedSum(FadingSum):
         super().__init__(kernel, inputs, outputs)
 
     def snapshot(self) -> dict[str, Array]:
-        """Return what a fading sum does, with ``recent_...`` of the second information and ``window`` (4,)."""
+        """Return a fading sum's arrays, with ``recent_...`` of the second information and ``window`` (4,)."""
         root, moments, noise, window = (part.copy() for part in self._recent())
         own = {"recent_root": root, "recent_moments": moments, "recent_noise": noise, "window": window}
         return {**super().snapshot(), **own}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """Become what :meth:`snapshot` was taken of."""
+        """Restore the result of :meth:`snapshot`."""
         super().restore(arrays)
         names = ("recent_root", "recent_moments", "recent_noise", "window")
         for part, name in zip(self._recent(), names, strict=True):
@@ -105,7 +105,7 @@ class WindowedSum(FadingSum):
 
 
 class Fading(NamedTuple):
-    """How samples fade: the share that is left of them, and what else a sum carries then.
+    """The forgetting of a sum: the factor of earlier samples, and the further arrays of the sum.
 
     Where nothing fades the cursor has no rows, and where the share is no number but found, which 0 stands for, there
     are a second information and a window.
@@ -119,7 +119,7 @@ class Fading(NamedTuple):
 
 @inline_always
 def fading_in(storage: Array, capacity: int, inputs: int, outputs: int, share: float) -> Fading:
-    """Return what lies behind a solved sum in its storage, as the shapes of such sums lay it out."""
+    """Return the arrays behind a solved sum in its storage, by the shapes of such sums."""
     first = length_of(capacity, inputs, outputs)
     cursor, root = line(storage, first, 1 if share < 1.0 else 0), first + 1
     if share > 0.0:

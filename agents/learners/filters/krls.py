@@ -138,7 +138,7 @@ class Krls(CertainDescent, DescentInSpace):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
+        """Take in own samples and taught observations, and move along their part of the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -178,7 +178,7 @@ class Krls(CertainDescent, DescentInSpace):
         return state.function
 
     def noise(self, state: KrlsState) -> Array:
-        """Return what the state carries of the noise's variance."""
+        """Return the state's estimate of the noise's variance."""
         return state.function.noise
 
     def posterior(self, state: KrlsState) -> Posterior | None:
@@ -201,11 +201,11 @@ class Krls(CertainDescent, DescentInSpace):
         return {**state.function.snapshot(), "steps": np.array(float(state.steps))}
 
     def restore(self, state: KrlsState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.restore(arrays)
         state.steps = int(arrays["steps"])
 
     @property
     def compiled(self) -> krls_steps.CompiledKrls:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return krls_steps.CompiledKrls(self)

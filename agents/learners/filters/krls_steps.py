@@ -49,7 +49,7 @@ DERIVATIVES = 1
 
 
 class Desk(NamedTuple):
-    """What a step works with."""
+    """The working memory of a step."""
 
     images: Array  # (N, capacity), the features of the points
     scaled: Array  # (N, capacity)
@@ -266,7 +266,7 @@ def _may_enter(n: int, own: int, pulls: Array, ridge: float, taught: ReadOnly) -
 def products(
     lower: Array, root: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array, images: Array
 ) -> None:
-    """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other.
+    """Replace the kernel between points (n, n) by the move of f at each for a weight of 1 at each other.
 
     That is ``z' inv(R'R) z``, and with a ridge what lies beyond the dictionary's span over it; times the reach.
     ``images`` (2, n, order) is worked with.
@@ -334,7 +334,7 @@ def inner(
 
 
 class CompiledKrls(CompiledExpansion):
-    """What the learner hands over to compiled rounds.
+    """The learner's functions and numbers for compiled rounds.
 
     Parameters
     ----------

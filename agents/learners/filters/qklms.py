@@ -114,7 +114,7 @@ class Qklms(KernelDescent):
 
     @property
     def compiled(self) -> CompiledDescent:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledDescent(self)
 
 

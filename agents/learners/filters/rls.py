@@ -81,11 +81,11 @@ class RlsState:
             np.fill_diagonal(root, np.sqrt(ridges))
 
     def __getstate__(self) -> tuple[FeatureFunction, Array, int, bool]:
-        """Return what a copy is made of: its parts must lie in its own vector."""
+        """Return the contents for a copy: its parts must lie in its own vector."""
         return self.function, self.storage, self.steps, self.adaptive
 
     def __setstate__(self, state: tuple[FeatureFunction, Array, int, bool]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.function, storage, self.steps, self.adaptive = state
         self.move_to(storage)
 
@@ -267,7 +267,7 @@ class Rls(CertainDescent):
         return found
 
     def restore(self, state: RlsState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.coefficients[:] = arrays["coefficients"]
         state.root[:] = arrays["root"]
         state.moments[:] = arrays["moments"]
@@ -282,7 +282,7 @@ class Rls(CertainDescent):
 
     @property
     def compiled(self) -> rls_steps.CompiledRls:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         features, numbers = self._mapping().handed_features
         return rls_steps.CompiledRls(self, features, numbers)
 

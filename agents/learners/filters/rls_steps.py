@@ -277,7 +277,7 @@ def inner(
 
 
 class CompiledRls(CompiledVector):
-    """What the learner hands over to compiled rounds.
+    """The learner's functions and numbers for compiled rounds.
 
     Parameters
     ----------

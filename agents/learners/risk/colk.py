@@ -49,7 +49,7 @@ class ColkState(PolkState):
         self.previous = KernelSum(function.kernel, function.inputs, function.outputs)
         self.kept = KeptSample(function.inputs, function.outputs)
         self.vector: Array | None = None
-        """What all of these lie in, while compiled steps are taken."""
+        """The vector that holds all of these during compiled steps."""
         self.center = math.nan
 
     @property
@@ -249,7 +249,7 @@ class Colk(Polk):
         return Joined(*(array[:count] for array in found))
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
-        """Return what POLK does, the ``center`` g, NaN before the first pair, and the function before the last step.
+        """Return POLK's arrays, the ``center`` g, NaN before the first pair, and the function before the last step.
 
         Where pairs slide, the sample that is kept too.
         """
@@ -260,7 +260,7 @@ class Colk(Polk):
         return {**super().snapshot(state), **found, "center": np.array(state.center)}
 
     def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         assert isinstance(state, ColkState)
         super().restore(state, arrays)
         state.previous.assign(arrays["previous_points"], arrays["previous_weights"])
@@ -270,7 +270,7 @@ class Colk(Polk):
 
     @property
     def compiled(self) -> CompiledColk:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

@@ -93,7 +93,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledColk(CompiledPolk):
-    """What COLK hands over to compiled rounds: behind the function lies the one before the last step, with g."""
+    """The functions and numbers of COLK for compiled rounds: the last function, with g, lies behind the present."""
 
     step = staticmethod(step)
 
@@ -138,7 +138,7 @@ class CompiledColk(CompiledPolk):
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         put_together(sums_of(state), storage, capacity)
         state.vector = storage
 

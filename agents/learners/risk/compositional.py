@@ -125,7 +125,7 @@ class Composition:
         return slice(1, None, 2 if self.pairing == "disjoint" else 1)
 
     def center(self, center: float, losses: Array, targets: Array, before: Callable[[], Array], step: int) -> float:
-        """Return what g is in the step to come, from the second rows of the pairs.
+        """Return g of the next step, from the second rows of the pairs.
 
         Parameters
         ----------

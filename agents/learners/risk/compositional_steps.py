@@ -110,7 +110,7 @@ def base_step(given: StepArguments, joined: Joined, count: int) -> float:
 
 @inline_always
 def of_samples(given: StepArguments) -> GradientArguments:
-    """Return what a gradient at a step's own samples is given."""
+    """Return the arguments of a gradient at a step's own samples."""
     own = len(given.values)
     return GradientArguments(
         given.tools,
@@ -128,7 +128,7 @@ def of_samples(given: StepArguments) -> GradientArguments:
 
 @inline_always
 def step_on_pairs(given: StepArguments, behind: int) -> float:
-    """Take the step of the base on what `pair_up` keeps, in the scratch from ``behind`` on."""
+    """Take the step of the base on the points and weights of `pair_up`, in the scratch from ``behind`` on."""
     (taken, inputs), own = given.points.shape, len(given.values)
     rates = behind + taken * inputs
     kept = Joined(
@@ -319,7 +319,7 @@ def _seconds_move(gradients: Array, own: int) -> bool:
 
 
 class CompiledComposition:
-    """What a composition adds to the compiled form of the learner whose step is taken.
+    """The part of a composition in the compiled form of the learner whose step is taken.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ class CompiledComposition:
 
 @inline_always
 def share_of(numbers: Array, count: int) -> float:
-    """Return what share of a whole batch ``count`` own samples are."""
+    """Return the share of a whole batch that ``count`` own samples are."""
     size: float = composition(numbers)[BATCH_SIZE]
     return 1.0 if count >= size else count / size
 

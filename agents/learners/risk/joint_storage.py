@@ -34,7 +34,7 @@ def together(sums: Sequence[KernelSum], vector: Array | None, points: int) -> Ar
 
 
 def put_together(sums: Sequence[KernelSum], vector: Array, capacity: int) -> None:
-    """Have the expansions lie in a vector, one behind the other."""
+    """Move the expansions into a vector, one behind the other."""
     first = 0
     for each in sums:
         size = each.length(capacity)

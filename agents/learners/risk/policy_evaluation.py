@@ -31,7 +31,7 @@ class PolicyState(PolkState):
         super().__init__(function, budget)
         self.residual = residual
         self.vector: Array | None = None
-        """What both functions lie in, while compiled steps are taken."""
+        """The vector that holds both functions during compiled steps."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ class PolicyEvaluation(Polk):
         return info
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:
-        """Return what POLK does of V, and of g as ``residual_<name>``."""
+        """Return POLK's arrays of V, and those of g as ``residual_<name>``."""
         assert isinstance(state, PolicyState)
         residual = self.tracker.snapshot(state.residual)
         return {**super().snapshot(state), **{f"residual_{name}": array for name, array in residual.items()}}
 
     def restore(self, state: PolkState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         assert isinstance(state, PolicyState)
         super().restore(state, arrays)
         prefix = "residual_"
@@ -168,7 +168,7 @@ class PolicyEvaluation(Polk):
 
     @property
     def compiled(self) -> CompiledPolicy:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

@@ -187,7 +187,7 @@ def _follow_residual(given: StepArguments, vector: Array, integers: Integers, be
 
 
 class CompiledPolicy(CompiledPolk):
-    """What policy evaluation hands over to compiled rounds: behind the values' function lies the residual's."""
+    """The functions and numbers of policy evaluation for compiled rounds: the residual lies behind the values."""
 
     step = staticmethod(step)
 
@@ -238,7 +238,7 @@ class CompiledPolicy(CompiledPolk):
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         put_together(_sums(state), storage, capacity)
         state.vector = storage
 

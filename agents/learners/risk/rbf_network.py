@@ -57,18 +57,18 @@ class NetworkFunction(KernelSum):
         self.__setstate__((kernel, points, coefficients))
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of."""
+        """Return the contents for a copy."""
         return self.kernel, self.points_buffer, self.coefficients
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.kernel, points, coefficients = state
         self.inputs, self.outputs, self.order = points.shape[1], coefficients.shape[1], len(points)
         self.points_buffer = points
         self.hold(coefficients)
 
     def hold(self, coefficients: Array) -> None:
-        """Have the weights be those of another array."""
+        """Make the weights a view of another array."""
         self.weights_buffer = self.coefficients = coefficients
 
     @property
@@ -97,11 +97,11 @@ class NetworkState(FeatureState):
         self.move_to(storage)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of: its weights must lie in its own storage."""
+        """Return the contents for a copy: its weights must lie in its own storage."""
         return self.function, self.steps, self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.function, self.steps, storage = state
         self.move_to(storage)
 
@@ -273,7 +273,7 @@ class RbfNetwork(LinearInFeatures):
         return {**super().snapshot(state), "center": np.array(state.center), "previous": state.previous.copy()}
 
     def restore(self, state: FeatureState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         assert isinstance(state, NetworkState)
         super().restore(state, arrays)
         state.previous[:] = arrays["previous"]
@@ -281,7 +281,7 @@ class RbfNetwork(LinearInFeatures):
 
     @property
     def compiled(self) -> CompiledNetwork:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

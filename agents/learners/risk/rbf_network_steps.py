@@ -74,7 +74,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledNetwork(CompiledVector):
-    """What a radial basis function network hands over to compiled rounds."""
+    """The functions and numbers of a radial basis function network for compiled rounds."""
 
     evaluate = staticmethod(evaluate)
     gradient = staticmethod(gradient)

@@ -88,7 +88,7 @@ def _paired(
     aims: Array,  # (m, q) their targets, filled in
     losses: Array,  # (m,) filled in
 ) -> float:
-    """Put the kept sample before the others; returns g in the step to come."""
+    """Put the kept sample before the others; returns g of the next step."""
     numbers, storage, counts = given.numbers, given.storage, given.counts
     points, values, targets = given.points, given.values, given.targets
     capacity, inputs, outputs, size = counts[CAPACITY], points.shape[1], values.shape[1], len(paired)
@@ -151,7 +151,7 @@ def step(given: StepArguments) -> float:
 
 @inline_always
 def _behind(rows: Array, before: int) -> Array:
-    """Return what lies behind the first rows."""
+    """Return the rows behind the first ones."""
     return table(rows, before * rows.shape[1], len(rows) - before, rows.shape[1])
 
 
@@ -173,7 +173,7 @@ def _room_for(given: StepArguments, behind: int, most: int) -> Joined:
 
 @inline_always
 def _slide_on(given: StepArguments, joined: Joined, before: int, work: Array) -> None:
-    """Put the kept sample, with its gradient, before the others, have g follow, and keep the last own sample."""
+    """Put the kept sample, with its gradient, before the others, update g, and keep the last own sample."""
     numbers, storage, counts, targets = given.numbers, given.storage, given.counts, given.targets
     (own, outputs), inputs, width = given.values.shape, given.points.shape[1], targets.shape[1]
     first, kept = length_of(counts[CAPACITY], inputs, outputs), _place_of_kept(counts[CAPACITY], inputs, outputs)
@@ -200,7 +200,7 @@ def _slide_on(given: StepArguments, joined: Joined, before: int, work: Array) ->
 
 
 class CompiledSlidingColk(CompiledColk):
-    """What COLK on sliding pairs hands over to compiled rounds: behind both functions lies the sample that is kept."""
+    """The functions and numbers of COLK on sliding pairs for compiled rounds: the kept sample lies last."""
 
     step = staticmethod(step)
 
@@ -233,7 +233,7 @@ class CompiledSlidingColk(CompiledColk):
         return capacity
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         super().move(state, storage, capacity)
         state.kept.move(storage[length(sums_of(state), capacity) :][: len(state.kept.numbers)])
 

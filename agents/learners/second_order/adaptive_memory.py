@@ -26,7 +26,7 @@ MEMORY, RECENT, EVIDENCE, ALL = range(4)
 number of all samples so far."""
 
 WINDOW = 4
-"""How many numbers that is."""
+"""The number of these."""
 
 STEEPNESS = 3.0
 """p: with n samples in the memory, recent ones keep ``1 - p / n`` as one more comes.
@@ -49,7 +49,7 @@ DEGREES = 8.0
 
 
 class Memory(NamedTuple):
-    """What all samples of a memory say, what recent ones do, and the window between them.
+    """The information of all samples of a memory, that of recent ones, and the window between them.
 
     Where the memory is not adaptive the latter two are of no rows.
     """
@@ -111,7 +111,7 @@ def weigh(
 
 @cached_njit
 def kept(memory: float) -> float:
-    """Return what recent samples keep as one more comes, where the memory counts so many."""
+    """Return the factor of recent samples for one more, by the number of samples in the memory."""
     return 1.0 - STEEPNESS / memory if memory >= FEWEST else 1.0
 
 
@@ -166,7 +166,7 @@ def log_likelihood(left: ReadOnly, curvatures: ReadOnly, noise: ReadOnly, wide: 
 
 @cached_njit
 def forget_old(memory: Memory, order: int) -> None:
-    """Have the memory be that of recent samples, where the evidence asks for it."""
+    """Replace the memory by that of recent samples, where the evidence is for it."""
     (root, moments, noise), (recent_root, recent_moments, recent_noise), window = memory
     if window[EVIDENCE] <= 0.0 or window[EVIDENCE] <= bound(window[MEMORY], window[ALL]):
         return

@@ -1,4 +1,4 @@
-"""What :mod:`~kernelswarm.agents.learners.second_order.information` does, by matrix-matrix products for large steps.
+"""Large steps of :mod:`~kernelswarm.agents.learners.second_order.information`, by matrix-matrix products.
 
 The products sum in another order, so that the last digits differ; which form a step takes depends on its size alone.
 """
@@ -154,7 +154,7 @@ def follow(
     cross: Array,
     ridge: float,
 ) -> tuple[Array, Array, int]:
-    """Have the information follow the dictionary.
+    """Update the information after changes of the dictionary.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What :mod:`~kernelswarm.agents.learners.second_order.moves` does, by matrix products for large steps."""
+"""Large steps of :mod:`~kernelswarm.agents.learners.second_order.moves`, by matrix products."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What learners by second-order steps have in common: the ridge, and how far a pull moves them."""
+"""The common parts of learners by second-order steps: the ridge, and their move by a pull."""
 
 import math
 from collections.abc import Sequence
@@ -55,12 +55,12 @@ class CertainDescent(Descent):
 
     @property
     def adaptive(self) -> bool:
-        """Whether what is forgotten is found as samples come."""
+        """Whether the factor of forgetting is found during the run."""
         return self.forgetting == "auto"
 
     @property
     def share(self) -> float:
-        """beta, and 0 where what is forgotten is found as samples come."""
+        """beta, and 0 where it is found during the run."""
         return 0.0 if self.forgetting == "auto" else float(self.forgetting)
 
     @property
@@ -79,7 +79,7 @@ class CertainDescent(Descent):
 
     @property
     def reach(self) -> float:
-        """What turns the weight ``eta / b`` of a pull into 1, that of a sample in the sum."""
+        """The factor from the weight ``eta / b`` of a pull to 1, that of a sample in the sum."""
         return self.batch_size / self.step_size.largest
 
     @property
@@ -90,7 +90,7 @@ class CertainDescent(Descent):
     def terms(
         self, at: Evaluated, gradients: Sequence[Array], targets: Array, eta: float
     ) -> tuple[bool, Array, Array, Array, Array]:
-        """Tell what own samples ask for from how neighbours pull.
+        """Separate the terms of own samples from the neighbours' pulls.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How points leave the dictionary and others come in their place, in what is known on it."""
+"""Exchanges of dictionary points, in the information on them."""
 
 import math
 

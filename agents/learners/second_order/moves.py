@@ -1,4 +1,4 @@
-"""What a second-order step does to the dictionary, to what is known on it, and to the weights."""
+"""The changes of a second-order step to the dictionary, to the information on it, and to the weights."""
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ def part_ways(
     aims: Array,  # (n, C)
     pulls: Array,  # (N, C)
 ) -> bool:
-    """Tell what own samples ask for, ``f - l' / r``, from the weights with which neighbours pull.
+    """Separate the targets of own samples, ``f - l' / r``, from the weights of the neighbours' pulls.
 
     Returns whether they pull at all.
     """
@@ -147,7 +147,7 @@ def apply_moves(
     forgetting: float,  # not read where the memory is adaptive
     cursor: float,
 ) -> float:
-    """Have the information follow the dictionary, add pulls, samples and what was taught, and solve.
+    """Update the information after changes of the dictionary, add pulls, samples and taught observations, and solve.
 
     Returns the coordinate whose ridge is renewed next.
     """
@@ -192,7 +192,7 @@ def room(capacity: int, size: int, outputs: int) -> int:
 
 @cached_njit
 def follow(origins: Array, before: int, order: int, points: Array, new_points: ReadOnly) -> None:
-    """Put the points where KOMP has put their places."""
+    """Order the points as KOMP has ordered their places."""
     for place in range(order):
         origin = int(origins[place, 0])
         if origin >= before:
@@ -203,7 +203,7 @@ def follow(origins: Array, before: int, order: int, points: Array, new_points: R
 
 @cached_njit
 def products(root: Array, factor: Array, order: int, rows: ReadOnly, ridge: float, reach: float, gram: Array) -> None:
-    """Put in the place of the kernel between points (n, n) how far a weight at each moves f at each other."""
+    """Replace the kernel between points (n, n) by the move of f at each for a weight of 1 at each other."""
     information.uncertainty(root, factor, order, rows, ridge, gram)
     for n in range(len(gram)):
         for m in range(len(gram)):

@@ -145,7 +145,7 @@ class Newton(CertainDescent, DescentInSpace):
         eta: float | None = None,
         taught: Array = NOTHING,
     ) -> Info:
-        """Take in own samples and what neighbours taught, and move along what they add to the gradients.
+        """Take in own samples and taught observations, and move along their part of the gradients.
 
         Of the curvatures it only matters whether there are any: pulls come as far as they may go.
         """
@@ -253,7 +253,7 @@ class Newton(CertainDescent, DescentInSpace):
         return state.function
 
     def noise(self, state: NewtonState) -> Array:
-        """Return what the state carries of the noise's variance."""
+        """Return the state's estimate of the noise's variance."""
         return state.function.noise
 
     def posterior(self, state: NewtonState) -> Posterior | None:
@@ -270,14 +270,14 @@ class Newton(CertainDescent, DescentInSpace):
         return {**state.function.snapshot(), "progress": progress}
 
     def restore(self, state: NewtonState, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.function.restore(arrays)
         steps, changes, rebuilds, state.budget, state.cursor = arrays["progress"].tolist()
         state.steps, state.changes, state.rebuilds = int(steps), int(changes), int(rebuilds)
 
     @property
     def compiled(self) -> CompiledNewton:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

@@ -135,7 +135,7 @@ def _budget(own: Array) -> Array:
 
 @inline_always
 def _count(given: StepArguments, order: int, changes: int) -> None:
-    """Put down the order after a step, and what follows from it."""
+    """Write the order after a step and the integers that depend on it."""
     storage, counts, own, late = given.storage, given.counts, own_numbers(given.numbers), given.tools[BLOCKED]
     storage[0] = next_budget_at(given.tools[BUDGET_NEXT])(_budget(own), storage[0], order)
     counts[ORDER], counts[ROOM] = order, counts[CAPACITY] - order
@@ -145,7 +145,7 @@ def _count(given: StepArguments, order: int, changes: int) -> None:
 
 @inline_always
 def _terms(given: StepArguments, taught: Array, first: int) -> Terms:
-    """Return what own samples ask for and how neighbours pull, in the scratch from ``first`` on.
+    """Return the terms of own samples and of the neighbours' pulls, in the scratch from ``first`` on.
 
     The gradients become the weights of the first-order step that offers points to the dictionary.
     """
@@ -196,7 +196,7 @@ def inner(
 
 
 class CompiledNewton(CompiledExpansion):
-    """What the learner hands over to compiled rounds; its numbers in the storage are the budget's state and the
+    """The learner's functions and numbers for compiled rounds; in the storage lie the budget's state and the
     coordinate whose ridge is renewed next.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What a learner with second-order knowledge knows of its function's values beside their mean: their variance."""
+"""The posterior variance of the values of a second-order learner's function."""
 
 import math
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class Posterior:
         return self if times == 1.0 else replace(self, root=self.root / math.sqrt(times))
 
     def ignorance(self, points: Array) -> Array:
-        """Return what share of the prior's deviation is left at ``points`` (n, p): (n,), 1 where nothing is known."""
+        """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
         if self.factor is None:
             features = self.function.features(points)
             prior = np.sum(features * features, axis=1) / self.ridge
@@ -92,7 +92,7 @@ class Posterior:
         return found
 
     def arrays(self) -> dict[str, Array]:
-        """Return what it is made of beside the function, by the names under which models keep it.
+        """Return its arrays beside the function, by their names in models.
 
         ``posterior_root`` and ``posterior_factor`` are the triangles, row by row, (M (M + 1) / 2,), the second without
         entries for a function of features; ``posterior_units`` ridge and scale, ``posterior_noise`` the noise (C,).

@@ -1,4 +1,4 @@
-"""What a step's own samples ask for, and how neighbours pull, in compiled code."""
+"""The terms of a step's own samples and of the neighbours' pulls, in compiled code."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ def room(points: int, outputs: int) -> int:
 
 
 class Asked(NamedTuple):
-    """What a learner's numbers say of its loss, and of how far neighbours pull."""
+    """A learner's numbers for its loss and for the neighbours' pulls."""
 
     loss_numbers: Array
     curvature: float  # the loss's largest
@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 @inline_always
 def asked_in(own: Array) -> Asked:
-    """Return what such a learner's own numbers say."""
+    """Return such a learner's own numbers by name."""
     return Asked(line(own, FIRST, int(own[LOSS_NUMBERS])), own[CURVATURE], own[BATCH_SIZE], own[REACH])
 
 

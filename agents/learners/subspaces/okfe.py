@@ -58,7 +58,7 @@ class Okfe(SubspaceDescent):
 
     @property
     def compiled(self) -> CompiledSubspace:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

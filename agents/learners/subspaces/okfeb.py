@@ -54,7 +54,7 @@ class Okfeb(SubspaceDescent):
 
     @property
     def compiled(self) -> CompiledSubspace:
-        """What the learner hands over to compiled rounds.
+        """The learner's functions and numbers for compiled rounds.
 
         Raises
         ------

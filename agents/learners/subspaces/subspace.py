@@ -133,12 +133,12 @@ class Subspace:
         self.lay_out(np.zeros(self.length(capacity)), capacity)
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of: its arrays must lie in its own storage."""
+        """Return the contents for a copy: its arrays must lie in its own storage."""
         counts = self.order, self.samples, self.compared, self.capacity
         return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage, self._none
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.kernel, self.tracking, self.inputs, self.own, counts, storage, self._none = state
         self.order, self.samples, self.compared, capacity = counts
         self.lay_out(storage, capacity)

@@ -32,11 +32,11 @@ class SubspaceState:
         self.__setstate__((subspace, outputs, 0, of_points))
 
     def __getstate__(self) -> tuple[object, ...]:
-        """Return what a copy is made of: its function must be that of its own subspace."""
+        """Return the contents for a copy: its function must be that of its own subspace."""
         return self.subspace, self.outputs, self.steps, self.of_points
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Become the copy."""
+        """Take over the contents of a copy."""
         self.subspace, self.outputs, self.steps, self.of_points = state
         self.refer()
 
@@ -165,7 +165,7 @@ class SubspaceDescent(LinearInFeatures, ABC):
         return {**state.subspace.snapshot(), **super().snapshot(state)}
 
     def restore(self, state: Any, arrays: Mapping[str, Array]) -> None:
-        """Put the state where :meth:`snapshot` was taken."""
+        """Restore a state from the result of :meth:`snapshot`."""
         state.subspace.restore(arrays)
         if self.coordinates == "points":
             state.of_points = arrays["coefficients"].copy()

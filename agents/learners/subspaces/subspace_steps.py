@@ -178,7 +178,7 @@ def step(given: StepArguments) -> float:
 
 
 class CompiledSubspace(CompiledLinear):
-    """What learners on a subspace hand over to compiled rounds.
+    """The functions and numbers of learners on a subspace for compiled rounds.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class CompiledSubspace(CompiledLinear):
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the state live in another vector."""
+        """Move the state into another vector."""
         state.subspace.move(storage, self._room(state, capacity))
         state.refer()
 
