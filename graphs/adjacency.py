@@ -1,4 +1,4 @@
-"""Who is adjacent to whom, as arrays: of a million nodes they take a second where networkx takes a minute.
+"""The adjacency of nodes as arrays: of a million nodes they take a second where networkx takes a minute.
 
 Rows are compressed as in a sparse matrix. A networkx graph is made of them when it is asked for.
 """
@@ -76,7 +76,7 @@ class Adjacency:
         """The networkx graph, where there is one already."""
 
     def __repr__(self) -> str:
-        """Say how large it is."""
+        """Return a text with its size."""
         return f"Adjacency({self.number_of_nodes():,} nodes, {self.number_of_edges():,} edges)"
 
     @classmethod
@@ -113,7 +113,7 @@ class Adjacency:
 
     @cached_property
     def degrees(self) -> Integers:
-        """How many neighbours each node has, (V,)."""
+        """The degree of each node, (V,)."""
         return np.diff(self.offsets).astype(np.int64)
 
     @property
@@ -144,7 +144,7 @@ class Adjacency:
 
     @cached_property
     def names(self) -> list[Name] | None:
-        """What the nodes are called besides their labels; None where they have no names, each another.
+        """The names of the nodes beside their labels, all different; None where they have no names.
 
         These are their attributes ``name``, or ``label`` where this is text.
         """
@@ -165,7 +165,7 @@ class Adjacency:
 
     @cached_property
     def parts(self) -> list[int]:
-        """How many nodes the connected parts have, the largest first."""
+        """The numbers of nodes of the connected parts, the largest first."""
         return sorted(np.bincount(self.part).tolist(), reverse=True)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What one round of talking to the neighbors costs in messages and scalars."""
+"""The cost of one round of communication in messages and scalars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BYTES = 8  # a scalar is a float64
 
 @dataclass(frozen=True)
 class RoundCost:
-    """What all nodes together send in one round.
+    """The messages of all nodes together in one round.
 
     Parameters
     ----------

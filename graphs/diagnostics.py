@@ -1,4 +1,4 @@
-"""What a network looks like in numbers: size, degrees, diameter and algebraic connectivity."""
+"""A network in numbers: size, degrees, diameter and algebraic connectivity."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Diagnostics:
     diameter_upper: int
     algebraic_connectivity: float
     parts: tuple[int, ...] = ()
-    """How many nodes each connected part has, the largest first."""
+    """The number of nodes of each connected part, the largest first."""
 
     @property
     def diameter(self) -> int | None:
@@ -72,7 +72,7 @@ class Diagnostics:
 
 
 def in_parts(parts: Sequence[int]) -> str:
-    """Say into how many connected parts of how many nodes a network falls.
+    """Return a text on the connected parts of a network and their sizes.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def is_directed(network: Graph | Adjacency) -> bool:
 
 
 def who_asks(network: Graph | Adjacency, names: Mapping[int, object]) -> str:
-    """Say on how many edges only one end asks, with an example of what such an edge means; empty where on none.
+    """Return a text on the number of edges on which only one end asks, with an example; empty where there is none.
 
     Parameters
     ----------

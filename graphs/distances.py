@@ -1,4 +1,4 @@
-"""How many edges lie between one node and every other."""
+"""The number of edges between one node and every other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nodes are: natural positions of a family, and a drawing for every other network."""
+"""The positions of nodes: natural ones of a family, and a drawing for every other network."""
 
 from __future__ import annotations
 

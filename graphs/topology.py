@@ -1,4 +1,4 @@
-"""What every topology is: a frozen description that builds a connected, undirected, simple graph of integers."""
+"""The contract of topologies: frozen descriptions that build a connected, undirected, simple graph of integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a network of agents out of a graph: undirected, simple, numbered, with positions for all nodes or none."""
+"""From a graph to a network of agents: undirected, simple, numbered, with positions for all nodes or none."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def listed(items: Sequence[object]) -> str:
 
 
 def warn(text: str) -> None:
-    """Say once what was done to a graph that is no network as it stands."""
+    """Warn once of the changes to a graph that is no network by itself."""
     warnings.warn(text, stacklevel=2)
 
 
@@ -209,7 +209,7 @@ def _largest_first(part: list[int]) -> tuple[int, int]:
 
 
 def _misplaced(graph: Graph) -> str:
-    """Say what is wrong with the nodes' positions; empty where nothing is, or where no node has one."""
+    """Return a text on a fault of the nodes' positions; empty where nothing is wrong, or where no node has one."""
     places = {node: attributes.get("pos") for node, attributes in graph.nodes(data=True)}
     missing = sorted(node for node, place in places.items() if place is None)
     if len(missing) == len(places):

@@ -14,7 +14,7 @@ MARKS = (
 )
 DECLARED = re.compile(rb"""(<\?xml[^>]*encoding=["'])([\w.-]+)(["'])""")
 WESTERN = "cp1252"
-"""What Windows writes in western Europe where a program asks for nothing else."""
+"""The default encoding of Windows in western Europe."""
 
 
 def as_utf8(content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Which columns of a table hold the ends of edges, by what the columns are called."""
+"""The columns of a table with the ends of edges, by the columns' names."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ENDS = (
     ("fnode", "tnode"),
     ("upstream", "downstream"),
 )
-"""What columns with the ends of edges are called."""
+"""The names of columns with the ends of edges."""
 
 LETTERS = {("u", "v"), ("i", "j")}
-"""Which are too short to be looked for among other words, as in ``wind u``."""
+"""Names too short to be looked for among other words, as in ``wind u``."""
 
 NODES = {"node", "nodes", "station", "site", "gauge", "gage", "pegel", "robot", "agent", "sensor", "city", "stop"}
 MARKS = {"point", "vertex", "junction", "id", "fid", "nr", "no", "name", "code", "key", "label"}
@@ -31,7 +31,7 @@ ENTITIES = NODES | MARKS
 """Words that may stand beside those, as in ``FROM_NODE``: any others, as in ``from km``, say something else."""
 
 COUNTERS = frozenset({"", "fid", "objectid", "oid", "gid", "id", "index", "no", "nr", "row", "edge", "edge id"})
-"""What a first column that counts the lines may be called."""
+"""The names of a first column that counts the lines."""
 
 WORD = re.compile(r"[^\W\d_]+\d*|\d+")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")

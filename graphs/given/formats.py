@@ -66,7 +66,7 @@ Broken = (
     EOFError,
     StopIteration,
 )
-"""What the libraries raise for a file that is not in their format."""
+"""The libraries' exceptions for a file that is not in their format."""
 
 
 def read_format(content: bytes, kind: str) -> nx.Graph[Any]:

@@ -59,7 +59,7 @@ def _fields(line: str, mark: str) -> list[str]:
 
 
 def separator(lines: list[str]) -> str:
-    """Return what separates the fields of lines: the first of ``;``, tab and ``,`` that any has, blanks otherwise."""
+    """Return the delimiter of the fields of lines: the first of ``;``, tab and ``,`` that any has, blanks otherwise."""
     for mark in ";\t,":
         parted = [line for line in lines if mark in re.sub(r'"[^"]*"', "", line)]
         if parted and not any(NUMBERS.match(line.partition(mark)[0].strip()) for line in parted):

@@ -11,7 +11,7 @@ REMEDY = "save it with -v7"
 
 
 def matlab_arrays(file: Path | bytes) -> dict[str, Any]:
-    """Return what a MATLAB file holds by its name: arrays with two axes or more, and sparse matrices.
+    """Return the contents of a MATLAB file by name: arrays with two axes or more, and sparse matrices.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the nodes of a graph are called: any hashable labels, their text, and an order that nothing else decides."""
+"""The names of a graph's nodes: any hashable labels, their text, and an order by these alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unicodedata import normalize
 import numpy as np
 
 Name = int | str
-"""What a node is called: a whole number or text."""
+"""The name of a node: a whole number or text."""
 
 LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
 
@@ -73,7 +73,7 @@ def as_numbers(names: Collection[Any]) -> list[int] | None:
 
 
 def key(name: object) -> str:
-    """Return what two names have in common that name the same node: their text, and that of a number its value.
+    """Return the key by which names are compared: their text, and for the text of a number its value.
 
     Letters with marks are one character each, which some programs write as two.
 
@@ -151,7 +151,7 @@ def _typed(label: object) -> str:
 
 
 def names_of(labels: Sequence[Hashable]) -> list[Name]:
-    """Return what nodes are called by their labels: whole numbers where all are, text otherwise."""
+    """Return the names of nodes by their labels: whole numbers where all are, text otherwise."""
     if all(is_number(label) and abs(int(label)) <= LARGEST_LABEL for label in labels):  # type: ignore[call-overload]
         return [int(label) for label in labels]  # type: ignore[call-overload]
     return [text(label) for label in labels]

@@ -1,4 +1,4 @@
-"""Where nodes are, in files: one attribute for each coordinate."""
+"""The locations of nodes in files: one attribute for each coordinate."""
 
 from __future__ import annotations
 

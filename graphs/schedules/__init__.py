@@ -1,1 +1,1 @@
-"""Which edges of a network are there in which round."""
+"""The edges of a network, round by round."""

@@ -23,7 +23,7 @@ class Walking(Protocol):
 
     @property
     def radius(self) -> float:
-        """How far a message goes."""
+        """The range of a message."""
         ...
 
     def walk(self, nodes: int, generator: np.random.Generator) -> Iterator[Array]:

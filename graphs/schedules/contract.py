@@ -1,4 +1,4 @@
-"""What every schedule is: a frozen description that says, round by round, which edges of the network are there."""
+"""The contract of schedules: frozen descriptions of the network's edges, round by round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run had measured at each moment that its animation shows."""
+"""The measurements of a run at each moment of its animation."""
 
 from __future__ import annotations
 

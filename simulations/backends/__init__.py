@@ -1,1 +1,1 @@
-"""Where blocks live: in this process, or in Ray's actors."""
+"""The backends, which hold blocks in this process or in Ray's actors."""

@@ -1,4 +1,4 @@
-"""What a process on another machine does first with the code that was sent to it.
+"""The first steps of a process on another machine, with the code that was sent to it.
 
 A copy of this file is the ``__init__.py`` of what is sent: it imports nothing that the machine may not have.
 """

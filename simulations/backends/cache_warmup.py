@@ -114,7 +114,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     if not all(map(_travels, (learner, rule, plan.neighborhood, plan.conditions))):
         return
     with beside(_compile_round, replace(plan, source=_Warmed(1, 1), evaluated=())) as wait:
-        # To ask is to compile what the learner hands over.
+        # Reading the learner's form compiles its functions.
         addresses_of(learner_form(learner), loss_form(learner.loss), certainty_of(rule) > 0.0)
         with waiting():
             wait()

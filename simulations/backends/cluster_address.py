@@ -7,10 +7,10 @@ from contextlib import suppress
 from kernelswarm.simulations.core.errors import InputError
 
 SECONDS = 5.0
-"""How long it may take to answer."""
+"""Seconds for an answer of the address."""
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04" + b"\x00" * 5
-"""How gRPC begins to talk, with its settings: a server without TLS answers with its own, one with TLS hangs up."""
+"""The begin of a gRPC connection, its settings: a server without TLS answers with its own, one with TLS hangs up."""
 
 
 def require_cluster(address: str) -> None:

@@ -1,4 +1,4 @@
-"""What a process of a backend does with its block of agents, free of the library that carries the messages."""
+"""A backend's process with its block of agents, independent of the library that carries the messages."""
 
 import os
 import sys
@@ -41,7 +41,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a host is: the round that it runs or has run last, the line at work now, if any is, and what has failed.
+    """The state of a host: its present or last round, its current line, and its failure, if any.
 
     Rounds that only prime the network are round 0.
     """
@@ -173,7 +173,7 @@ class Host:
 
     @property
     def block(self) -> Block:
-        """The agents that live here."""
+        """The agents of this host."""
         if self._block is None:
             raise HostError("no agents have been loaded")
         return self._block

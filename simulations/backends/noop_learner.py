@@ -17,7 +17,7 @@ def stay(given: StepArguments) -> float:
 
 
 class CompiledNoopLearner(CompiledExpansion):
-    """What the bystander hands over: evaluations by its kernel, and no step."""
+    """The bystander's functions for compiled rounds: evaluations by its kernel, and no step."""
 
     step = staticmethod(stay)
 
@@ -32,5 +32,5 @@ class NoopLearner(Ogd):
 
     @property
     def compiled(self) -> Any:
-        """What the learner hands over to compiled rounds."""
+        """The learner's functions and numbers for compiled rounds."""
         return CompiledNoopLearner(self, ())

@@ -1,4 +1,4 @@
-"""Which agents share a process: blocks of nearly equal size with few edges between them."""
+"""The partition of agents into processes: blocks of nearly equal size with few edges between them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate

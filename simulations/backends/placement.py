@@ -1,4 +1,4 @@
-"""Which machine of a cluster hosts which block of nodes."""
+"""The placement of blocks of nodes on the machines of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate

@@ -40,10 +40,10 @@ STORE_BYTES = 256 * 2**20
 """The shared memory of a Ray started here, for channels and held-out data; taken only as it is used."""
 
 ANSWER_SECONDS = 5.0
-"""How long a process may take to say where it is, once something has gone wrong."""
+"""Seconds for a process to report its state after a failure."""
 
 ENDING_SECONDS = 10.0
-"""How long the actors may take to leave a compiled graph."""
+"""Seconds for the actors to leave a compiled graph."""
 
 
 class _Actor(Host):

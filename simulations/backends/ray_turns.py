@@ -1,4 +1,4 @@
-"""Whose turn it is among threads that simulate on Ray: a process has one Ray, which one of them starts and ends."""
+"""The turns of threads that simulate on Ray: a process has one Ray, which one of them starts and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine whose agents live in other processes, free of the library that starts them and carries the messages."""
+"""The engine of agents in other processes, independent of the library that starts them and carries the messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAP = 1.0
 """The longest sleep in seconds, after which failures are looked for."""
 
 ALONE = 16
-"""Where no messages cross, an execution holds this many times ``rounds_per_execution`` rounds."""
+"""Without messages between processes, an execution holds this many times ``rounds_per_execution`` rounds."""
 
 AT_ONCE = 4
 """Processes for each core that start at a time: fewer leave a core idle at the end, and more would take long to say
@@ -53,13 +53,13 @@ STARTING = 60.0
 """Seconds, at least, after which a process that has not started is asked after; one that is not dead gets more."""
 
 WARMING = 15
-"""How many times ``patience`` anything may take the first time: a user's own code may have to compile."""
+"""The factor of ``patience`` for the first call of each kind: a user's own code may have to compile."""
 
 USUAL = 50
-"""How many times longer than what it took before anything may take, ``patience`` added."""
+"""The factor of a call's usual time, to which ``patience`` is added."""
 
 ENDED = "killed, out of memory, or crashed"
-"""What may have happened to a process that is gone."""
+"""The possible causes of a process's end."""
 
 
 class Trouble(RuntimeError):
@@ -71,7 +71,7 @@ class Trouble(RuntimeError):
 
 
 class Transport(Protocol):
-    """What takes all hosts through an execution of some rounds; raises Trouble."""
+    """The transport, which runs an execution of some rounds on all hosts; raises Trouble."""
 
     def submit(self, rounds: int) -> Any:
         """Hand an execution out, and return what to wait for."""
@@ -87,7 +87,7 @@ class Transport(Protocol):
 
 
 class Processes(Protocol):
-    """Where hosts live: actors whose methods are called as ``actor.method.remote(...)``; raises Trouble."""
+    """A session, which holds hosts: actors whose methods are called as ``actor.method.remote(...)``; raises Trouble."""
 
     def cores(self) -> int:
         """Return the cores of all machines."""
@@ -125,7 +125,7 @@ class RemoteEngine:
     blocks : sequence of sequences of AgentPlan
         The agents of each process.
     processes : Processes
-        Where they live.
+        The session that holds the hosts.
     transport : {"compiled", "calls"}
         How messages get from one to another.
     rounds_per_execution : int
@@ -376,7 +376,7 @@ class RemoteEngine:
 
 
 def _busy() -> str:
-    """Say how much this machine has to do, to be put behind a sentence; empty where it does not say."""
+    """Return the load of this machine, as the end of a sentence; empty where it is not known."""
     if not hasattr(os, "getloadavg"):
         return ""
     return f": this machine has a load of {os.getloadavg()[0]:.1f} on {cores()} cores"

@@ -54,7 +54,7 @@ def remove(semaphores: Collection[Path]) -> None:
 
 
 class Notes:
-    """What one driver is to remove, in a file that outlives it if it is killed: some processes' semaphores, a folder.
+    """The semaphores and the folder that a driver has to remove, in a file that outlives it if it is killed.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ NODES_OF_A_THREAD = 500
 
 
 class SerialEngine:
-    """Agents that live in this process.
+    """Agents in this process.
 
     An exception of theirs, which can only come from a user's own part, is raised as EngineError: it names the node and
     the round.
@@ -80,7 +80,7 @@ class SerialEngine:
         self._rounds.close()
 
     def failed(self, error: Exception, working: bool) -> EngineError:
-        """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
+        """Return the error for an agent's exception, in the round after the last whole one if ``at_work``."""
         node = node_at_work(error.__traceback__)
         done = min((block.done for block in self.blocks), default=0) + working
         round = self._earlier + max(0, done - PRIMING)
@@ -98,7 +98,7 @@ class Failing(Protocol):
     """An engine that knows which node failed, and in which round."""
 
     def failed(self, error: Exception, working: bool) -> EngineError:
-        """Return what to raise for an exception of an agent, in the round after the last whole one if at work."""
+        """Return the error for an agent's exception, in the round after the last whole one if ``at_work``."""
         ...
 
 

@@ -23,7 +23,7 @@ LARGEST = 20 * 2**20
 """Bytes of source, at most, that travel: more is no experiment's code but something that belongs on the machines."""
 
 JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Where a submitted job finds what it was submitted with."""
+"""The place of a submitted job's files."""
 
 
 @contextmanager

@@ -29,7 +29,7 @@ LONGEST_PAUSE = 256
 
 
 class Ended(NamedTuple):
-    """What a call returned, or how a node diverged there, and the processor time that it took."""
+    """The result of a call, or the divergence of a node in it, and its processor time."""
 
     answer: Any
     divergence: DivergenceError | None
@@ -89,7 +89,7 @@ class SideBySide:
             threads.shutdown()
 
     def _go(self, rounds: int, calls: Sequence[Callable[..., Any]], outgoing: Sequence[bytes]) -> list[Any]:
-        """Have every block called with what its neighbours sent, for so many rounds, and return the answers."""
+        """Call every block with its neighbours' messages, for some rounds, and return the answers."""
         beside = self._saved * rounds >= WORTHWHILE and not self._pause
         self._pause = max(0, self._pause - 1)
         began = time.perf_counter()
@@ -138,5 +138,5 @@ def _timed(call: Callable[..., Any], *arguments: Any) -> Ended:
 
 
 def _compute_as_main_does() -> None:
-    """Have linear algebra take one thread: where OpenMP runs it, each thread says so for itself."""
+    """Limit linear algebra to one thread: under OpenMP each thread must set this itself."""
     one_thread().__enter__()

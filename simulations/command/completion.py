@@ -1,4 +1,4 @@
-"""What a shell completes: the names of parts, after --vary and --set too, and the words of some options."""
+"""Completions of a shell: the names of parts, after --vary and --set too, and the words of some options."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEYS: dict[str, str] = {
 """Keys of an experiment that name a part, with its kind."""
 
 ASKED, WORDS, PLACE = "_KERNELSWARM_COMPLETE", "COMP_WORDS", "COMP_CWORD"
-"""What a shell asks in."""
+"""The environment variables of a shell's request."""
 
 
 FIRST = """
@@ -35,7 +35,7 @@ FIRST = """
 # The first time that zsh completes, it reads this file and does nothing more: answer that time too.
 if [ "$funcstack[1]" = "_kernelswarm" ]; then _kernelswarm_completion "$@"; fi
 """
-"""What is added to the file that typer installs for zsh."""
+"""The lines added to the file that typer installs for zsh."""
 
 
 @contextmanager

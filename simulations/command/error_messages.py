@@ -1,4 +1,4 @@
-"""What goes wrong, and what is warned of, as one paragraph each on standard error."""
+"""Errors and warnings, as one paragraph each on standard error."""
 
 from __future__ import annotations
 

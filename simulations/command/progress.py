@@ -181,7 +181,7 @@ def watch_suggestion(quiet: bool, console: Console | None = None) -> Iterator[Ca
 
 @contextmanager
 def _compiling_in_a_line(quiet: bool, console: Console) -> Iterator[None]:
-    """Say in one plain line that functions are compiled, once that has taken a while: it may go on for a minute."""
+    """Write a line that functions are compiled, after a while: compilation may take a minute."""
     texts = quiet
 
     def compiling(compilation: Compilation) -> None:

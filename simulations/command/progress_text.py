@@ -130,7 +130,7 @@ class Lines:
         self._at = time.monotonic()
 
     def say(self, line: Callable[[], str]) -> None:
-        """Say a line if it is time for one."""
+        """Write a line if it is time for one."""
         if time.monotonic() - self._at >= LINES_EVERY:
             self._at = time.monotonic()
             self._console.print(f"kernelswarm: {line()}", highlight=False, soft_wrap=True, markup=False)

@@ -39,14 +39,14 @@ def options(changes: Sequence[str] | None, backend: str | None, address: str | N
 
 
 def plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
-    """Return what a file compares, with what the options ask for before it."""
+    """Return the variations of an experiment file, with those of the options first."""
     from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
 
     return read_compare(path).with_options(parse_vary(vary or ()), seeds)
 
 
 def drawing(format: str, style: str, columns: str = "", against: str = "samples") -> Drawing:
-    """Return what is asked for of figures; InputError where there is no such thing."""
+    """Return the options of figures; InputError for an unknown one."""
     from kernelswarm.simulations.figures.sheet import Drawing
 
     return Drawing.asked(format, style, columns, against)

@@ -1,4 +1,4 @@
-"""What a search tried and found, as text."""
+"""The trials and the result of a search, as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a suggestion tried and chose, as text."""
+"""The trials and the choice of a suggestion, as text."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Index:
-    """What a comparison's folder holds: what all cells have in common, and the runs that were ever asked for."""
+    """The contents of a comparison's folder: the common keys of all cells, and all runs of its calls."""
 
     base: Described
     runs: tuple[Described, ...] = ()

@@ -124,7 +124,7 @@ def _runs(
 
 
 def _warn(warned: Mapping[str, Sequence[str]], runs: int) -> None:
-    """Say what runs have warned of, each text once with the names of the runs."""
+    """Repeat the warnings of runs, each text once with the names of the runs."""
     for text, names in warned.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         which = "all runs" if len(names) == runs > 1 else "; ".join(names[:3]) + more

@@ -1,4 +1,4 @@
-"""What there is of a run of a comparison that was begun before: nothing, a part to go on from, or its result."""
+"""The remains of an earlier run of a comparison: nothing, a part to resume, or its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernelswarm.simulations.running.run import Finished, Observer
 
 @dataclass(frozen=True)
 class Earlier:
-    """What there is of a run.
+    """The remains of a run.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Earlier:
 
 
 def earlier(folder: Path, experiment: Experiment, behind: Mapping[str, str]) -> Earlier:
-    """Return what there is of a run in its folder.
+    """Return the remains of a run in its folder.
 
     A run has ended with the rounds that are asked for, or when a node diverged in them. One that broke off (its process
     died, a part raised) and one that was stopped go on from a checkpoint, where there is one, and so does one of fewer

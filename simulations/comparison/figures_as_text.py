@@ -1,4 +1,4 @@
-"""How a comparison's figures are called and written."""
+"""Names and formats of a comparison's figures."""
 
 from __future__ import annotations
 

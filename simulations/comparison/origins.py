@@ -1,4 +1,4 @@
-"""What an experiment depends on beside its keys: the content of data files, networks, and modules of the user's."""
+"""An experiment's dependencies beside its keys: the contents of data files, networks, and modules of the user's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Digests = dict[Path, str]
 
 
 def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
-    """Return what stands behind an experiment's files and modules: their names and first 64 bits of the SHA-256.
+    """Return the contents of an experiment's files and modules: names and the first 64 bits of the SHA-256.
 
     Keys are those of the experiment (``stream.path``), and ``code.<module>`` for each module with a part of the user's;
     what such a module imports itself does not count.
@@ -65,7 +65,7 @@ def origins(experiment: Experiment, known: Digests) -> dict[str, str]:
 
 
 def _of_given(experiment: Experiment) -> dict[str, str]:
-    """Return what a stream says of the contents of its files: the same, whether they are in memory or in a file."""
+    """Return the digests of a stream's data: the same in memory and in a file."""
     stream = experiment.stream
     if not isinstance(stream, File) or not stream.contents:
         return {}

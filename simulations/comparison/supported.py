@@ -1,4 +1,4 @@
-"""What the paired seeds of a comparison support, in words: which row beats which, by how much, in how many seeds."""
+"""The differences that a comparison's paired seeds support, in words: rows, sizes and numbers of seeds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def best(comparison: Comparison) -> dict[str, set[int]]:
 
 
 def supported(comparison: Comparison, most: int | None = None) -> list[str]:
-    """Return what the seeds support: a line that says how it was tested, and a sentence for each figure and group.
+    """Return the supported differences: a line on the test, and a sentence for each figure and group.
 
     Parameters
     ----------
@@ -91,12 +91,12 @@ def supported(comparison: Comparison, most: int | None = None) -> list[str]:
 
 
 def row_name(comparison: Comparison, cell: int) -> str:
-    """Return what a row is called among those under the same circumstances."""
+    """Return the name of a row among those under the same circumstances."""
     return label(comparison, comparison.cells[cell].labels, comparison.inner) or "the experiment"
 
 
 def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
-    """Say of the best row which others it beats, and which it does not; then what the others beat."""
+    """Return sentences on the rows that the best row beats and does not beat, then on those that others beat."""
     figure = alike[0].figure
     cells = sorted({cell for one in alike for cell in (one.better, one.worse)})
     names = {cell: _quoted(row_name(comparison, cell)) for cell in cells}
@@ -126,7 +126,7 @@ def _sentence(comparison: Comparison, alike: Sequence[Difference]) -> str:
 
 
 def _amounts(names: Mapping[int, str], wins: Sequence[Difference]) -> str:
-    """Say by how much a row beats others, largest difference first, and in how many seeds; once where all have one."""
+    """Return a row's leads over others, largest first, and their numbers of seeds; once if they are equal."""
     ordered = sorted(wins, key=lambda one: -one.mean)
     counts = [f"in {one.wins} of {one.seeds} seeds" for one in ordered]
     once = len(set(counts)) == 1
@@ -154,7 +154,7 @@ def _mean(comparison: Comparison, cell: int, figure: str) -> float:
 
 
 def _hint(comparison: Comparison, found: Sequence[Difference]) -> list[str]:
-    """Say what more seeds would tell, where all seeds agree on a difference that is not supported."""
+    """Return a note on differences with one sign in all seeds, which more seeds may support; or nothing."""
     counted = [one for one in found if one.figure not in comparison.repeated]
     agreed = [one for one in counted if _kind(one) == "open" and one.wins == one.seeds]
     if not agreed:

@@ -118,7 +118,7 @@ def once(comparison: Comparison, chosen: Sequence[str] = ()) -> list[str]:
 
 
 def bold(comparison: Comparison) -> list[str]:
-    """Return what bold numbers mean, where there are any."""
+    """Return the meaning of bold numbers, if there are any."""
     if not any(best(comparison).values()):
         return []
     return ["bold: lower than in all other rows under the same circumstances, as the paired seeds support"]

@@ -46,7 +46,7 @@ APART = ("seed", "backend", "compare")
 
 
 def above(comparison: Comparison) -> list[str]:
-    """Return what to know before the rows are held against one another: their step, and keys that differ unasked."""
+    """Return the notes before a comparison of rows: their step, and keys that differ by defaults."""
     return [*_drawn(comparison), *_step_form(comparison), *_warnings(comparison)]
 
 
@@ -99,7 +99,7 @@ def _verdict(comparison: Comparison, place: int, row: Row, kind: str) -> str:
 
 
 def explanation(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
-    """Return what the columns of these names mean."""
+    """Return the meanings of the columns of these names."""
     several = any(row.done > 1 for row in rows)
     lines = ["mean ± standard deviation over seeds"] if several else []
     if any(name in RANKED for name in names):
@@ -156,7 +156,7 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
 
 
 def _units(comparison: Comparison) -> list[str]:
-    """Say in what unit risk and error are where targets were standardized, and which rows have another one."""
+    """Return notes on the unit of risk and error where targets were standardized, and on rows with another one."""
     texts: dict[str, list[int]] = {}
     for place, cell in enumerate(comparison.cells):
         facts = [run.facts for run in comparison.done(place)]

@@ -138,7 +138,7 @@ def _with(cell: Cell, experiment: Experiment, found: Tuned) -> Cell:
 
 
 def _names(experiments: Sequence[Experiment], vary: Mapping[str, Any], pooled: bool, pilot_seeds: int) -> list[str]:
-    """Return what each cell's search is known by: the same wherever its files lie, another with another seed."""
+    """Return the key of each cell's search: the same wherever its files lie, another with another seed."""
     digests: Digests = {}
     more = "" if pilot_seeds == PILOT_SEEDS else f", pilot_seeds = {pilot_seeds}"
     texts = [

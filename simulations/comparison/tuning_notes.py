@@ -1,4 +1,4 @@
-"""What a comparison's table says of its rows' steps and penalties: what was chosen for each, or that nothing was."""
+"""Notes of a comparison's table on its rows' steps and penalties: the choice for each, or that none was made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tuned_columns(comparison: Comparison) -> list[list[str]]:
 
 
 def as_cells(cell: Cell) -> list[str]:
-    """Return what a row was tuned to, in how many pilots, and the keys whose optimum may lie beyond."""
+    """Return a row's tuned values, its number of pilots, and the keys whose optimum may lie beyond."""
     found = cell.tuned or Tuned()
     values = [f"{key} = {_value(cell, key)}" for key in found.keys]
     return ["; ".join(values), str(found.pilots), "; ".join(f"{key} {side}" for key, side in found.edges.items())]
@@ -71,7 +71,7 @@ def _not_tuned(comparison: Comparison, found: Mapping[int, Tuned]) -> list[str]:
 
 
 def _untuned(comparison: Comparison) -> list[str]:
-    """Say which numbers were given once for rows that differ in their protocol or learner."""
+    """Return a note on numbers that were given once for rows with different protocols or learners."""
     once = []
     for key in GIVEN:
         if any(varied == key or varied.startswith(f"{key}.") for varied in comparison.keys):

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, words, seeds, checksums, descriptions of data."""
+"""The basis of all layers: errors, words, seeds, checksums, descriptions of data."""

@@ -1,4 +1,4 @@
-"""How columns as they stand in the data become the numbers that a learner sees; learned once, and kept with a model."""
+"""The coding of the data's columns as a learner's numbers; fitted once, and kept with a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelswarm.simulations.core.messages import shown
 Array = npt.NDArray[np.float64]
 
 Kind = Literal["number", "truth", "words", "ranks", "time", "clock", "duration"]
-"""What a column holds: numbers, truth values, words, words in an order, moments, times of day, or lengths of time."""
+"""The kinds of columns: numbers, truth values, words, words in an order, moments, times of day, or lengths of time."""
 
 HELD: dict[Kind, str] = {
     "number": "numbers",
@@ -26,16 +26,16 @@ HELD: dict[Kind, str] = {
     "clock": "times of day",
     "duration": "lengths of time",
 }
-"""What messages call what a column holds."""
+"""The names of the kinds in messages."""
 
 ALIKE: dict[Kind, Kind] = {"truth": "number", "ranks": "words"}
 """Kinds that columns of others can be read as."""
 
 Written = Literal["", ".", ",", "day", "month"]
-"""How text says a number or a date."""
+"""The formats of numbers and dates in text."""
 
 Missing = Literal["refuse", "drop", "mean", "last"]
-"""What is done about gaps: nothing, no row with one, the training rows' mean, or the last value before it."""
+"""The treatment of missing values: refused, rows dropped, the training rows' mean, or the last value before."""
 
 DAY = 86_400e6
 """Microseconds in a day."""
@@ -64,9 +64,9 @@ class CodedColumn:
     origin
         Of moments, the first of the training rows, in microseconds since 1970.
     fill
-        What stands in for a gap, as the values are given; None where gaps are refused.
+        The replacement of a missing value, as a value of the column; None where they are refused.
     codes
-        Values that stand for gaps: numbers or text.
+        Values that stand for missing ones: numbers or text.
     written
         How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day" or
         "month", which comes first.
@@ -84,7 +84,7 @@ class CodedColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the columns that it becomes are called."""
+        """The names of its coded columns."""
         if self.kind == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
         first = f"{self.name} in days" if self.kind in ("time", "clock", "duration") else self.name
@@ -92,7 +92,7 @@ class CodedColumn:
         return (first, *(f"{self.name} {wave}" for wave in waves))
 
     def coded(self, values: Array, words: Sequence[str] = ()) -> Array:
-        """Return the columns (n, k) of values (n,), of which gaps without a fill stay nan.
+        """Return the columns (n, k) of values (n,); missing values without a fill stay nan.
 
         Parameters
         ----------
@@ -110,8 +110,8 @@ class CodedColumn:
         if self.kind in ("words", "ranks"):
             places = {word: place for place, word in enumerate(self.words)}
             known = np.array([places.get(word, -1) for word in words] or [-1], dtype=np.float64)
-            gaps = np.isnan(values)
-            values = np.where(gaps, np.nan, known[np.where(gaps, 0, values).astype(np.intp)])
+            missing = np.isnan(values)
+            values = np.where(missing, np.nan, known[np.where(missing, 0, values).astype(np.intp)])
         if self.fill is not None:
             values = np.where(np.isnan(values), self.fill, values)
         if self.kind == "words":
@@ -129,11 +129,11 @@ class CodedColumn:
 
     @property
     def _cycles(self) -> tuple[tuple[str, float, float], ...]:
-        """What is repeated: a time of day has an hour only, a length of time nothing."""
+        """The periods of the column: a time of day has only the day, a length of time none."""
         return {"time": CYCLES, "clock": CYCLES[:1]}.get(self.kind, ()) if self.cycles else ()
 
     def __str__(self) -> str:
-        """Say in a few words what becomes of the column; nothing where its numbers stay."""
+        """Describe the coding of the column in a few words; empty where its numbers stay."""
         if self.kind == "words":
             return f"{self.name} (0 or 1 for each of {len(self.words)} words)"
         if self.kind == "ranks":
@@ -147,14 +147,14 @@ class CodedColumn:
 
 @dataclass(frozen=True, eq=False)
 class Coding:
-    """All columns of the inputs, in their order, and what is done about gaps in them."""
+    """All columns of the inputs, in their order, and the treatment of missing values."""
 
     columns: tuple[CodedColumn, ...]
     missing: Missing = "refuse"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the p columns that they become are called."""
+        """The names of the p coded columns."""
         return tuple(name for column in self.columns for name in column.names)
 
     def coded(self, values: Array, read: Sequence[CodedColumn]) -> Array:
@@ -165,7 +165,7 @@ class Coding:
         return np.ascontiguousarray(np.column_stack(found), dtype=np.float64)
 
     def __str__(self) -> str:
-        """Say what becomes of the columns that are not numbers."""
+        """Describe the coding of the columns that are not numbers."""
         return ", ".join(filter(None, map(str, self.columns)))
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the numbers of a learner stand for in the user's data: columns and their units, class labels, names of nodes."""
+"""The meaning of a learner's numbers in the user's data: columns and their units, class labels, names of nodes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Variables:
         return bool(self.mean[column] != 0.0 or self.deviation[column] != 1.0)
 
     def name(self, column: int, default: str) -> str:
-        """Return what a column is called; ``default`` where it has no name."""
+        """Return the name of a column; ``default`` without one."""
         return self.names[column] if self.names else default
 
     def facts(self) -> dict[str, float]:
@@ -120,7 +120,7 @@ class Variables:
 
 @dataclass(frozen=True, eq=False)
 class DataDescription:
-    """What a stream knows of the data behind a learner's numbers; nothing, by default.
+    """A stream's description of the data behind a learner's numbers; empty by default.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""What keys and names were called in former versions: they are refused with what they are called now, or read.
+"""Former keys and names, with their present ones.
 
-Experiment files with a former key are refused, with the key of now. What earlier runs have written is read.
+Experiment files with a former key are refused with the present one. Run folders with former keys are read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "heard": ("received",),
     "weather": ("unreliable-links", "unreliable_links"),
 }
-"""Former keys, values, examples and reproductions, and what they are called now; some are still the name of others."""
+"""Former keys, values, examples and reproductions, with their present names; some still name something else."""
 
 METHODS: dict[str, str] = {
     "couple": "coupling_gradient",
@@ -23,17 +23,17 @@ METHODS: dict[str, str] = {
     "hear": "receive",
     "shares": "mixture_weights",
 }
-"""Methods of the contracts of parts."""
+"""Former methods of the contracts of parts."""
 
 _KEYS: dict[tuple[str, str], tuple[str, dict[Any, Any]]] = {
     ("links", "silence"): ("on_missing", {"last": "repeat"}),
     ("protocol", "combination"): ("combination", {"heard": "received"}),
 }
-"""By table and key, the key of now, and the values that are called otherwise."""
+"""By table and key, the present key, and the present names of former values."""
 
 
 def called_now(name: str, known: Iterable[str]) -> str | None:
-    """Return what a former name is called among the known ones; None where it is none.
+    """Return the present name of a former one, if it is among the known ones; else None.
 
     Examples
     --------
@@ -44,13 +44,13 @@ def called_now(name: str, known: Iterable[str]) -> str | None:
 
 
 def renamed(part: object, lacking: Iterable[str]) -> str:
-    """Return the methods that a part lacks, each with the one that it has in its place by its former name."""
+    """Return the methods that a part lacks, each with the former name under which the part has it."""
     former = {new: old for old, new in METHODS.items() if callable(getattr(part, old, None))}
     return ", ".join(f"{name} (which {former[name]} is called now)" if name in former else name for name in lacking)
 
 
 def renewed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of an earlier run's experiment, with the keys of now.
+    """Return the tables of an earlier run's experiment with present keys.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is shown through a layer after that of what is shown: pictures, pages and bars, found when asked for."""
+"""Lazy imports of the functions that draw results: they are found by name, at the first call, in later layers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACES: dict[What, str] = {
     "comparison_bar": "command.notebook_bar:of_comparison",
     "suggestion_bar": "command.notebook_bar:of_suggestion",
 }
-"""Where in ``simulations`` each is. An object that is drawn knows nothing of drawing, and imports none of it."""
+"""The place of each in ``simulations``. An object that is drawn does not import the functions that draw it."""
 
 
 def found(what: What) -> Any:

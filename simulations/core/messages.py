@@ -219,7 +219,7 @@ def underscored(name: str) -> str:
 
 
 def meant(name: str) -> tuple[str, ...]:
-    """Return what is called by another usual name, or by a word for several; nothing where it is none.
+    """Return the parts meant by another usual name, or by a word for several; empty for other words.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def rule(hint: Any) -> str:
 
 
 def no_part(value: object, kind: str) -> str:
-    """Say how a class of the user's own becomes a part, of a value from Python that stands where one is wanted.
+    """Describe how a class of the user's own becomes a part, for a value from Python in the place of one.
 
     Examples
     --------

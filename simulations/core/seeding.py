@@ -10,7 +10,7 @@ from kernelswarm.refused_key import RefusedKey
 
 
 class Role(IntEnum):
-    """What a generator is for; the numbers are part of every result, so they never change meaning."""
+    """The uses of generators; the numbers are part of every result, so they never change meaning."""
 
     TOPOLOGY = 0
     STREAM = 1

@@ -42,11 +42,11 @@ DATA = (
     *(".npz", ".mat", ".csv", ".tsv", ".txt", ".dat", ".data", ".xlsx", ".xlsm", ".parquet", ".pq"),
     *(".arrow", ".feather", ".json", ".jsonl", ".ndjson", ".svmlight", ".svm", ".libsvm"),
 )
-"""How names of files of data end, before a possible .gz, of which one may be given in place of an experiment's."""
+"""The suffixes of data files, before a possible .gz, which may be given by mistake for an experiment."""
 
 
 def hint_for(path: Path) -> str:
-    """Return what to add to the refusal of a file: where it seems to hold data, how to make an experiment of them."""
+    """Return an addition to the refusal of a file that seems to hold data: how to make an experiment of them."""
     held = path.name.lower().removesuffix(".gz").endswith(DATA)
     return f"; for an experiment on these data: kernelswarm init --data {path}" if held else ""
 

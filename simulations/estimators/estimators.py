@@ -250,7 +250,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _FirstOrder(PolkEstimator):
-    """What POLK as a regressor and as a classifier have in common."""
+    """The common part of POLK as a regressor and as a classifier."""
 
     regularization: float = 1e-6
     _kind = Polk

@@ -32,7 +32,7 @@ Features = Mapping[Hashable, float]
 
 
 class Sample(NamedTuple):
-    """What has been learned from once."""
+    """One sample: its features, target and weight."""
 
     features: Features
     target: Any
@@ -40,7 +40,7 @@ class Sample(NamedTuple):
 
 
 class _Incremental(ABC):
-    """What both have in common: the names of the features, which the first samples tell."""
+    """The common part of both: the names of the features, which come with the first samples."""
 
     _supervised: ClassVar[bool] = True
     _multiclass: ClassVar[bool] = True
@@ -132,7 +132,7 @@ class _Incremental(ABC):
 
     @abstractmethod
     def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
-        """Have an estimator learn from samples, or refuse them."""
+        """Let an estimator learn from samples, or refuse them."""
 
     def _values(self, x: Features) -> npt.NDArray[np.float64]:
         """Return the features that something is to be predicted at; of a new name the first samples may yet tell."""

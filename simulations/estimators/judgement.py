@@ -28,7 +28,7 @@ SMALL = 20
 
 
 def message(learner: Polk, function: Function, samples: Samples) -> str | None:
-    """Say what is wrong with a function that was learned from samples, and what to do; None where nothing is."""
+    """Return a warning about a function learned from samples, with the remedy; None where nothing is wrong."""
     order, count = function.order, samples.size
     chosen = samples.taken(spaced(count, LOOKED_AT))
     points = dense(chosen.points)

@@ -21,7 +21,7 @@ from kernelswarm.simulations.experiment.parts import fill
 
 
 class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What `OnlineKernelFeatures` and `BudgetedKernelFeatures` share; their docstrings describe the parameters."""
+    """The common part of `OnlineKernelFeatures` and `BudgetedKernelFeatures`, which describe the parameters."""
 
     rank: int
     kernel: Any

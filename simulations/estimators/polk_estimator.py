@@ -1,4 +1,4 @@
-"""What the scikit-learn estimators share: the learner made from their parameters, the passes over the data."""
+"""The common part of the scikit-learn estimators: the learner made from their parameters, the passes over the data."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SETTLED = 3200
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
-    """What all regressors and classifiers share; their docstrings describe the parameters.
+    """The common part of all regressors and classifiers, whose docstrings describe the parameters.
 
     A dataclass, so that a parameter is written once: scikit-learn reads them from the signature of ``__init__``.
     """
@@ -96,7 +96,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return replace(self._model(), temperature=self._temperature())
 
     def _temperature(self) -> float | None:
-        """Return what the values are divided by to stand for probabilities; None where the loss says it, or nothing."""
+        """Return the divisor of values before probabilities; None where the loss has its own, or none exist."""
         return None
 
     def _model(self) -> Model:

@@ -41,7 +41,7 @@ LARGEST_BATCH = 64
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _SecondOrder(PolkEstimator):
-    """What both have in common."""
+    """The common part of both estimators."""
 
     n_components: int = field(default=500, kw_only=False)
     ridge: Any = "auto"

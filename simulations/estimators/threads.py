@@ -1,4 +1,4 @@
-"""How many threads matrix products take while an estimator learns or predicts."""
+"""The number of threads of matrix products while an estimator learns or predicts."""
 
 from __future__ import annotations
 

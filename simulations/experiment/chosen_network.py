@@ -36,7 +36,7 @@ PLACES = (
     (re.compile(r"east(ing)?|rechtswert|e_?utm|utm_?e"), re.compile(r"north(ing)?|hochwert|n_?utm|utm_?n")),
     (re.compile(r"(pos|coord)?_?x(_?(pos|coord))?"), re.compile(r"(pos|coord)?_?y(_?(pos|coord))?")),
 )
-"""What columns are called, in any case, that say where a row comes from."""
+"""The names, in any case, of columns with the origin of a row."""
 
 
 class Chosen(NamedTuple):
@@ -164,7 +164,7 @@ def naming_columns(found: Guess, path: Path) -> list[str]:
 
 
 def left_out_nodes(rows: Rows, left: Rows) -> str:
-    """Say which nodes have rows, but none of those that are left; empty where each has one."""
+    """Return a text on nodes whose rows are all left out; empty where there is none."""
     if rows.ids is None or left.ids is None:
         return ""
     lost = [str(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]

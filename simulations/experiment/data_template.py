@@ -54,7 +54,7 @@ MOSTLY = 0.5
 """The share of missing values of an input from which on a line says so."""
 
 FILLED: Missing = "mean"
-"""What is done about gaps: the one way that keeps all rows and asks for no order of them."""
+"""The treatment of missing values: the one that keeps all rows and needs no order of them."""
 
 BATCH = 4
 
@@ -196,7 +196,7 @@ def write_for(
 
 
 class _Found(NamedTuple):
-    """What is in a user's file: the keys that were given, what was guessed, and what is left where gaps are seen to."""
+    """The contents of a user's file: the given keys, the guessed ones, and the rows left after missing values."""
 
     asked: File
     guess: Guess
@@ -249,7 +249,7 @@ def _with(text: str, given: Mapping[str, Any]) -> str:
 
 
 def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
-    """Say what else was found in the rows, of which some may be empty."""
+    """Return further texts on the rows, of which some may be empty."""
     rows = found.rows
     return (
         given_task(rows, found.task),
@@ -265,7 +265,7 @@ def _notes(found: _Found, missing: Missing) -> tuple[str, ...]:
 
 
 def _filled(found: _Found, missing: Missing) -> str:
-    """Say what is done with gaps, and which columns are hardly there."""
+    """Return the texts on the treatment of missing values and on columns with few values."""
     gaps, rows = found.gaps, found.rows
     coded = found.guess.file.na_values != found.asked.na_values
     filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
@@ -291,7 +291,7 @@ def _lengths(found: _Found, is_given: bool, nodes: int) -> tuple[int, int, int]:
 
 
 def _described(name: str, found: _Found, target: str) -> str:
-    """Say in a sentence what the data are, and what was chosen for them."""
+    """Return a sentence on the data, and on the choices for them."""
     rows, classes, file = found.rows, found.classes, found.guess.file
     inputs, named = rows.points.shape[1], 0 if rows.ids is None else len(np.unique(rows.ids))
     kind = f"classification into {classes} classes" if classes else "regression"
@@ -355,7 +355,7 @@ def _columns(asked: File, file: File, nodes: str) -> str:
 
 
 def made_of(rows: Rows) -> str:
-    """Say what becomes of inputs that are not numbers."""
+    """Describe the coding of inputs that are not numbers."""
     sentences = []
     for column in rows.kinds:
         if column.kind == "words":
@@ -368,7 +368,7 @@ def made_of(rows: Rows) -> str:
 
 
 def _nodes(rows: Rows, words: Sequence[str]) -> str:
-    """Say which columns, or ones of too many words, seem to name nodes, where none does; empty where there is none."""
+    """Return a text on columns that may name nodes, also ones of many words, where none is chosen; or empty."""
     if rows.ids is not None or not are_names(rows.columns):
         return ""
     found = [*node_columns(rows.columns, rows.points), *filter(is_called_so, words)]

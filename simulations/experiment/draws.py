@@ -14,7 +14,7 @@ from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.core.seeding import Role, generator
 
 SCALES = ("log", "uniform", "integer")
-"""How values are drawn: evenly in their logarithm, evenly, and whole numbers with both ends."""
+"""The kinds of draws: even in the logarithm, even, and whole numbers with both ends."""
 
 MOST = 1_000
 """Values of a key, at most: each is a run or several."""
@@ -34,7 +34,7 @@ _NUMBERS = re.compile(r"\w+(:[-+]?[\d.][^:]*){3}")
 
 @dataclass(frozen=True)
 class RandomValues:
-    """How the values of a varied key are drawn.
+    """The draw of a varied key's values.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class RandomValues:
     count: int
 
     def __str__(self) -> str:
-        """Return what a file or an option says of it."""
+        """Return the draw as it is written in a file or an option."""
         low, high = (int(end) if end == int(end) else end for end in (self.low, self.high))
         return f"{self.scale}:{low}:{high}:{self.count}"
 

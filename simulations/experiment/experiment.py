@@ -38,7 +38,7 @@ from kernelswarm.simulations.streams.rows.file import with_data_of
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the network is measured: the table ``[evaluation]``.
+    """The measurement of the network: the table ``[evaluation]``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Override:
-    """What some nodes have for themselves, or have not: one table ``[[node]]``.
+    """Keys of some nodes alone: one table ``[[node]]``.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ _NEEDED = tuple(
 
 
 def batch_expansion(learner: Learner) -> BatchExpansion:
-    """Return what a batch solver fits in a learner's place; raises InputError where it cannot."""
+    """Return the expansion that a batch solver fits in a learner's place; raises InputError where it cannot."""
     kernel: Kernel | None = getattr(learner, "kernel", None)
     name = part_name(learner)
     cause = ""

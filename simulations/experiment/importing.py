@@ -15,7 +15,7 @@ from kernelswarm.simulations.machine.compiling import keep_by_contents
 
 
 def load(target: str) -> Any:
-    """Return what a text of ours names, "module:attribute"."""
+    """Return the object that a text of ours names, "module:attribute"."""
     module, _, attribute = target.partition(":")
     found: Any = importlib.import_module(module)
     for step in attribute.split("."):

@@ -222,7 +222,7 @@ def written(field: dataclasses.Field[Any]) -> str:
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Return what a field holds when its key is left out, `dataclasses.MISSING` when the key is required."""
+    """Return the default of a field; `dataclasses.MISSING` when its key is required."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 

@@ -29,7 +29,7 @@ class _Statement:
 
 @dataclass
 class _Section:
-    """What stands under one header, and where its last statement or, without one, its header ends."""
+    """The contents under one header, and the end of its last statement or, without one, of its header."""
 
     path: tuple[str, ...] | None  # None of tables in a list
     end: int

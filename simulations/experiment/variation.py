@@ -1,4 +1,4 @@
-"""What a comparison varies: values for keys of an experiment, listed or drawn, and the cells of their product."""
+"""The variations of a comparison: values for keys of an experiment, listed or drawn, and the cells of their product."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison varies, and over how many seeds.
+    """The varied keys and the number of seeds of a comparison.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ def _labels(values: Sequence[Any]) -> list[str]:
 
 
 def _differences(table: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say in which keys a table differs from any of the others, in the tables inside it without naming these again."""
+    """Return a table's entries that differ from any of the others, "key = value"; inner ones without their table."""
     words: list[str] = []
     for key, value in table.items():
         if all(other.get(key) == value for other in others):

@@ -29,7 +29,7 @@ NAME = 36  # characters of a cell's name in a line beside its dots
 
 
 def names(comparison: Comparison) -> list[str]:
-    """Return what each cell is called beside its dots, in lines."""
+    """Return the name of each cell beside its dots, in lines."""
     every = range(len(comparison.keys))
     return [style.wrapped(label(comparison, cell.labels, every) or cell.protocol, NAME) for cell in comparison.cells]
 
@@ -148,7 +148,7 @@ def caption(comparison: Comparison, also: str = "", spread: bool = True) -> str:
 
 
 def _shared(values: Iterable[Any]) -> str:
-    """Return what all cells have in common; empty where they differ."""
+    """Return the common value of all cells; empty where they differ."""
     different = set(map(str, values))
     return different.pop() if len(different) == 1 else ""
 

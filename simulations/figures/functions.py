@@ -120,7 +120,7 @@ def _band(
 
 
 def close(axes: Axes, values: list[Array]) -> None:
-    """Have the vertical axis reach as far as bands do, but not where they dwarf the curves."""
+    """Let the vertical axis include the bands, unless they dwarf the curves."""
     low, high = limits(values)
     room = 0.75 * (high - low)
     below, above = axes.get_ylim()

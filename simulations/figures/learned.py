@@ -49,7 +49,7 @@ class Learned:
 
     @cached_property
     def posteriors(self) -> dict[int, Posterior]:
-        """How certain the functions are, of the nodes that know it."""
+        """The variances of the functions, of the nodes that know them."""
         found = posterior_arrays(self.result.models)
         return {node: Posterior.from_arrays(self.functions[node], found[node]) for node in found}
 
@@ -98,7 +98,7 @@ class Learned:
         return self.result.data.inputs.raw(dictionary(self.function(node)))
 
     def size(self, node: int) -> str:
-        """Return what the function of a node is a combination of: "12 points", or "50 features"."""
+        """Return the terms of a node's function as text: "12 points", or "50 features"."""
         function = self.function(node)
         kind = "point" if hasattr(function, "points") else "feature"
         return f"{function.order} {kind}{'' if function.order == 1 else 's'}"
@@ -137,7 +137,7 @@ class Learned:
         return NormalDist().inv_cdf(0.5 + 0.5 * self.level) * spread
 
     def ignorance(self, node: int, points: Array) -> Array | None:
-        """Return what share of the prior's deviation is left at ``points`` (n, p), (n,); None where it is not known."""
+        """Return the posterior over the prior deviation at ``points`` (n, p), (n,); None where it is not known."""
         posterior = self.posteriors.get(self.owner(node))
         if posterior is None:
             return None

@@ -94,5 +94,5 @@ def some_regions(sheet: Sheet, learned: Learned, stream: Reopened) -> None:
 
 
 def _without(stream: Reopened) -> str:
-    """Say in the figure why it has no truth; empty when the stream could be opened."""
+    """Return the note of the figure on its missing truth; empty when the stream could be opened."""
     return f"\nwithout truth and samples: {stream.missing[:90]}" if stream.source is None else ""

@@ -83,7 +83,7 @@ def to_references(comparison: Comparison) -> dict[str, list[Against]]:
 
 
 def names(comparison: Comparison, found: Mapping[str, Sequence[Against]]) -> dict[int, str]:
-    """Return what each cell is called beside its differences, in lines, by its place."""
+    """Return the name of each cell beside its differences, in lines, by its place."""
     every = range(len(comparison.keys))
     named: dict[int, str] = {}
     for one in sorted({one.cell for several in found.values() for one in several}):

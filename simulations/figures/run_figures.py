@@ -1,4 +1,4 @@
-"""The figures of one run: what was measured in its course, and its network at the end."""
+"""The figures of one run: its measurements over time, and its network at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BAND = "line: mean, band: the middle 80% of the nodes or edges"
 
 
 def learning_curves(sheet: Sheet, result: Result) -> None:
-    """Draw what was measured in the course of a run: all the usual figures, or one with the columns asked for."""
+    """Draw the measurements of a run over time: all the usual figures, or one with the given columns."""
     asked, against = sheet.drawing.columns, sheet.drawing.against
     if asked:
         refuse_unknown(asked, [result.network])

@@ -76,7 +76,7 @@ def final(axes: Axes, comparison: Comparison, column: str, key: str) -> list[Arr
 
 
 def _names(comparison: Comparison) -> list[str]:
-    """Return what each cell is called by its keys that were not drawn."""
+    """Return the name of each cell by its keys that were not drawn."""
     listed = [place for place, key in enumerate(comparison.keys) if key not in comparison.drawn]
     return [label(comparison, cell.labels, listed) for cell in comparison.cells]
 

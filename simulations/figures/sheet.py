@@ -1,4 +1,4 @@
-"""What figures are drawn on: a page for the screen or for a paper, its sizes and its files."""
+"""The sheet of figures: a page for the screen or for a paper, its sizes and its files."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ UNSAID: dict[str, dict[Any, Any]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
     "svg": {"Date": None, "Creator": None},
 }
-"""What matplotlib would write into a file besides the figure: versions and dates."""
+"""The metadata that matplotlib would write beside the figure: versions and dates."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How large figures are, and what is written on them.
+    """The sizes and fonts of figures.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Drawing:
-    """What is asked for of figures.
+    """The options of figures.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ class Sheet:
         return figure, axes[:count], columns
 
     def title(self, figure: Figure, text: str) -> None:
-        """Say what a figure is of: above it, or where a paper has captions in ``captions.txt``."""
+        """Write a figure's title above it, or, for a paper, its caption in ``captions.txt``."""
         if self.style.titles:
             wide = int(TITLE * figure.get_figwidth())
             figure.suptitle("\n".join(style.wrapped(line, wide) for line in text.split("\n")))

@@ -75,7 +75,7 @@ RC: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Stroke:
-    """How one curve is drawn: colour, dashes and marker."""
+    """The style of one curve: colour, dashes and marker."""
 
     color: Any
     dash: Any
@@ -220,7 +220,7 @@ def literal(text: str) -> str:
 
 
 def node_names(result: Result, most: int = 32) -> dict[int, str]:
-    """Return what each node is called, `short` and `literal`."""
+    """Return the name of each node, `short` and `literal`."""
     return {node: literal(short(name, most)) for node, name in result.node_names.items()}
 
 
@@ -304,7 +304,7 @@ def column_label(column: str, config: dict[str, Any], facts: Mapping[str, Any] |
 
 
 def called(table: Any) -> str:
-    """Return what titles call a part that a table, or its name alone, describes: one from a file by the file's name.
+    """Return the name in titles of a part, from its table or name: one from a file by the file's name.
 
     Examples
     --------

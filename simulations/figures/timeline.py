@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 NAMED = 30  # nodes; of more the axis counts them
 
 DELIVERIES = {"delivered": style.GREEN, "lost": style.VERMILLION, "late": style.ORANGE}
-"""What becomes of messages, as the columns of the tables are called, with its colour."""
+"""The fates of messages, by the columns of the tables, with their colours."""
 
 WORDS = {"delivered": "delivered", "lost": "lost", "late": "dropped as too late"}
 

@@ -38,7 +38,7 @@ _WHERE_THAT_IS = struct.Struct("<4sLQL")
 """The records of an archive (PKWARE's application note, 4.3.7, 4.3.12, 4.3.16, 4.3.14 and 4.3.15)."""
 
 VERSION, OF_MANY = 20, 45
-"""What reads members that are stored as they are, and archives of more than 65,535 of them."""
+"""The least zip version that reads uncompressed members and archives of more than 65,535 of them."""
 
 NEW_YEAR_1980 = 33
 """The first date that an archive can hold: the same arrays make the same bytes."""
@@ -50,7 +50,7 @@ HEADERS: Mapping[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], b
     (1, 0): npy.read_array_header_1_0,
     (2, 0): npy.read_array_header_2_0,
 }
-"""What reads shape, order and type of an array, by the version of its format; 3.0 is for named fields only."""
+"""The readers of an array's shape, order and type, by the version of its format; 3.0 is for named fields alone."""
 
 UNREADABLE = (
     ValueError,  # NumPy's word for most that is wrong, a text that is not UTF-8 among it
@@ -70,7 +70,7 @@ UNREADABLE = (
     zlib.error,
     lzma.LZMAError,
 )
-"""What zipfile, the libraries that decompress, and NumPy raise for a member that is cut, altered or no array."""
+"""The exceptions of zipfile, decompressing libraries and NumPy for a damaged member or one that is no array."""
 
 
 class ArchiveError(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Compilation:
-    """What has been compiled since it is listened to; functions that are loaded from the disk do not count.
+    """The functions compiled since the begin of the watch; those loaded from the disk do not count.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def watch_compilation(
 
 
 def keep_by_contents(module: str) -> None:
-    """Have what numba keeps of a user's module be loaded only while all that it comes from has the same contents."""
+    """Have numba load its files of a user's module only while all of their sources have the same contents."""
     if "numba" in sys.modules:
         from kernelswarm.kept_code import keep_all
 
@@ -109,7 +109,7 @@ def is_kept(function: Any) -> bool:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Have those who listen count the time in here as a function's that is compiled: in another process."""
+    """Have watchers count the time in here as that of a compilation, which happens in another process."""
     from numba.core import event
 
     with event.trigger_event("numba:compile", data={}):

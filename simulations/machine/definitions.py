@@ -63,7 +63,7 @@ def unpack(contents: bytes) -> None:
 
 
 def _pickler() -> Any:
-    """Return what writes classes and functions out whole."""
+    """Return a pickler that writes classes and functions by their definitions."""
     from kernelswarm.inside_numba import whole_pickler
 
     found = whole_pickler()

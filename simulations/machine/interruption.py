@@ -41,7 +41,7 @@ def take_sigterm_back() -> None:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Say with a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
+    """Add to a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
     try:
         with terminating():
             yield

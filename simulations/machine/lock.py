@@ -18,7 +18,7 @@ HOLDER = "lock.holder"
 """The file beside it that says who holds it. A file of its own: Windows lets no other process read a locked one."""
 
 LACKING = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
-"""What a file system answers that has no locks."""
+"""The errors of file systems without locks."""
 
 
 @contextmanager

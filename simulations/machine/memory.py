@@ -1,4 +1,4 @@
-"""What memory this machine has left, and a limit to what this process may take of it."""
+"""The free memory of this machine, and a limit to that of this process."""
 
 import sys
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ from pathlib import Path
 from kernelswarm.simulations.core.errors import InputError
 
 PROCESS_BYTES = 120 * 10**6
-"""What an actor takes of its own, before it has learned anything, that starts as Ray starts it."""
+"""The memory of an actor that Ray starts, before it has learned anything."""
 
 FORKED_BYTES = 65 * 10**6
 """The same of a forked one, which shares with the others what is imported."""
 
 RESERVE_BYTES = 10**9
-"""What stays for Ray itself, the driver and the functions that are learned."""
+"""The memory left for Ray itself, the driver and the learned functions."""
 
 STATUS = Path("/proc/self/status")
 GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
 )
-"""Where Linux, in its two ways, says what a container may use and does. psutil knows the machine only."""
+"""The files, of both versions of Linux' control groups, with a container's limit and use. psutil has the machine's."""
 
 
 def free() -> int:

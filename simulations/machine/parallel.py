@@ -31,7 +31,7 @@ UNGUARDED = 93
 
 @dataclass(frozen=True)
 class Lost:
-    """What stands for the answer of a process that died; ``cause`` says how."""
+    """The answer in place of that of a process that died; ``cause`` says how."""
 
     cause: str
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""What libraries of linear algebra read once, as they are loaded.
+"""The variables that libraries of linear algebra read once, when they are loaded.
 
 By themselves they then start a thread for each core but one, which looks for work for a tenth of a second.
 """
@@ -33,7 +33,7 @@ def one_thread() -> AbstractContextManager[Any]:
 
 @contextmanager
 def one_thread_from_the_start() -> Iterator[None]:
-    """Have libraries that are loaded in here start no threads, unless the user's environment says how many."""
+    """Have libraries that are loaded in here start no threads, unless the user's environment sets their number."""
     with environment({name: count for name, count in ONE_THREAD.items() if name not in os.environ}):
         yield
 

@@ -20,7 +20,7 @@ from kernelswarm.simulations.round.model_arrays import band_arrays, function_arr
 
 
 class Kept(NamedTuple):
-    """What a run has left of its functions."""
+    """The functions of a run's nodes."""
 
     place: str  # what messages call it
     models: Mapping[str, npt.NDArray[Any]]

@@ -75,7 +75,7 @@ def fitted(values: Array, labels: Array) -> float:
 
 
 class ProgressiveValues:
-    """What was predicted of samples before they were learned from, and the temperature that it tells.
+    """Predictions of samples before their steps, and the temperature that fits them.
 
     The later half of the samples seen tells it, at most 2,000: earlier ones were predicted by an f that knew little. It
     is found afresh for every 32nd sample, more often in the beginning, whenever it is asked for.

@@ -1,1 +1,1 @@
-"""Which node is which: the names that graph and data have for nodes, the keys that list nodes, and who is faulty."""
+"""The identity of nodes: their names in graph and data, the keys that list them, and faulty ones."""

@@ -1,4 +1,4 @@
-"""What the tables ``[[fault]]`` of an experiment make of its network: wrong data, and who is sound."""
+"""The effect of the tables ``[[fault]]`` on a network: wrong data, and the sound nodes."""
 
 from __future__ import annotations
 

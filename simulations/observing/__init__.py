@@ -1,1 +1,1 @@
-"""What can be seen of a simulation while it goes on, and what its observers add to its tables."""
+"""Observers of a running simulation: its progress, its warnings, and columns of the user's own."""

@@ -1,4 +1,4 @@
-"""What to try where a run did worse than a constant: it follows from what is known of its data and its learner."""
+"""Advice for a run that did worse than a constant, by the facts about its data and its learner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Odd(NamedTuple):
 def advice(
     source: Source, rows: TrainingRows, stream: Mapping[str, Any], learner: Mapping[str, Any], offline: bool
 ) -> str:
-    """Say what to try, by the first cause that applies.
+    """Return the advice for the first cause that applies.
 
     Own numbers that were taken literally, in a unit far from 1; few rows; or else keys of the learner.
 

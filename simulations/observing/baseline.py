@@ -1,4 +1,4 @@
-"""What whoever learns nothing but a constant would reach, and the risk beyond which a run has no result."""
+"""The figures of nodes that learn a constant alone, and the risk beyond which a run has no result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 @dataclass(frozen=True)
 class Baseline:
-    """What whoever learns nothing would reach, means over the nodes; NaN where there is no held-out data.
+    """The figures of nodes that learn nothing, means over the nodes; NaN without held-out data.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ STEPS = 64
 
 
 class FirstSteps(NamedTuple):
-    """What the steps from f = 0 on some samples are.
+    """The steps from f = 0 on some samples.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def first_steps(plan: AgentPlan) -> FirstSteps | None:
 
 
 def warning(plans: Sequence[AgentPlan]) -> str:
-    """Say at how many of the nodes every first step is undone, and what to change; empty where at none."""
+    """Warn with the number of nodes whose first steps are all undone, and the remedy; empty where there is none."""
     found = [(plan, steps) for plan in plans if (steps := first_steps(plan)) is not None and steps.undone]
     if not found:
         return ""
@@ -71,7 +71,7 @@ def warning(plans: Sequence[AgentPlan]) -> str:
 
 
 def remedy(learner: Mapping[str, Any]) -> str:
-    """Say which keys let a learner learn whose steps are all undone, from its table of keys.
+    """Return the keys that let a learner learn whose steps are all undone, from its table of keys.
 
     A larger step helps only where eps is a number: all other budgets grow with the step, most as fast as it.
     """

@@ -33,7 +33,7 @@ ALONE, ALIKE = "points_alone", "points_alike"
 
 
 def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
-    """Say what is wrong with a kernel's width for these points (n, p): `ALONE` or `ALIKE` and a sentence, or None.
+    """Return a fault of a kernel's width for these points (n, p): `ALONE` or `ALIKE` and a sentence, or None.
 
     Kernels without a bandwidth are not judged.
     """
@@ -63,7 +63,7 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
 
 
 def finding(plans: Sequence[AgentPlan]) -> dict[str, str]:
-    """Say it of held-out points of some nodes and the kernel of the first, with the remedy; empty where all is well.
+    """Return this fault for held-out points of some nodes and the kernel of the first, with the remedy; or empty.
 
     Parameters
     ----------

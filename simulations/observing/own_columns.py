@@ -18,7 +18,7 @@ from kernelswarm.simulations.records.result import Columns, Table
 from kernelswarm.simulations.round.bands import BANDS
 
 Callback = Callable[[State], Mapping[str, Any] | None]
-"""What is called after each evaluation; it may return a dict of columns."""
+"""A callable for each evaluation, which may return a dict of columns."""
 
 Found = dict[str, dict[str, npt.NDArray[np.float64]]]
 """Columns by their names, by the tables they belong to."""

@@ -36,7 +36,7 @@ class Progress:
 
 
 class Timing:
-    """What rounds and evaluations have taken, each for itself: after few rounds, evaluations may be most of the time.
+    """The times of rounds and of evaluations, separately: after few rounds, evaluations may take most of the time.
 
     The first rounds do not count: loading what is compiled has made one of them last as long as a thousand others.
 

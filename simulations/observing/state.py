@@ -82,7 +82,7 @@ class State:
     _stop: Callable[[], None] = field(repr=False)
 
     def __repr__(self) -> str:
-        """Say the round and the risk."""
+        """Return a text with the round and the risk."""
         return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {len(self.nodes['node'])} nodes)"
 
     @property

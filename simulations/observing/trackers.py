@@ -1,4 +1,4 @@
-"""What is measured of a run, written for a tracker while it goes on: curves of many runs beside one another."""
+"""Measurements of a run for a tracker, written during the run: curves of many runs beside one another."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.observing.state import State
 
 PROJECT = "kernelswarm"
-"""What MLflow's experiment and the project of Weights & Biases are called."""
+"""The name of MLflow's experiment and of the project of Weights & Biases."""
 
 
 class Writer(Protocol):
-    """What a tracker's files are written with."""
+    """The writer of a tracker's files."""
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
         """Write what was measured after a round."""
@@ -185,7 +185,7 @@ def mlflow_place(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Tracker:
-    """How a tracker is written for.
+    """The functions that write for a tracker.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ LATEST = 256
 
 
 class TrainingRows:
-    """What the nodes of a network learned from, wherever their sources stand by now.
+    """The samples that the nodes of a network learned from, drawn again from their sources.
 
     Parameters
     ----------

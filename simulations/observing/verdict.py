@@ -1,4 +1,4 @@
-"""What the last measurement says of a run: failed, worse than a constant, nothing learned, nothing compressed."""
+"""The verdict on a run by its last measurement: failed, worse than a constant, nothing learned, nothing compressed."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -90,7 +90,7 @@ def findings(
     advise: Callable[[], str],
     forgetful: bool = False,
 ) -> dict[str, str]:
-    """Say in a sentence each what is wrong with a run that came to its end; empty where nothing is.
+    """Return the warnings about a complete run, a sentence each; empty where nothing is wrong.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def findings(
 
 
 def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
-    """Say in a sentence that a network of several parts has run, by ``IN_PARTS``; nothing where it makes no difference.
+    """Warn, by ``IN_PARTS``, of a network of several parts; empty where it makes no difference.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
 def unreached(
     report: Report, without: Collection[int | str], rule: AnyRule, cut_off: Collection[int] = ()
 ) -> dict[str, str]:
-    """Say in a sentence that nodes without data have learned nothing, by ``NOTHING_REACHED``; nothing where they have.
+    """Warn, by ``NOTHING_REACHED``, that nodes without data have learned nothing; empty where they have.
 
     Parameters
     ----------

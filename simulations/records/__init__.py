@@ -1,1 +1,1 @@
-"""What stays of a run: results, tables, checkpoints, the run folder, the outcome of a comparison."""
+"""The records of runs: results, tables, checkpoints, the run folder, the outcome of a comparison."""

@@ -48,7 +48,7 @@ FACTS: dict[str, type | tuple[type, ...]] = {
     "sources": dict,
     "data": dict,
 }
-"""What is written beside the agents, with the types that JSON has for it."""
+"""The facts written beside the agents, with their types in JSON."""
 
 _NAME = re.compile(r"round_(\d{8,})\.npz")
 
@@ -305,7 +305,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def _sync(folder: Path) -> None:
-    """Have the folder's names on the disk, where a system can say so of a folder."""
+    """Write the folder's names to the disk, on systems that can do so for a folder."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""What a run writes to its folder as it goes on, measurements and checkpoints, and finds there again."""
+"""Measurements and checkpoints in a run folder: written during the run, and read to resume it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLDER = "checkpoints"
 
 
 class Checkpoints:
-    """Where a simulation writes what it measures and its checkpoints, and the one that it goes on from.
+    """The run folder for a simulation's measurements and checkpoints, and the checkpoint to resume from.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Checkpoints:
     data : mapping of str to str
         The digests of the files that the data come from, to be kept in every checkpoint.
     since : Checkpoint, optional
-        What to go on from; the first round when left out.
+        The checkpoint to resume from; the first round when left out.
     anew : bool
         Whether the run folder is there, its lock held, and is begun again from the first round: that of a run that
         ended before its first checkpoint.
@@ -68,18 +68,18 @@ class Checkpoints:
 
     @property
     def command(self) -> str:
-        """What goes on with the run."""
+        """The command that resumes the run."""
         return f"kernelswarm resume {shlex.quote(str(self.folder))}"
 
     def begin(self, config: Mapping[str, Any], network: Adjacency, data: DataDescription) -> OnDisk:
-        """Make the run folder, or say in it what the run has become, and return where its measurements go.
+        """Make the run folder, or update it for a resumed run, and return the store of its measurements.
 
         Raises
         ------
         SimulationError
             The folder cannot be made or written.
         InputError
-            It lacks what was measured before the checkpoint.
+            It lacks measurements from before the checkpoint.
         """
         if self.since is None and not self._anew:
             self.folder = run_folder.begin(config, network, data, self.folder, self._beside)
@@ -101,7 +101,7 @@ class Checkpoints:
         return self.measured
 
     def rewind(self, since: Checkpoint | None) -> OnDisk:
-        """Forget what was measured after a checkpoint, or all where there is none, and return where the rest stands.
+        """Remove the measurements after a checkpoint, or all without one, and return the store of the others.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class Checkpoints:
         self._held.close()
 
     def write(self, taken: Checkpoint) -> None:
-        """Write a checkpoint; where that fails, say so and let the run go on, unless it is the first.
+        """Write a checkpoint; where that fails, warn and let the run go on, unless it is the first.
 
         Raises
         ------

@@ -21,7 +21,7 @@ def graphml(network: Graph | Adjacency) -> str:
 
 
 UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""What XML has no way to write, not even escaped."""
+"""The characters that XML cannot hold, not even escaped."""
 
 
 def write_graph(network: Graph | Adjacency, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where the measurements of a run go, one evaluation after the other: into memory, or into files."""
+"""The stores of a run's measurements, one evaluation after the other: in memory, or in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLDER = "measured"
 
 FLUSH_SECONDS = 0.5
 FLUSH_ROWS = 50_000
-"""What a killed process has measured and not written yet is no older than this, and no more."""
+"""The largest age and number of measurements that a killed process can lose."""
 
 
 BATCH_ROWS = 500_000
@@ -102,7 +102,7 @@ class OnDisk:
             warnings.warn(f"what was measured stays in memory, it could not be written: {cause}", stacklevel=2)
 
     def sync(self) -> None:
-        """Have all that was added on the disk; raises OSError where that cannot be."""
+        """Write all that was added to the disk; raises OSError where that fails."""
         self._flush()
         for path in self._paths.values():
             for part in (path, sums_of(path)):

@@ -1,4 +1,4 @@
-"""What a comparison found: its runs, and the figures of each cell over its seeds."""
+"""The outcome of a comparison: its runs, and the figures of each cell over its seeds."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def outcome(self) -> tuple[object, ...]:
-        """What two runs have in common that are the same run twice: their models and all figures but the time.
+        """The values that are equal if a run is repeated: its models and all figures but the time.
 
         Models alone may be equal although the data are not, such as those that have learned nothing.
         """
@@ -135,7 +135,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What :func:`compare` found.
+    """The outcome of :func:`compare`.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Comparison:
     drawn: Mapping[str, RandomValues] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Say what was compared, and the risk and error of the first rows."""
+        """Return a text on the comparison, with the risk and error of the first rows."""
         keys = ", ".join(self.keys) or "nothing varied"
         failed = f", {len(self.failed)} failed" if self.failed else ""
         lines = [f"Comparison({keys}: {len(self.cells)} cells, {len(self.runs)} runs{failed})"]
@@ -175,7 +175,7 @@ class Comparison:
 
     @property
     def origins(self) -> dict[State, int]:
-        """How many runs were begun, gone on with, and reused; those that are none are left out."""
+        """The numbers of runs that were begun, resumed, and reused, as text; zeros are left out."""
         found = [run.origin for run in self.runs]
         return {state: found.count(state) for state in STATES if state in found}
 
@@ -186,7 +186,7 @@ class Comparison:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What is known of the data of all runs that are done: facts that each of them has, as the first says them."""
+        """The facts about the data that all complete runs have, with the values of the first."""
         facts = [run.facts for run in self.runs if not run.failure]
         return {key: facts[0][key] for key in facts[0] if all(key in other for other in facts)} if facts else {}
 
@@ -313,7 +313,7 @@ class Comparison:
         return rows
 
     def series(self, cell: int, column: str, fewest: int = 2, against: str = "samples") -> Series | None:
-        """Return a column of the network's measurements over what ``AGAINST`` names, one course per seed.
+        """Return a column of the network's measurements over what ``AGAINST`` names, one curve per seed.
 
         None where fewer than ``fewest`` rows have numbers. Seeds whose data ended earlier cut the others to their
         length. Where seeds have sent differently much, their courses stand over the mean.

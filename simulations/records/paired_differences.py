@@ -1,4 +1,4 @@
-"""Which cells of a comparison differ over the seeds that they share: a sign-flip test, corrected for all pairs."""
+"""Differences of a comparison's cells over their common seeds: a sign-flip test, corrected for all pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from kernelswarm.simulations.records.sign_flips import step_down
 
 LEVEL = 0.05
-"""Where no two cells differ, some difference among them is called supported with at most this probability."""
+"""The probability, at most, that some difference is called supported where no two cells differ."""
 
 FEWEST = 6
 """Shared seeds below which nothing is supported: of two cells that do not differ, one is ahead in all of five seeds

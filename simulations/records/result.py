@@ -1,4 +1,4 @@
-"""What a simulation leaves behind: its configuration, its network, its measurements and its last models."""
+"""The result of a simulation: its configuration, its network, its measurements and its last models."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ class Result:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the stream knows of its data, such as the Bayes error; empty where it knows nothing."""
+        """The stream's facts about its data, such as the Bayes error; empty without any."""
         facts: dict[str, Any] = self.summary.get("facts") or {}
         return facts
 
     @property
     def node_names(self) -> dict[int, Name]:
-        """What each node is called: its name in the data, or its label in the network where the data names none."""
+        """The name of each node: its name in the data, or its label in the network without one."""
         return node_names(self.adjacency.labels.tolist(), self.data.nodes)
 
     def model(self, node: Name | None = None) -> Model:
@@ -151,7 +151,7 @@ class Result:
 
     @property
     def verdict(self) -> dict[str, str]:
-        """What is wrong with a run that came to its end, a sentence each; empty where nothing is, or where it failed.
+        """The warnings about a complete run, a sentence each; empty where nothing is wrong, or where it failed.
 
         The keys are ``worse_than_constant``, ``nothing_learned``, ``everything_kept``, ``nothing_reached``,
         ``in_parts``, and of kernels that reach too far or not far enough ``points_alike`` and ``points_alone``.

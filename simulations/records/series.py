@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 AGAINST = {"samples": "samples", "rounds": "round", "scalars": "scalars_sent", "bytes": "bytes_sent"}
-"""What courses are drawn over, with its column in ``result.network``; what was sent is that of the whole network since
-the first round."""
+"""The abscissae of learning curves, with their columns in ``result.network``; numbers sent are of the whole network
+since the first round."""
 
 
 TWINS = {"error": "risk", "global_error": "global_risk"}
@@ -44,7 +44,7 @@ def repeated(tables: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Series:
-    """Several courses of one quantity over the same samples: one column per node, edge or seed."""
+    """Several learning curves of one quantity over the same samples: one column per node, edge or seed."""
 
     samples: Array  # (T,) samples a node has seen, or what else of AGAINST
     values: Array  # (T, S)
@@ -62,7 +62,7 @@ class Series:
     def deviations(self) -> tuple[Array, Array]:
         """Return mean - s and mean + s, with s the standard deviation over the courses (n - 1 in the denominator).
 
-        Neither leaves the range of the courses, so a band on a logarithmic axis stays positive. A single course has
+        Neither leaves the range of the curves, so a band on a logarithmic axis stays positive. A single curve has
         s = 0.
         """
         mean = self.mean
@@ -89,7 +89,7 @@ def _table(columns: Table, column: str, keys: tuple[str, ...]) -> tuple[Array, A
 
 
 def over_nodes(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.nodes``, one course per node; None where the run did not measure it."""
+    """Return a column of ``result.nodes``, one curve per node; None where the run did not measure it."""
     table = _table(result.nodes, column, ("node",))
     samples = _table(result.nodes, "samples", ("node",))
     if table is None or samples is None:
@@ -100,13 +100,13 @@ def over_nodes(result: Result, column: str, against: str = "samples") -> Series 
 
 
 def over_edges(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.edges``, one course per directed edge; None where the protocol has no such thing."""
+    """Return a column of ``result.edges``, one curve per directed edge; None where the protocol has no such thing."""
     table = _table(result.edges, column, ("source", "target"))
     return None if table is None else _over(result, table, against)
 
 
 def over_network(result: Result, column: str, against: str = "samples") -> Series | None:
-    """Return a column of ``result.network``, a single course; None where the run did not measure it."""
+    """Return a column of ``result.network``, a single curve; None where the run did not measure it."""
     along = AGAINST[against]
     if column not in result.network or along not in result.network:
         return None

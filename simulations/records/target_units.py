@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 PREFIX = "deviation_of_"
-"""What the fact begins with that says a target's standard deviation, by which it was divided."""
+"""The begin of the fact with a target's standard deviation, by which it was divided."""
 
 SHARE = "share of variance"
 """The unit of squares of one target that was standardized."""
@@ -32,7 +32,7 @@ def unit_of(config: Mapping[str, Any], facts: Mapping[str, Any] | None) -> str:
 
 
 def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], known: bool = False) -> str:
-    """Say in what unit risk and error of a run are; empty where it is the targets' own.
+    """Return a text on the unit of a run's risk and error; empty where it is the targets' own.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def measured_in(facts: Mapping[str, Any] | None, config: Mapping[str, Any], know
 
 
 def own_error(final: Mapping[str, float | None], facts: Mapping[str, Any] | None, name: str) -> str:
-    """Say the root mean square error of a run in the unit of its target, called ``name``; empty where there is none.
+    """Return the root mean square error of a run in the unit of its target ``name`` as text; or empty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What readers of a run folder rely on in its two tables, the experiment and the summary: keys with their types."""
+"""The keys that readers of a run folder need in its two tables, the experiment and the summary, with their types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUMMARY: Rules = {
     "wall_seconds": NUMBER,
     "backend": (dict,),
 }
-"""What every run writes."""
+"""The keys of every run."""
 
 SUMMARY_PERHAPS: Rules = {
     "parts": (int,),
@@ -39,7 +39,7 @@ SUMMARY_PERHAPS: Rules = {
     "form": (str, *MAYBE),
     "step": (str, *MAYBE),
 }
-"""What is of these types where it is written."""
+"""The types of optional keys."""
 
 CONFIG: Rules = {
     "seed": (int,),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def of_run(result: Result) -> dict[str, Any]:
-    """Return what the page of a run shows: words, settings, tables, curves, its network and what nodes learned."""
+    """Return the contents of a run's page: words, settings, tables, curves, its network and what nodes learned."""
     import tomli_w
 
     drawn, left = network.of_run(result)
@@ -32,7 +32,7 @@ def of_run(result: Result) -> dict[str, Any]:
 
 
 def of_comparison(comparison: Comparison, settings: str) -> dict[str, Any]:
-    """Return what the page of a comparison shows: words, settings, tables and curves.
+    """Return the contents of a comparison's page: words, settings, tables and curves.
 
     Parameters
     ----------

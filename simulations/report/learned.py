@@ -1,4 +1,4 @@
-"""What each node has learned, evaluated on a grid: a curve over one input, a plane over two."""
+"""The function of each node, evaluated on a grid: a curve over one input, a plane over two."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 OVER = {"round": "rounds", "samples": "samples a node", "bytes_sent": "bytes sent", "seconds": "seconds"}
-"""What curves may be drawn over: columns of the network's table, and what they are called."""
+"""The abscissae of curves: columns of the network's table, with their names."""
 
 ROWS = 400
 """Evaluations in a curve at most; of more, so many evenly spaced ones are shown."""
@@ -54,7 +54,7 @@ def of_run(result: Result) -> dict[str, Any]:
     -------
     dict
         ``over``, what curves may stand over; ``learning_curves``, for each of these the values at the evaluations;
-        ``panels`` with their lines, whose values belong to the course of their number.
+        ``panels`` with their lines, whose values belong to the curve of their number.
     """
     network = result.network
     rows = some(len(network.get("round", ())), ROWS)
@@ -87,7 +87,7 @@ def of_run(result: Result) -> dict[str, Any]:
 
 def of_comparison(comparison: Comparison) -> dict[str, Any]:
     """Return the curves of a comparison: means over seeds with one standard deviation on either side, a panel for each
-    quantity, and the course of each failed run by itself.
+    quantity, and the curve of each failed run by itself.
 
     Returns
     -------

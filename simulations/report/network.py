@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 NODE_COLUMNS = ("risk", "error", "model_order", "global_risk", "global_error")
-"""What nodes can be coloured by."""
+"""The columns by which nodes can be coloured."""
 
 EDGE_COLUMNS = {
     "constraint": "mean square difference",
@@ -28,7 +28,7 @@ EDGE_COLUMNS = {
     "violation": "violation (sum of h - gamma)",
     "tolerance": "tolerance",
 }
-"""What edges can be coloured by, and what it is called; other columns of the edges' table keep their names."""
+"""The columns by which edges can be coloured, with their names; others of the edges' table keep theirs."""
 
 KEYS = ("round", "source", "target")
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run, a comparison, a model or an experiment: a few sentences and one small picture."""
+"""The view of a run, a comparison, a model or an experiment in a notebook: a few sentences and one small picture."""
 
 from __future__ import annotations
 

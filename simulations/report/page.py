@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
 
 NAME = "report.html"
-"""What the page is called, in the folder that it is about."""
+"""The name of the page in its folder."""
 
 SCRIPTS = ("tables.js", "curves.js", "network.js", "page.js")
 """The page's own programs, in the order in which they define what the next ones use."""

@@ -1,4 +1,4 @@
-"""What a page says at its top: which run or comparison it is, and how it ended."""
+"""The text at the top of a page: the run or comparison, and its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def title(result: Result) -> str:
-    """Return what a run is called: its protocol, network, data and learner, of files by their names."""
+    """Return the title of a run: its protocol, network, data and learner, of files by their names."""
     config = result.config
     names = [called(config.get(part) or "") for part in ("protocol", "topology", "stream", "learner")]
     return " · ".join(name for name in names if name)
@@ -69,13 +69,13 @@ def units_of(result: Result) -> list[str]:
 
 
 def warnings_of(result: Result) -> list[str]:
-    """Return what is wrong with a run that came to its end, or with its data, a sentence each."""
+    """Return the warnings about a complete run, or about its data, a sentence each."""
     of_data = [str(result.facts[name]) for name in DOUBTS if name in result.facts]
     return [sentence[:1].upper() + sentence[1:] for sentence in (*result.verdict.values(), *of_data)]
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """Return what a comparison is called: what it varies, and on which data where that is the same for all rows."""
+    """Return the title of a comparison: its varied keys, and the data if all rows have the same."""
     keys = [key.removesuffix(".name") for key in comparison.keys]  # as they are typed
     streams = {called(cell.config.get("stream") or "") for cell in comparison.cells}
     data = streams.pop() if len(streams) == 1 else ""

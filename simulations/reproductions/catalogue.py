@@ -88,7 +88,7 @@ def files(name: str) -> tuple[str, ...]:
 def given_in(name: str, folder: Path) -> Path | None:
     """Return the data of a reproduction in a folder with the data of all; None where it is not there.
 
-    One file or folder is handed over itself, of several the folder that holds them.
+    One file or folder is passed itself, of several the folder that holds them.
     """
     names = files(name)
     if not names or not all((folder / entry).exists() for entry in names):

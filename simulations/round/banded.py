@@ -1,4 +1,4 @@
-"""Which nodes have a band of the level that is asked for, and whether what they know or their samples give it."""
+"""The nodes with a band of the given level, from their variance or from their samples."""
 
 from collections.abc import Sequence
 from dataclasses import replace

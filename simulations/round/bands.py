@@ -1,4 +1,4 @@
-"""How good the bands of nodes are on held-out data: what they cover, how wide they are, and how likely targets are."""
+"""The quality of bands on held-out data: coverage, width and log density."""
 
 import math
 from statistics import NormalDist

@@ -99,7 +99,7 @@ class AgentPlan:
 
 
 def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBands | None:
-    """Have agents that pool their bands keep them in one array, and return it; None where there are none."""
+    """Move the bands of agents that pool them into one array, and return it; None where there are none."""
     level, outputs, conditions = plans[0].level, plans[0].outputs, plans[0].conditions
     if level is None or not plans[0].pooled or not (conditions or any(agent.neighbors for agent in agents)):
         return None
@@ -120,7 +120,7 @@ def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBand
 class Block:
     """Some nodes of the network, which run their rounds together.
 
-    Messages between its own nodes are handed over as they are. What crosses to another block travels as one string
+    Messages between its own nodes are passed unchanged. Those to another block are sent as one string
     of bytes a round: for every node with neighbours outside, in sorted order, its message with the answers for those
     neighbours.
 

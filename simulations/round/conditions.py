@@ -1,4 +1,4 @@
-"""What an experiment says of links, clock and changing edges, as the round asks for it."""
+"""An experiment's links, clock and changing edges, as a round uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured of nodes: their risks and errors on their own distributions and on the pooled one."""
+"""The measurements of nodes: risks and errors on their own distributions and on the pooled one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

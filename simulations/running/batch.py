@@ -28,7 +28,7 @@ AT_ONCE = 4096
 """Samples that are drawn together."""
 
 REMEDY = "compare learner.kernel with the scale of inputs and targets"
-"""What to change where the fitted function has no sensible values: there are no steps to shorten."""
+"""The remedy where the fitted function has no sensible values: there are no steps to shorten."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ class BatchEngine:
         """Return nothing: there is one process."""
 
     def describe(self) -> dict[str, object]:
-        """Return what the solver did, once it has."""
+        """Return the facts about the solution, after the fit."""
         return {"name": "batch", "processes": 1, **self._solver}
 
     def failed(self, error: Exception, working: bool) -> EngineError:
-        """Return what to raise for an exception of a part."""
+        """Return the error for an exception of a part."""
         node = self._plan.neighborhood.node
         return EngineError((node,), self._agent.round if working else 0, describe(error))
 

@@ -14,7 +14,7 @@ from kernelswarm.agents.parts.losses import Loss
 Array = npt.NDArray[np.float64]
 
 GRID = 10.0 ** np.arange(2.0, -10.5, -0.5)
-"""What is tried for lambda, in units of the mean of kappa(x, x), the largest first."""
+"""The candidates of lambda, in units of the mean of kappa(x, x), the largest first."""
 
 FOLDS = 5
 VALIDATED = 2_000

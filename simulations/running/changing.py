@@ -21,7 +21,7 @@ WORK = 2_000_000
 
 
 class Reach(NamedTuple):
-    """What a look at a network that changes finds.
+    """The facts about a network that changes.
 
     Attributes
     ----------

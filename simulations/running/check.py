@@ -1,4 +1,4 @@
-"""What an experiment would be, without running it: its network, its data and the cost of its rounds."""
+"""The check of an experiment without running it: its network, its data and the cost of its rounds."""
 
 from __future__ import annotations
 

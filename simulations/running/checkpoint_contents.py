@@ -24,7 +24,7 @@ TARGETS = (("points", "targets"), ("following_points", "following_targets"), ("a
 """Samples and what belongs to them."""
 
 UNFIT = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError, NumbaError)
-"""What agents raise for arrays of other names, types and shapes than their own."""
+"""The exceptions of agents for arrays of other names, types and shapes than their own."""
 
 
 def require_same(since: Checkpoint, network: Network, edges: npt.NDArray[np.int64], folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is left of a simulation that has ended: its models, its tables, and the summary of both."""
+"""The result of a simulation that has ended: its models, its tables, and the summary of both."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernelswarm.simulations.running.recorder import Recorder
 
 @dataclass(frozen=True)
 class Ending:
-    """How a simulation ended.
+    """The end of a simulation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What links and clock will do on average, before the first round."""
+"""The average effect of links and clock, before the first round."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Forecast:
-    """What becomes of messages, on average over the directed edges.
+    """The fates of messages, on average over the directed edges.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
 
 
 def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
-    """Return what is known of the directed edges to some nodes."""
+    """Return the facts about the directed edges to some nodes."""
     neighborhoods = [plan.neighborhood for plan in plans]
     lengths = [neighborhood.distances for neighborhood in neighborhoods]
     return EdgeFacts(

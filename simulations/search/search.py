@@ -36,7 +36,7 @@ Opened = Callable[[Path, Space, int, Mapping[str, str], bool], Study]
 
 @dataclass(frozen=True)
 class Search:
-    """What a search found.
+    """The result of a search.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def search(
 def _identity(
     experiment: Experiment, vary: Mapping[str, Any], by: str, seeds: int, prune: bool, jobs: int
 ) -> dict[str, Any]:
-    """Return what a folder is known by, whose trials are gone on with."""
+    """Return the key of a folder's search: trials with the same key are continued."""
     what = identified(experiment.to_dict(), origins(experiment, {}))
     what.pop("backend")  # it changes no bit
     found = {**what, **{f"--vary {key}": plain(tried) for key, tried in vary.items()}}
@@ -250,7 +250,7 @@ def _tried(attempt: Attempt, tell: Callable[[float], None] = lambda share: None)
 
 
 class _Unknown(InputError):
-    """What is asked of all trials, and not what one of them is refused for."""
+    """A refusal of all trials, not of one of them."""
 
 
 def _finite(row: Mapping[str, float]) -> dict[str, float]:

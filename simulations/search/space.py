@@ -1,4 +1,4 @@
-"""What a search may try: a range or a list of values for each of its keys."""
+"""The space of a search: a range or a list of values for each of its keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Space:
 
 
 def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
-    """Return what is searched, checked on the experiment before anything is run.
+    """Return the space of a search, checked on the experiment before anything is run.
 
     Parameters
     ----------

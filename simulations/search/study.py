@@ -1,4 +1,4 @@
-"""Where a search keeps its trials, and what proposes the next one: Optuna, with a database in the folder."""
+"""The store of a search's trials and the proposal of the next one: Optuna, with a database in the folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Trial:
 
 
 class Judge(Protocol):
-    """What gives trials up; it can travel to another process."""
+    """The pruner of trials, which can be sent to another process."""
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
         """Tell from a trial's figures after some rounds whether to give it up."""
@@ -49,18 +49,18 @@ class Judge(Protocol):
 
 
 class Study(Protocol):
-    """What proposes trials and remembers them, each with its place in the search, from 0."""
+    """The proposals and the record of trials, each with its place in the search, from 0."""
 
     def trials(self) -> Mapping[int, Trial]:
         """Return the trials that have ended, by their places."""
         ...
 
     def propose(self, first: int, count: int) -> Sequence[Proposal]:
-        """Return what to try in so many places from the first one; only trials before that decide."""
+        """Return the proposals for ``count`` places from ``first`` on, by the trials before it alone."""
         ...
 
     def judge(self, first: int) -> Judge:
-        """Return what gives up trials from this place on, by those before it."""
+        """Return the pruner of trials from this place on, by those before it."""
         ...
 
     def end(self, place: int, trial: Trial) -> None:
@@ -148,7 +148,7 @@ class OptunaStudy:
         return found
 
     def propose(self, first: int, count: int) -> list[Proposal]:
-        """Return what to try in so many places from the first one; only trials before that decide."""
+        """Return the proposals for ``count`` places from ``first`` on, by the trials before it alone."""
         study = self._library.create_study()  # in memory: what is only proposed leaves nothing behind
         study.add_trials(self._before(first))
         found: list[Proposal] = []
@@ -159,7 +159,7 @@ class OptunaStudy:
         return found
 
     def judge(self, first: int) -> MedianJudge:
-        """Return what gives up trials from this place on, by those before it."""
+        """Return the pruner of trials from this place on, by those before it."""
         return MedianJudge(self._before(first) if self._prune else None)
 
     def end(self, place: int, trial: Trial) -> None:

@@ -92,7 +92,7 @@ def further(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[s
 
 
 def onward(ranges: Sequence[Range], before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what goes on from a candidate in one key each: a step in the direction in which that key has moved.
+    """Return the candidates beside one, a step further in one key each, in the direction in which it has moved.
 
     Examples
     --------

@@ -24,7 +24,7 @@ def suggest_for(
     jobs: int | None = None,
     watch: Callable[[int, int, float], None] | None = None,
 ) -> Suggestion:
-    """Return what :func:`~kernelswarm.simulations.suggestion.suggest.suggest` finds for an experiment file.
+    """Return the result of :func:`~kernelswarm.simulations.suggestion.suggest.suggest` for an experiment file.
 
     Parameters
     ----------

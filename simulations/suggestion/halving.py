@@ -9,7 +9,7 @@ FACTOR = 3
 """Of so many candidates one goes on, and for so many times as long."""
 
 LENGTHS = 3
-"""How many times candidates are tried, those that go on each time."""
+"""The number of stages, in each of which the better candidates are tried again."""
 
 
 def lengths(longest: int) -> list[int]:

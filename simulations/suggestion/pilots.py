@@ -51,7 +51,7 @@ class Pilot:
     measured: int = MEASURED
 
     def prepared(self) -> Experiment:
-        """Return what is run: in one process, measured once, at its end, on what was set aside."""
+        """Return the pilot's experiment: in one process, measured once, at its end, on the samples set aside."""
         return replace(
             self.experiment,
             stream=SetAside(self.experiment.stream, self.samples, self.fold),
@@ -65,7 +65,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a pilot came to.
+    """The outcome of a pilot.
 
     Attributes
     ----------

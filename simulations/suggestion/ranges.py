@@ -1,4 +1,4 @@
-"""Which keys of an experiment short runs may try, and in what ranges."""
+"""The keys of an experiment that short runs may try, with their ranges."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Range:
     now: float | None = None
 
     def value(self, share: float) -> Any:
-        """Return what the key holds ``share`` of the way up the range, in two digits.
+        """Return the value of the key ``share`` of the way up the range, in two digits.
 
         Examples
         --------
@@ -165,7 +165,7 @@ def _size_of(part: Any) -> str:
 
 
 def _usual(experiment: Experiment, key: str) -> Any:
-    """Return what "auto" stands for in a key; None where it does not take the word, or data do not decide."""
+    """Return the resolved value of "auto" in a key; None where it does not take the word, or data do not decide."""
     try:
         resolved = open_network(experiment.with_changes({key: "auto"})).experiment
     except InputError:
@@ -179,7 +179,7 @@ def _usual(experiment: Experiment, key: str) -> Any:
 
 
 def _given(table: Mapping[str, Any], key: str) -> Any:
-    """Return what a file says of a dotted key; None where it says nothing, or only the name of the part around it."""
+    """Return a file's value of a dotted key; None without one, or with only the name of the part around it."""
     value: Any = table
     for step in key.split("."):
         if not isinstance(value, Mapping) or step not in value:
@@ -205,12 +205,12 @@ def _bandwidth(
 
 
 def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
-    """Return what a word becomes in an experiment."""
+    """Return the resolved value of a word in an experiment."""
     return _given(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
 
 
 _OPEN = (None, "median", "auto")
-"""What a file may say of a key that is tried: nothing, or a word."""
+"""A file's value of a key that is tried: none, or a word."""
 
 
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:

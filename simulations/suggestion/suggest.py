@@ -1,4 +1,4 @@
-"""What an experiment's data and network suggest for its numbers, tried in short runs."""
+"""Suggestions for an experiment's numbers, tried in short runs on its data and network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelswarm.simulations.suggestion.trials import Search, Trial, refuse_untr
 
 @dataclass(frozen=True, repr=False)
 class Suggestion:
-    """What was tried, and what is taken.
+    """The trials of a suggestion, and its choice.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Suggestion:
     node_rounds: int
 
     def __repr__(self) -> str:
-        """Say what is taken and why, in a few lines; all trials would fill pages."""
+        """Return the choice and its reasons in a few lines; all trials would fill pages."""
         name = f"Suggestion({len(self.trials)} candidates, {self.node_rounds:,} node-rounds)"
         values = [f"{key} = {toml(value)}" for key, value in self.chosen.values.items()]
         return "\n  ".join([name, self.reason, *values])

@@ -43,7 +43,7 @@ def small_network(learner: object, protocol: object, stream: object) -> Experime
 def require_the_same_bits(description: Experiment, part: object) -> None:
     """Require that a network learns the same function, to the bit, however its rounds are run.
 
-    That is in compiled rounds that call what learner and protocol hand over, or their methods instead; in one block of
+    That is in rounds that call the compiled functions of learner and protocol, or their methods; in one block of
     nodes or several; in one go or gone on with; and on ideal links as on others.
 
     Parameters
@@ -85,7 +85,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
 def _ran(
     description: Experiment, blocks: list[list[int]] | None = None, plain: bool = False, rests: bool = False
 ) -> dict[str, Any]:
-    """What is learned and measured after 2 ROUNDS rounds."""
+    """The functions and measurements after 2 ROUNDS rounds."""
     engine, source = _engine(description, blocks, plain)
     engine.run(ROUNDS)
     if rests:

@@ -1,4 +1,4 @@
-"""What every check begins with and ends in: a part of the right kind, and a sentence that names the broken property."""
+"""The begin and end of every check: a part of the right kind, and a sentence that names the broken property."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def require_shape(array: Any, shape: tuple[int, ...], part: object, name: str) -
 
 
 ON_NETWORKS = ("learner", "protocol")
-"""What is checked on a network, whose data turn words into numbers."""
+"""The kinds that are checked on a network, whose data resolve words into numbers."""
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def checked(kind: str, part: Any) -> Iterator[None]:
         It is not frozen, not equal to its copy, or changed by what was done with it.
     """
     if isinstance(part, type):
-        raise InputError(f"{kind} = {part.__name__} is a class: hand over a part of it, {part.__name__}()")
+        raise InputError(f"{kind} = {part.__name__} is a class: pass an instance of it, {part.__name__}()")
     refuse_other_kind(kind, part, kind)
     if kind not in ON_NETWORKS and (words := getattr(part, "automatic", ())):
         raise InputError(
@@ -89,7 +89,7 @@ def checked(kind: str, part: Any) -> Iterator[None]:
 
 
 def compiled_form(part: object, kind: str) -> Any:
-    """Return what a part hands over to compiled rounds, None where it hands over nothing."""
+    """Return a part's functions for compiled rounds; None without any."""
     try:
         return handed_over(part, kind)
     except NotCompiledError:

@@ -1,4 +1,4 @@
-"""What becomes of a start of Ray that fails."""
+"""The errors of a start of Ray that fails."""
 
 import errno
 import os

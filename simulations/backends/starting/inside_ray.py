@@ -1,4 +1,4 @@
-"""What is used of Ray that is no interface of its, each name looked for first: a new version may not have it.
+"""The names of Ray in use that are no public interface, each looked for first: a new version may not have it.
 
 Where one is missing Ray goes its own way: it takes longer, or more memory, and computes the same. It warns once
 (docs/decisions/0045).
@@ -128,7 +128,7 @@ def raylet() -> int | None:
 
 
 def prepare_actor(channel_bytes: int) -> None:
-    """Say, in an actor, how large its channels are at first, and that messages hold no tensors."""
+    """Set, in an actor, the first size of its channels, and that messages hold no tensors."""
     graphs, channels = _found("ray.dag", "DAGContext"), _found("ray.experimental.channel", "ChannelContext")
     if graphs is not None:
         graphs.get_current().buffer_size_bytes = channel_bytes

@@ -1,4 +1,4 @@
-"""How many files Ray opens for some actors, and whether this process may have so many."""
+"""The number of files that Ray opens for some actors, and the limit of this process."""
 
 import sys
 
@@ -8,7 +8,7 @@ EACH = 5
 """Files that the raylet, of all processes the one with the most, opens for an actor; the driver opens 2."""
 
 REST = 100
-"""What it opens beside: 54 once a graph is there, and some 30 where messages do not fit into the object store."""
+"""Further files: 54 for a compiled graph, and some 30 where messages do not fit into the object store."""
 
 
 def require_files(actors: int, nodes: int) -> None:

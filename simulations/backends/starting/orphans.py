@@ -14,10 +14,10 @@ MARK = "KERNELSWARM_RAY"
 """The environment variable with the folder of the Ray that a process belongs to."""
 
 SECONDS = 5.0
-"""How long ended processes may take to be gone."""
+"""Seconds within which ended processes disappear."""
 
 TITLE = b"ray::"
-"""How Ray's workers call themselves."""
+"""The begin of the names of Ray's workers."""
 
 
 def processes_of(folder: Path) -> list[int]:

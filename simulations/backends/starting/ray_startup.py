@@ -18,10 +18,10 @@ from kernelswarm.simulations.machine.memory import FORKED_BYTES, PROCESS_BYTES
 from kernelswarm.simulations.machine.temporarily import environment
 
 SCRIPTS = Path(__file__).parent / "fork_server.py", Path(__file__).parent / "worker_launcher.py"
-"""What serves forks, and what the raylet runs to have one."""
+"""The fork server, and the launcher that the raylet runs for a fork."""
 
 OURS = ("kernelswarm.agents.", "kernelswarm.protocols.", "kernelswarm.simulations.streams.")
-"""What actors import of what the driver has imported, beside their class."""
+"""The modules of the driver that actors import, beside their class."""
 
 ENVIRONMENTS = "UV", "RAY_RUNTIME_ENV_HOOK"
 """Variables of what gives workers an environment of their own, so that they are not forked: ``uv run`` sets the first,
@@ -108,7 +108,7 @@ class ForkServer:
 
 
 def actor_bytes(server: ForkServer | None = None) -> int:
-    """Return what an actor will take of this machine's memory, about, before it has learned anything.
+    """Return about the memory of an actor on this machine, before it has learned anything.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a compiled graph takes of /dev/shm, and whether that is free.
+"""The space of a compiled graph in /dev/shm, and whether it is free.
 
 The messages lie in Ray's object store, which Ray puts into another folder where /dev/shm is too small for it. The named
 semaphores of its buffers cannot be elsewhere, and each takes a page: where one does not fit, Ray ends the process.

@@ -1,4 +1,4 @@
-"""What a raylet that is started here runs to start a worker: it asks the fork server for one.
+"""The command by which a raylet starts a worker: it asks the fork server for one.
 
 This file runs as a script, and imports the standard library alone: that takes a fiftieth of a second.
 """
@@ -17,11 +17,11 @@ RAYS_OWN = "KERNELSWARM_RAYS_OWN_LAUNCHER"
 """That with the file that Ray runs in place of this one; it lies beside the worker's script."""
 
 CONTEXT, LANGUAGE = "--serialized-runtime-env-context=", "--language="
-"""What Ray's own launcher reads of the arguments, and takes out."""
+"""The arguments that Ray's own launcher reads and removes."""
 
 
 def main(arguments: list[str]) -> None:
-    """Have a worker forked; start one as Ray does where there is no server, or where it needs more than a fork."""
+    """Fork a worker through the server; start one as Ray does without a server, or where a fork is not enough."""
     server = os.environ.get(SERVER, "")
     if server and not Path(server).parent.is_dir():  # Ray has ended: its worker would make Ray's folders again
         return

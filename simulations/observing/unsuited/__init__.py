@@ -1,1 +1,1 @@
-"""What learner, protocol and network are not made for: what a run that came to its end says of it."""
+"""Warnings of a complete run about data that learner, protocol or network are not made for."""

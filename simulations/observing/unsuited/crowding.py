@@ -14,7 +14,7 @@ OWN_CROWDED_OUT = "own_crowded_out"
 
 
 def crowding(plans: Sequence[AgentPlan], rule: AnyRule, report: Report) -> dict[str, str]:
-    """Say in a sentence, by ``OWN_CROWDED_OUT``, where full dictionaries hold neighbours' points for own samples.
+    """Warn, by ``OWN_CROWDED_OUT``, where full dictionaries hold neighbours' points in the place of own samples.
 
     In a symmetric form all points of a round enter, b own ones and b_j of each neighbour, and are as old as one
     another. So of B points at most B b / (b + sum_j b_j) are own samples.

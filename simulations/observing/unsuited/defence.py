@@ -14,7 +14,7 @@ TOO_FEW = 2
 
 
 def undefended(plans: Sequence[AgentPlan], rule: AnyRule) -> dict[str, str]:
-    """Say in a sentence, by ``UNDEFENDED``, that most nodes have too few neighbours for means without the farthest.
+    """Warn, by ``UNDEFENDED``, that most nodes have too few neighbours for means without the farthest.
 
     The mean and the median of two answers are the same, and hold half of what a faulty one is off by. That then stands
     in the place of the sound one's, too.

@@ -13,7 +13,7 @@ SINGLE_STEP = "single_step"
 
 
 def single_step(plans: Sequence[AgentPlan], source: Source) -> dict[str, str]:
-    """Say in a sentence, by ``SINGLE_STEP``, that no node has more rows than a batch takes; empty where one has.
+    """Warn, by ``SINGLE_STEP``, that no node has more rows than a batch takes; empty where one has.
 
     A step of descent goes a part of the way, however many samples it is made of. Learners that solve for their
     weights are done with one.

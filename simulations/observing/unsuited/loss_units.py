@@ -18,7 +18,7 @@ LOSS_IN_OTHER_UNITS = "loss_in_other_units"
 
 
 def loss_units(loss: Loss, targets: npt.NDArray[np.float64]) -> str:
-    """Say in a clause why a loss does not suit the units of targets (n, q); empty where it does.
+    """Return a clause on why a loss does not suit the units of targets (n, q); empty where it does.
 
     Where errors are larger than its threshold the derivative of a loss is the same however large they are, for each
     target alike. Steps, and what second-order learners make of a sample, then fit one size of targets.
@@ -52,6 +52,6 @@ def loss_units(loss: Loss, targets: npt.NDArray[np.float64]) -> str:
 
 
 def in_other_units(loss: Loss, targets: npt.NDArray[np.float64]) -> dict[str, str]:
-    """Say it of what the nodes learn from, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
+    """Warn of the nodes' targets, by ``LOSS_IN_OTHER_UNITS``, with the remedy; empty where all is well."""
     words = loss_units(loss, targets)
     return {LOSS_IN_OTHER_UNITS: f"{words}: standardize the targets, or scale each to deviation 1"} if words else {}

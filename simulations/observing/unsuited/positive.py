@@ -17,7 +17,7 @@ TARGETS_BELOW_ZERO = "targets_below_zero"
 
 
 def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[str, str]:
-    """Say in a sentence, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty where none are.
+    """Warn, by ``TARGETS_BELOW_ZERO``, that targets are below all functions; empty where none are.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ STRONGLY_REGULARIZED = "strongly_regularized"
 
 
 def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np.float64]) -> tuple[str, float]:
-    """Say in a clause that a regularisation holds functions near 0, with one that does not; empty where it does not.
+    """Return a clause on a regularisation that holds functions near 0, with one that does not; else empty.
 
     A step moves f at a sample by eta g and shrinks it by eta lambda f. So a function as large as the targets is
     pulled to 0 by ``lambda s / r`` as much as to them, with s the targets' standard deviation and r the size of the
@@ -54,7 +54,7 @@ def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np
 
 
 def strongly_regularized(learner: Learner, outputs: int, targets: npt.NDArray[np.float64]) -> dict[str, str]:
-    """Say it of what the nodes learn from (n, q), by ``STRONGLY_REGULARIZED``, with the remedy; empty otherwise."""
+    """Warn of the nodes' targets (n, q), by ``STRONGLY_REGULARIZED``, with the remedy; empty otherwise."""
     strength = float(getattr(learner, "regularization", 0.0))
     text, less = held_down(strength, learner.loss, outputs, targets)
     return {STRONGLY_REGULARIZED: f"learner.{text}: set it to {less:.1g}, or standardize the targets"} if text else {}

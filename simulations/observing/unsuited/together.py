@@ -26,7 +26,7 @@ NODES = 20
 def unsuited(
     plans: Sequence[AgentPlan], rule: AnyRule, source: Source, rows: TrainingRows, report: Report
 ) -> dict[str, str]:
-    """Say it in a sentence each, by kind; empty where nothing is wrong.
+    """Return these warnings, a sentence each, by kind; empty where nothing is wrong.
 
     Parameters
     ----------

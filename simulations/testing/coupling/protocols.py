@@ -318,5 +318,5 @@ def _shows_its_links(rule: Rule, links: Any) -> None:
 
 
 def _shown(record: LinkRecord) -> list[tuple[str, Array]]:
-    """Return what a record shows, by name."""
+    """Return the columns of a record, by name."""
     return [(name, shown) for name, shown in record._asdict().items() if shown is not None]

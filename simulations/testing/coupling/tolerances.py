@@ -21,7 +21,7 @@ from kernelswarm.simulations.testing.properties import (
 
 
 def neighborhood(batch_size: int = 3, outputs: int = 1) -> Neighborhood:
-    """Return what a node of three neighbours may know of its links, everything that can be known."""
+    """Return the facts about the links of a node with three neighbours, complete."""
     return Neighborhood(
         node=0,
         neighbors=(1, 4, 7),
