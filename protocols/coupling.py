@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
-from kernelswarm.protocols.contract import Constrained, Exchange, Pull
-from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.contract import Pull
 from kernelswarm.protocols.first_class import Compiled
 
 Array = npt.NDArray[np.float64]
@@ -31,14 +30,6 @@ def difference(strength: float, mine: ReadOnly, theirs: ReadOnly, gradients: Arr
         curvatures[k] = strength
         for c in range(mine.shape[1]):
             gradients[k, c] = strength * (mine[k, c] - theirs[k, c])
-
-
-def mean_constraint_values(rule: Exchange, own: Array, answers: Array) -> Array:
-    """Compute the mean constraint value of each directed edge, (deg,), by the rule or from squared differences."""
-    if fulfils(rule, Constrained):
-        return rule.constraint_values(own, answers)
-    found: Array = mean_square_differences(own, answers)
-    return found
 
 
 @cached_njit

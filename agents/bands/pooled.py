@@ -32,7 +32,7 @@ NUMBERS = 2
 """The numbers that a node sends for each output: s_i and u_i, with s_i = 0 before its first sample."""
 
 
-class Listener(NamedTuple):
+class PoolMember(NamedTuple):
     """A node that pools its band.
 
     Attributes
@@ -61,7 +61,7 @@ class PooledBands:
 
     Parameters
     ----------
-    listeners : sequence of Listener
+    members : sequence of PoolMember
         The nodes.
     outputs : int
         C.
@@ -69,20 +69,20 @@ class PooledBands:
         The share of targets that should lie inside.
     """
 
-    def __init__(self, listeners: Sequence[Listener], outputs: int, level: float) -> None:
-        inside = [listener.node for listener in listeners]
-        outside = sorted({other for listener in listeners for other in listener.neighbors} - set(inside))
+    def __init__(self, members: Sequence[PoolMember], outputs: int, level: float) -> None:
+        inside = [member.node for member in members]
+        outside = sorted({other for member in members for other in member.neighbors} - set(inside))
         places = {node: place for place, node in enumerate([*inside, *outside])}
-        self.bands = np.stack([conformal.empty_band(outputs, level, pooled=True) for _ in listeners])
+        self.bands = np.stack([conformal.empty_band(outputs, level, pooled=True) for _ in members])
         """(V, C, 12), of which each node's band is a view."""
-        self._sent = np.zeros(len(listeners), dtype=np.int64)
+        self._sent = np.zeros(len(members), dtype=np.int64)
         self._places, self._level = places, level
         self._messages = np.zeros((len(places), outputs, NUMBERS))
-        others = [places[other] for listener in listeners for other in listener.neighbors]
-        self._start = np.cumsum([0, *(len(listener.neighbors) for listener in listeners)])
+        others = [places[other] for member in members for other in member.neighbors]
+        self._start = np.cumsum([0, *(len(member.neighbors) for member in members)])
         self._other = np.array(others, dtype=np.int64)
-        self._weights = np.concatenate([listener.weights for listener in listeners])
-        self._new = np.array([listener.distinct for listener in listeners], dtype=np.float64)
+        self._weights = np.concatenate([member.weights for member in members])
+        self._new = np.array([member.distinct for member in members], dtype=np.float64)
 
     def sent_by(self, places: Sequence[int]) -> Array:
         """Return what the nodes at some places send, (n, C, 2)."""

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.bands.conformal import LOGARITHM, SCALE, follow
-from kernelswarm.agents.bands.pooled import NUMBERS, Listener, PooledBands, mix
+from kernelswarm.agents.bands.pooled import NUMBERS, PooledBands, PoolMember, mix
 from kernelswarm.protocols.compiling import ReadOnly, ReadOnlyIntegers, cached_njit
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.links.facts import EdgeFacts
@@ -87,7 +87,7 @@ class UnreliablePooledBands(PooledBands):
 
     Parameters
     ----------
-    listeners : sequence of Listener
+    members : sequence of PoolMember
         The nodes, in sorted order of their labels.
     outputs : int
         C.
@@ -100,14 +100,14 @@ class UnreliablePooledBands(PooledBands):
     """
 
     def __init__(
-        self, listeners: Sequence[Listener], outputs: int, level: float, conditions: Conditions, priming: int
+        self, members: Sequence[PoolMember], outputs: int, level: float, conditions: Conditions, priming: int
     ) -> None:
-        super().__init__(listeners, outputs, level)
+        super().__init__(members, outputs, level)
         self._now, self._priming = 0, priming
         self._listens, self._max_age = conditions.clock.listens, conditions.links.max_age
-        known = [listener.neighborhood for listener in listeners if listener.neighborhood is not None]
+        known = [member.neighborhood for member in members if member.neighborhood is not None]
         labels = np.array(sorted(self._places), dtype=np.int64)
-        facts = _facts(listeners, known)
+        facts = _facts(members, known)
         self._realization = Realization(conditions, labels, facts)
         count = int(self._start[-1])
         places = {ends: e for e, ends in enumerate(zip(facts.receivers.tolist(), facts.senders.tolist(), strict=True))}
@@ -116,11 +116,11 @@ class UnreliablePooledBands(PooledBands):
             self._start,
             self._other,
             self._weights,
-            _flags([(one.asks, listener) for one, listener in zip(known, listeners, strict=True)]),
-            _flags([(one.asked, listener) for one, listener in zip(known, listeners, strict=True)]),
+            _flags([(one.asks, member) for one, member in zip(known, members, strict=True)]),
+            _flags([(one.asked, member) for one, member in zip(known, members, strict=True)]),
             np.array(back, dtype=np.int64),
             np.searchsorted(labels, facts.senders[:count]),
-            np.searchsorted(labels, [listener.node for listener in listeners]),
+            np.searchsorted(labels, [member.node for member in members]),
         )
         slots = self._max_age + 2
         self._mail = Mail(
@@ -128,16 +128,16 @@ class UnreliablePooledBands(PooledBands):
             np.full((slots, count), NOTHING),
             np.zeros((slots, count), dtype=np.int64),
             np.full(count, NOTHING),
-            np.zeros(len(listeners), dtype=np.int64),
-            np.zeros(len(listeners), dtype=np.int64),
+            np.zeros(len(members), dtype=np.int64),
+            np.zeros(len(members), dtype=np.int64),
         )
-        self._received = np.zeros((len(listeners) + count, outputs, NUMBERS))
-        self._apart = len(listeners) + np.arange(count)
+        self._received = np.zeros((len(members) + count, outputs, NUMBERS))
+        self._apart = len(members) + np.arange(count)
         self._counts = np.zeros(count)
-        self._inside = {listener.node: i for i, listener in enumerate(listeners)}
-        nothing = np.zeros((len(listeners), 0, 1, outputs))
-        counts = np.zeros((0, len(listeners)), dtype=np.int64)
-        self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(listeners), dtype=np.int64))
+        self._inside = {member.node: i for i, member in enumerate(members)}
+        nothing = np.zeros((len(members), 0, 1, outputs))
+        counts = np.zeros((0, len(members)), dtype=np.int64)
+        self._no_steps = Steps(nothing, nothing, counts, np.zeros(len(members), dtype=np.int64))
 
     def average(self) -> None:
         """Begin a round: send the s and u of the end of the last one, and average those that have arrived."""
@@ -208,22 +208,20 @@ class UnreliablePooledBands(PooledBands):
             rounds -= count
 
 
-def _flags(each: Sequence[tuple[tuple[bool, ...], Listener]]) -> Booleans:
+def _flags(each: Sequence[tuple[tuple[bool, ...], PoolMember]]) -> Booleans:
     """Return the flag of each edge; True where none is given."""
-    found = [flag for flags, listener in each for flag in flags or (True,) * len(listener.neighbors)]
+    found = [flag for flags, member in each for flag in flags or (True,) * len(member.neighbors)]
     return np.array(found, dtype=np.bool_)
 
 
-def _facts(listeners: Sequence[Listener], known: Sequence[Neighborhood]) -> EdgeFacts:
+def _facts(members: Sequence[PoolMember], known: Sequence[Neighborhood]) -> EdgeFacts:
     """Return the directed edges on which nodes receive, and behind them those on which others receive from them."""
-    inside = {listener.node for listener in listeners}
-    ends = [(other, listener.node) for listener in listeners for other in listener.neighbors]
-    attributes = [
-        edge for one, listener in zip(known, listeners, strict=True) for edge in one.edges[: _degree(listener)]
-    ]
+    inside = {member.node for member in members}
+    ends = [(other, member.node) for member in members for other in member.neighbors]
+    attributes = [edge for one, member in zip(known, members, strict=True) for edge in one.edges[: _degree(member)]]
     located = [
-        one.distances[: _degree(listener)]
-        for one, listener in zip(known, listeners, strict=True)
+        one.distances[: _degree(member)]
+        for one, member in zip(known, members, strict=True)
         if one.distances is not None
     ]
     lengths = np.concatenate([np.zeros(0), *located])
@@ -237,8 +235,8 @@ def _facts(listeners: Sequence[Listener], known: Sequence[Neighborhood]) -> Edge
     )
 
 
-def _degree(listener: Listener) -> int:
-    return len(listener.neighbors)
+def _degree(member: PoolMember) -> int:
+    return len(member.neighbors)
 
 
 @cached_njit

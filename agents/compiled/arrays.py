@@ -330,7 +330,7 @@ class Network(NamedTuple):
     scratch: Array  # working memory of learners' functions
 
 
-class Exchange(NamedTuple):
+class LossyExchange(NamedTuple):
     """The further arguments of rounds on unreliable links."""
 
     mail: Mail

@@ -57,7 +57,7 @@ from kernelswarm.protocols.limits import own_products, pair_row_sums_in
 Array = npt.NDArray[np.float64]
 
 
-class Learner(NamedTuple):
+class LearnerArguments(NamedTuple):
     """The arguments of a node's learner and of its loss."""
 
     tools: Any
@@ -67,7 +67,7 @@ class Learner(NamedTuple):
     loss_numbers: Array
 
 
-class Sample(NamedTuple):
+class OwnPoints(NamedTuple):
     """A node's own points of a step, the samples first, and its function there."""
 
     points: Array  # (n, p)
@@ -77,11 +77,11 @@ class Sample(NamedTuple):
 
 
 @force_inline
-def learner_of(i: int, network: Network) -> Learner:
+def learner_of(i: int, network: Network) -> LearnerArguments:
     """Return views of the arguments of node i's learner and of its loss."""
     states, kinds = network.states, network.kinds
     kind = kinds.of[i]
-    return Learner(
+    return LearnerArguments(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(states.storage, states.begins[i], states.lengths[i]),
@@ -140,7 +140,7 @@ def samples_of(ideal: bool) -> Compiled:
     """Return the function that finds a node's own samples of a step, on ideal links or others."""
 
     @force_inline
-    def sample_of(i: int, at: int, taken: int, own: Own) -> Sample:
+    def sample_of(i: int, at: int, taken: int, own: Own) -> OwnPoints:
         """Return views of node i's samples of a round; its step is on ``taken`` points."""
         room, outputs, inputs = own.values.shape[1], own.values.shape[2], own.points.shape[3]
         size, width, place = own.samples[at, i], own.targets.shape[3], i * own.points.shape[1] + at
@@ -148,7 +148,7 @@ def samples_of(ideal: bool) -> Compiled:
         if ideal:
             row = own.row_begins[i]
             columns = (own.row_begins[i + 1] - row) // own.most[i]
-        return Sample(
+        return OwnPoints(
             table(own.points, place * room * inputs, own.sent[at, i], inputs),
             table(own.targets, place * own.targets.shape[2] * width, size, width),
             table(own.values, i * room * outputs, size, outputs),
@@ -238,7 +238,7 @@ def learning(ideal: bool) -> Compiled:
 
 
 @force_inline
-def descend(i: int, sample: Sample, network: Network) -> None:
+def descend(i: int, sample: OwnPoints, network: Network) -> None:
     """Fill in the gradient of the loss at node i's own samples."""
     functions, work = network.kinds.functions[network.kinds.of[i]], network.work
     points, targets, values, rows = sample
@@ -291,7 +291,7 @@ def steps_of(ideal: bool) -> Compiled:
     """Return the function that takes a learner's step, on ideal links or others."""
 
     @force_inline
-    def take(i: int, taken: int, sample: Sample, network: Network, spare: Scratch) -> None:
+    def take(i: int, taken: int, sample: OwnPoints, network: Network, spare: Scratch) -> None:
         """Take node i's step by the gradients at ``taken`` points, in scratch memory where its state has no room."""
         functions, work = network.kinds.functions[network.kinds.of[i]], network.work
         points, targets, values, rows = sample

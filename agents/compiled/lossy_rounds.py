@@ -18,9 +18,9 @@ from kernelswarm.agents.compiled.arrays import (
     EVALUATE,
     PAUSED,
     RETURNED,
-    Exchange,
     Kept,
     Links,
+    LossyExchange,
     Mail,
     Network,
     Own,
@@ -57,7 +57,7 @@ def run_lossy_rounds(
     network: Network,
     own: Own,
     received: Received,
-    exchange: Exchange,
+    exchange: LossyExchange,
     spare: Scratch,
     ahead: Laid,
     predicted: Array,  # (T, V, b, C) filled with f at the samples before each step; or (0, 0, 0, 0)
@@ -113,7 +113,7 @@ def keep_predicted(i: int, cursor: int, own: Own, predicted: Array) -> None:
 
 
 @force_inline
-def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Exchange) -> int:
+def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: LossyExchange) -> int:
     """Return why node i cannot take a step with the samples drawn for ``ahead`` rounds, or DONE where it can."""
     kept, counts = exchange.kept, network.states.counts
     if exchange.terms.forgets and kept.following[i] != now - 1 and kept.begun[i] != now:
@@ -123,7 +123,7 @@ def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Ex
 
 
 @force_inline
-def publish(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> None:
+def publish(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> None:
     """Evaluate node i's function at its following samples and at the newest points of its neighbours."""
     links, work = network.links, network.work
     mail, kept, _, terms = exchange
@@ -196,7 +196,7 @@ def take_up(i: int, kept: Kept) -> int:
 
 
 @force_inline
-def draw_next(i: int, now: int, network: Network, own: Own, exchange: Exchange, ahead: Laid) -> None:
+def draw_next(i: int, now: int, network: Network, own: Own, exchange: LossyExchange, ahead: Laid) -> None:
     """Draw node i's next samples, put them into its buffer as they are sent, and draw the points it replays."""
     _, kept, counts, terms = exchange
     _, memory, room, inputs = kept.points.shape
@@ -229,7 +229,7 @@ def send(
     now: int,
     place: int,  # of the round, among the rounds of ``active``
     network: Network,
-    exchange: Exchange,
+    exchange: LossyExchange,
     active: Booleans,
 ) -> None:
     """Send node i's answers and its new points on the edges whose trigger fires."""
@@ -276,7 +276,7 @@ def send(
 
 
 @force_inline
-def count_message(i: int, e: int, sent: int, network: Network, exchange: Exchange) -> None:
+def count_message(i: int, e: int, sent: int, network: Network, exchange: LossyExchange) -> None:
     """Count the numbers and bytes of node i's message on edge e, with ``size`` points."""
     coupling = network.coupling
     _, kept, counts, terms = exchange

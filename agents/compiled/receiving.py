@@ -11,9 +11,9 @@ from kernelswarm.agents.compiled.arrays import (
     EVALUATE,
     INNER,
     Counts,
-    Exchange,
     Gathered,
     Links,
+    LossyExchange,
     Mail,
     Network,
     Own,
@@ -223,7 +223,7 @@ def find_values(mail: Mail, terms: Terms, used: int, e: int, sender: int, now: i
 
 
 @force_inline
-def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> Gathered:
+def gather(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> Gathered:
     """Find the messages for node i's step, and copy its points side by side: its own, those of neighbours whose values
     have arrived, and its earlier ones with late answers."""
     links, coupling, work, kept, mail = network.links, network.coupling, network.work, exchange.kept, exchange.mail
@@ -282,7 +282,7 @@ def gather(i: int, now: int, network: Network, own: Own, exchange: Exchange) -> 
 
 
 @force_inline
-def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tuple[int, int, bool]:
+def find_answers(i: int, now: int, network: Network, exchange: LossyExchange) -> tuple[int, int, bool]:
     """Find the answers for node i's step; returns how many are prompt, how many late, and whether every neighbour has
     answered."""
     links, lossy = network.links, network.work.lossy
@@ -315,7 +315,7 @@ def find_answers(i: int, now: int, network: Network, exchange: Exchange) -> tupl
 
 
 @force_inline
-def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: Exchange) -> int:
+def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: LossyExchange) -> int:
     """Find the own values of a node's d-th neighbour, on edge e, to use; returns the round in which they were sent, or
     ABSENT."""
     links, lossy = network.links, network.work.lossy
@@ -337,7 +337,7 @@ def find_neighbor_values(d: int, e: int, now: int, network: Network, exchange: E
 
 @force_inline
 def sum_received_rows(
-    i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: Exchange
+    i: int, gathered: Gathered, fresh: int, whole: bool, network: Network, own: Own, exchange: LossyExchange
 ) -> None:
     """Fill in the row sums at the points of node i's step, and its variances where they are sent.
 

@@ -1,4 +1,4 @@
-"""Whose turn it is in compiled code, for what parts in plain Python raise there."""
+"""The turn of a node in compiled code, for errors of parts in plain Python."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -10,8 +10,8 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 
 
-class Node(Protocol):
-    """The error of a part at a node's turn in compiled rounds."""
+class Failing(Protocol):
+    """A node that raises the errors of its parts in compiled rounds."""
 
     def fail(self, error: BaseException) -> NoReturn:
         """Raise the error of a part at the node's turn."""
@@ -23,7 +23,7 @@ class RunsRounds(Protocol):
     completed: int
 
     @property
-    def agents(self) -> Sequence[Node]:
+    def agents(self) -> Sequence[Failing]:
         """The nodes."""
 
 

@@ -16,7 +16,7 @@ class Tunable(Protocol):
 
 
 @runtime_checkable
-class Stepping(Protocol):
+class DeclaresSteps(Protocol):
     """A protocol that declares whether nodes learn by their learner's steps."""
 
     @property
@@ -48,4 +48,4 @@ def takes_steps(rule: Any) -> bool:
     >>> takes_steps(Diffusion()), takes_steps(Dkla())
     (True, False)
     """
-    return bool(rule.takes_steps) if fulfils(rule, Stepping) else True
+    return bool(rule.takes_steps) if fulfils(rule, DeclaresSteps) else True

@@ -73,9 +73,9 @@ class SideBySide:
             failed.callback(self.close)  # there is no round after one that failed
             if any(self._neighbors):
                 for _ in range(rounds):
-                    self._outgoing = self._go(1, [block.advance for block in self._blocks], self._outgoing)
+                    self._outgoing = self._call_all(1, [block.advance for block in self._blocks], self._outgoing)
             elif rounds:  # nobody waits for what another block says
-                self._go(rounds, [partial(block.run, rounds) for block in self._blocks], self._outgoing)
+                self._call_all(rounds, [partial(block.run, rounds) for block in self._blocks], self._outgoing)
             failed.pop_all()
 
     def send_again(self) -> None:
@@ -88,7 +88,7 @@ class SideBySide:
         if threads is not None:
             threads.shutdown()
 
-    def _go(self, rounds: int, calls: Sequence[Callable[..., Any]], outgoing: Sequence[bytes]) -> list[Any]:
+    def _call_all(self, rounds: int, calls: Sequence[Callable[..., Any]], outgoing: Sequence[bytes]) -> list[Any]:
         """Call every block with its neighbours' messages, for some rounds, and return the answers."""
         beside = self._saved * rounds >= WORTHWHILE and not self._pause
         self._pause = max(0, self._pause - 1)

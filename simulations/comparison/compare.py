@@ -100,13 +100,8 @@ def compare(
     Interrupted
         When a signal came and what runs in this process is saved; what has ended is in the folder.
     """
-    if seeds < 1:
-        raise InputError(f"seeds = {seeds!r} must be at least 1")
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs = {jobs!r} must be at least 1")
+    _check(seeds, jobs, out)
     tuning.refuse(tune, pooled, seeds, pilot_seeds)
-    if out is not None:
-        check_place(Path(out))
     experiment = build_experiment(**experiment) if isinstance(experiment, Mapping) else described(experiment, {})
     tried = {key: plain(values) if isinstance(values, np.ndarray) else values for key, values in vary.items()}
     found = cells(experiment.to_dict(), tried)
@@ -137,6 +132,16 @@ def compare(
         if folder is not None:
             _publish(comparison, folder, drawing or Drawing())
     return comparison
+
+
+def _check(seeds: int, jobs: int | None, out: Path | str | None) -> None:
+    """Refuse numbers below 1 and a folder that cannot be made; raises InputError."""
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds!r} must be at least 1")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs = {jobs!r} must be at least 1")
+    if out is not None:
+        check_place(Path(out))
 
 
 def read(folder: Path | str, safe: bool = False) -> Comparison:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -60,6 +61,9 @@ BATCH = 4
 
 SAMPLES, MOST_EPOCHS = 1000, 20
 """Samples that each node learns from, at least, by seeing its rows again, but not more often than this."""
+
+OPTIONS = {"target": "--target", "node_column": "--nodes", "features": "--features", "drop": "--drop"}
+OPTIONS |= {"sheet": "--set stream.sheet=NAME"}
 
 TEMPLATE = """\
 # {what}
@@ -149,7 +153,7 @@ def write_for(
     columns = {"target": target, "node_column": nodes, "features": list(features), "drop": list(drop)}
     known = given | {key: value for key, value in columns.items() if value}
     missing: Missing = given.setdefault("missing", FILLED)
-    try:
+    with _options_named():
         found = _find(build("stream", {"name": "file", "path": str(data), **known}), missing)
         if known.get("node_column") and found.rows.ids is None:
             raise InputError(
@@ -159,17 +163,6 @@ def write_for(
         own = None if network is None else given_network(found.rows, network, _relative(network, path))
         size, rounds, epochs = _lengths(found, "epochs" in given, own.nodes if own else 0)
         chosen = own or chosen_network(found.rows, size)
-    except NoTarget as error:
-        raise InputError(
-            f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
-        ) from error
-    except ValueError as error:
-        key = error.key if isinstance(error, RefusedKey) else ""
-        options = {"target": "--target", "node_column": "--nodes", "features": "--features", "drop": "--drop"}
-        options |= {"sheet": "--set stream.sheet=NAME"}
-        hint = f"; the option is {options[key]}" if key in options else ""
-        hint = hint or ("; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else "")
-        raise InputError(f"{error}{hint}") from error
     if network is not None and len(named) == 1:
         text = write_for(data, path, target, named[0], features, drop, changes, network)
         return f"{text}\n{shown(named[0])} says which node a row is of: its words are nodes of {network.name}"
@@ -193,6 +186,21 @@ def write_for(
         text += ROWLESS.format(nodes=toml(list(chosen.without)))
     write_new(path, _with(text, given))
     return "\n".join(filter(None, [what, f"network: {chosen.words}", *_notes(found, missing)]))
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Turn refusals of the data into InputError, with the option of the refused key."""
+    try:
+        yield
+    except NoTarget as error:
+        raise InputError(
+            f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
+        ) from error
+    except ValueError as error:
+        option = OPTIONS.get(error.key) if isinstance(error, RefusedKey) else None
+        further = "; such keys go with --set stream.KEY=VALUE" if "stream." in str(error) else ""
+        raise InputError(f"{error}; the option is {option}" if option else f"{error}{further}") from error
 
 
 class _Found(NamedTuple):
@@ -270,14 +278,9 @@ def _filled(found: _Found, missing: Missing) -> str:
     coded = found.guess.file.na_values != found.asked.na_values
     filled = f'{gaps} (stream.missing = "{missing}")' if gaps else ""
     filled += f"; what is written so is {CODED}: change stream.na_values if it was measured" if coded else ""
-    named = are_names(rows.columns)
-    shares = are_gaps(rows.points).mean(axis=0)
-    empty = [column for column, gap in zip(rows.columns, shares, strict=True) if gap > MOSTLY]
-    return filled + (
-        f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing{': perhaps --drop' * named}"
-        if empty
-        else ""
-    )
+    shares, remedy = are_gaps(rows.points).mean(axis=0), ": perhaps --drop" * are_names(rows.columns)
+    empty = [column for column, share in zip(rows.columns, shares, strict=True) if share > MOSTLY]
+    return filled + (f"; {some(empty)} {'is' if len(empty) == 1 else 'are'} mostly missing{remedy}" if empty else "")
 
 
 def _lengths(found: _Found, is_given: bool, nodes: int) -> tuple[int, int, int]:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.bands.pooled import Listener, PooledBands
+from kernelswarm.agents.bands.pooled import PooledBands, PoolMember
 from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
 from kernelswarm.agents.node.agent import Agent, columns_behind_values
@@ -103,14 +103,14 @@ def pool_bands(plans: Sequence[AgentPlan], agents: Sequence[Node]) -> PooledBand
     level, outputs, conditions = plans[0].level, plans[0].outputs, plans[0].conditions
     if level is None or not plans[0].pooled or not (conditions or any(agent.neighbors for agent in agents)):
         return None
-    listeners = []
+    members = []
     for agent, known in zip(agents, (plan.neighborhood for plan in plans), strict=True):
         weights = combination("metropolis", known)
-        listeners.append(Listener(agent.node, agent.neighbors, weights, agent.distinct, known))
+        members.append(PoolMember(agent.node, agent.neighbors, weights, agent.distinct, known))
     pool = (
-        PooledBands(listeners, outputs, level)
+        PooledBands(members, outputs, level)
         if conditions is None
-        else UnreliablePooledBands(listeners, outputs, level, conditions, PRIMING)
+        else UnreliablePooledBands(members, outputs, level, conditions, PRIMING)
     )
     for agent, band in zip(agents, pool.bands, strict=True):
         agent.band, agent.pool = band, pool

@@ -4,21 +4,19 @@ import math
 from collections.abc import Mapping
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.contract import FeatureLearner, Learner, MixtureLearner, ScheduledLearner
+from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.graphs.directed import asks
 from kernelswarm.graphs.files import File, read_graph
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule, strengths_of
-from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import Conditions
@@ -27,7 +25,6 @@ from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
-from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
@@ -38,8 +35,8 @@ from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_u
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.conditions import link_conditions
 from kernelswarm.simulations.round.failures import Asked
+from kernelswarm.simulations.round.matching import refuse_other_learners, refuse_unstable
 from kernelswarm.simulations.round.rewards import refuse_other_rewards
-from kernelswarm.simulations.round.stackable import refuse_unstackable
 from kernelswarm.simulations.running.boxes import refuse_misfit
 from kernelswarm.simulations.running.footprint import Bounded, functions, messages, needs, require, shared_with
 from kernelswarm.simulations.running.forecast import forecast, transit
@@ -103,6 +100,18 @@ class Network:
         return with_names(self.experiment, node_names(self.adjacency.labels.tolist(), self.source.description.nodes))
 
 
+class _Parts(NamedTuple):
+    """The opened parts of a network, from which its agents are planned."""
+
+    experiment: Experiment
+    adjacency: Adjacency
+    source: Source
+    labels: list[int]
+    learners: dict[int, Learner]
+    outputs: int
+    conditions: Conditions
+
+
 def open_network(experiment: Experiment, most: int | None = None) -> Network:
     """Build the graph, open the stream and plan the agents.
 
@@ -133,67 +142,28 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     if lists_nodes(experiment):
         experiment = with_labels(experiment, node_names(labels, source.description.nodes))
     learners = _learners(experiment, labels)
-    size = experiment.learner.batch_size  # of every node, also for the one learner of pooled samples
-    kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
-    outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
-    places = {label: place for place, label in enumerate(labels)}
-    planned = labels if most is None else [labels[place] for place in members(len(labels), most)]
-    for label in planned:
-        refuse_misfit(learners.get(label, experiment.learner), source, places[label], label)
-        refuse_other_rewards(learners.get(label, experiment.learner), source, label)
-    if len(outputs) > 1:
-        raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
-    (count,) = outputs
-    needed = needs(experiment, adjacency, source, count)
+    planned = range(len(labels)) if most is None else members(len(labels), most)
+    outputs = _outputs_of_all(experiment, source, labels, learners, planned)
+    needed = needs(experiment, adjacency, source, outputs)
     require(experiment, needed)
     with Bounded("stream", experiment.stream):
         experiment = resolved(experiment, source, labels)
-    needed += functions(experiment, adjacency, source, count)
+    needed += functions(experiment, adjacency, source, outputs)
     require(experiment, needed)
-    rule, learners = experiment.protocol, _learners(experiment, labels)
-    plans: list[AgentPlan] = []
-    shared: dict[object, tuple[Any, ...]] = {}
-    pooled = rule.pooled
-    sizes = [size if pooled else learners[label].batch_size for label in labels]
+    learners, size = _learners(experiment, labels), experiment.learner.batch_size
+    sizes = [size if experiment.protocol.pooled else learners[label].batch_size for label in labels]
     source = measured(experiment, source, labels, sizes)
-    evaluated = list(zip(labels, source.nodes, strict=True))
     conditions, ends = _conditions(experiment, adjacency, source, labels, sizes)
-    ideal = conditions.ideal
-    steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
-    rule = on_links(rule, conditions.links, steady, not conditions.faults)
-    slots = {} if pooled else adjacency.slots(planned)
-    pool = _pool(experiment, source, labels, conditions) if pooled else None
+    parts = _Parts(experiment, adjacency, source, labels, learners, outputs, conditions)
     with Bounded("stream", experiment.stream):  # targets may be compared between nodes
-        for label in planned:
-            if label not in learners:
-                continue
-            place = places[label]
-            plans.append(
-                AgentPlan(
-                    neighborhood=_neighborhood(
-                        adjacency, source, labels, place, learners, pooled, conditions.directed, count, shared
-                    ),
-                    slots=() if pooled else slots[label],
-                    learner=learners[label],
-                    rule=rule,
-                    source=source.nodes[place] if pool is None else pool,
-                    inputs=source.inputs,
-                    outputs=count,
-                    evaluated=tuple(evaluated) if pooled else (evaluated[place],),
-                    steps=size * len(labels) // learners[label].batch_size if pooled else 1,
-                    conditions=None if pooled or ideal else conditions,
-                )
-            )
-    if replay_of(rule).points:
-        key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
-        plans = [replace(plan, neighborhood=replace(plan.neighborhood, key=key)) for plan in plans]
+        plans = [_pooled_plan(parts)] if experiment.protocol.pooled else _plans(parts, planned)
     plans = with_bands(experiment.evaluation, plans)
-    _refuse_other_learners(plans)
+    refuse_other_learners(plans)
     refuse_uncertain(plans)
     refuse_coarse(plans)
     for plan in plans:
-        _refuse_instability(plan)
-    if rule.communicates and not experiment.links.ideal:
+        refuse_unstable(plan)
+    if experiment.protocol.communicates and not experiment.links.ideal:
         forecast(experiment.links, plans)  # refuses links that need what the edges do not have
         conditions = replace(conditions, transit=transit(experiment.links, plans))
         if conditions.transit > 1:
@@ -204,7 +174,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
         needed.append(kept)
         require(experiment, needed)
     rounds = min([experiment.rounds, *([max(ends)] if ends else [])])
-    return Network(adjacency, source, plans, count, rounds, ends, experiment, sum(need.bytes for need in needed))
+    return Network(adjacency, source, plans, outputs, rounds, ends, experiment, sum(need.bytes for need in needed))
 
 
 def _conditions(
@@ -278,6 +248,22 @@ def _pool(
         return TravellingSamples(source, size, labels, conditions)
 
 
+def _outputs_of_all(
+    experiment: Experiment, source: Source, labels: Listed[int], learners: Mapping[int, Learner], planned: Listed[int]
+) -> int:
+    """Return the outputs of all functions; raises InputError for learners that do not fit the data."""
+    kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}
+    outputs = {_outputs(learner, source, label) for learner, label in kinds.values()}
+    for place in planned:
+        label = labels[place]
+        learner = learners.get(label, experiment.learner)
+        refuse_misfit(learner, source, place, label)
+        refuse_other_rewards(learner, source, label)
+    if len(outputs) > 1:
+        raise InputError(f"learner.loss: the nodes' functions have different numbers of outputs, {sorted(outputs)}")
+    return outputs.pop()
+
+
 def _outputs(learner: Learner, source: Source, label: int) -> int:
     try:
         return learner.loss.outputs(source.targets, source.classes)
@@ -287,19 +273,59 @@ def _outputs(learner: Learner, source: Source, label: int) -> int:
         raise InputError(f"learner.loss of node {label} does not fit the stream: {refusal}{reason}") from refusal
 
 
+def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
+    """Return the plans of the agents at these places."""
+    experiment, adjacency, source, labels, learners, outputs, conditions = parts
+    steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
+    rule = on_links(experiment.protocol, conditions.links, steady, not conditions.faults)
+    key = (0, 0)
+    if replay_of(rule).points:
+        key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
+    shared: dict[object, tuple[Any, ...]] = {}
+    slots = adjacency.slots([labels[place] for place in planned])
+    return [
+        AgentPlan(
+            neighborhood=_neighborhood(parts, place, adjacency.around(place), key, shared),
+            slots=slots[labels[place]],
+            learner=learners[labels[place]],
+            rule=rule,
+            source=source.nodes[place],
+            inputs=source.inputs,
+            outputs=outputs,
+            evaluated=((labels[place], source.nodes[place]),),
+            conditions=None if conditions.ideal else conditions,
+        )
+        for place in planned
+    ]
+
+
+def _pooled_plan(parts: _Parts) -> AgentPlan:
+    """Return the plan of the one learner of all nodes' samples."""
+    experiment, _, source, labels, learners, outputs, conditions = parts
+    learner = learners[labels[0]]
+    return AgentPlan(
+        neighborhood=_neighborhood(parts, 0, [], (0, 0), {}),
+        slots=(),
+        learner=learner,
+        rule=experiment.protocol,
+        source=_pool(experiment, source, labels, conditions),
+        inputs=source.inputs,
+        outputs=outputs,
+        evaluated=tuple(zip(labels, source.nodes, strict=True)),
+        steps=experiment.learner.batch_size * len(labels) // learner.batch_size,
+    )
+
+
 def _neighborhood(
-    adjacency: Adjacency,
-    source: Source,
-    labels: Listed[int],
+    parts: _Parts,
     place: int,
-    learners: Mapping[int, Learner],
-    alone: bool,
-    directed: bool,
-    outputs: int,
+    others: Listed[int],
+    key: tuple[int, int],
     shared: dict[object, tuple[Any, ...]],
 ) -> Neighborhood:
-    label, known = labels[place], adjacency.attributes(labels[place])
-    others = [] if alone else adjacency.around(place)
+    """Return the facts about the links of the node at a place to the ``others``, by place."""
+    _, adjacency, source, labels, learners, outputs, conditions = parts
+    label, known, directed = labels[place], adjacency.attributes(labels[place]), conditions.directed
     neighbors = tuple(map(labels.__getitem__, others))
     distances = differences = None
     if source.locations is not None:
@@ -323,74 +349,6 @@ def _neighborhood(
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
         distinct=source.lengths[place] // source.epochs if source.lengths and source.lengths[place] else math.inf,
+        key=key,
         nodes=len(labels),
     )
-
-
-def _refuse_other_learners(plans: Listed[AgentPlan]) -> None:
-    """Refuse learners that have no weights of shared features where these are what nodes exchange."""
-    rule = plans[0].rule
-    name = part_name(rule)
-    if fulfils(rule, StackedRule):
-        refuse_unstackable(plans)
-    if not fulfils(rule, ParameterRule):
-        return
-    first = plans[0]
-    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
-        node = plan.neighborhood.node
-        mixture = fulfils(learner, MixtureLearner)
-        if rule.mixes and not mixture:
-            raise InputError(
-                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} mixes random features of '
-                'several kernels: take learner.name = "raker", or the protocol diffusion with "random_features"'
-            )
-        if mixture != rule.mixes or not isinstance(learner, FeatureLearner):
-            mixing = ', the protocol domkl with learner.name = "raker"' if mixture else ""
-            raise InputError(
-                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
-                'features that all nodes share: take learner.name = "random_features", "shared_nystroem" or "linear"'
-                f"{mixing}, or the protocol consensus, which sends values"
-            )
-        if rule.quadratic and not learner.loss.quadratic:
-            raise InputError(
-                f'learner.loss = "{part_name(learner.loss)}" of node {node}: the protocol {name} solves least squares: '
-                'take learner.loss = "squared", or the protocol diffusion or odkla, which take any loss'
-            )
-        mine, theirs = (part.learner.function(part.learner.init(part.inputs, part.outputs)) for part in (plan, first))
-        if math.isnan(mine.distance(theirs)):
-            raise InputError(
-                f"learner: nodes {first.neighborhood.node} and {node} have other features, and the protocol {name} "
-                "averages their weights: give all nodes the same kernel, number of features and learner.seed, or "
-                "the same landmarks"
-            )
-
-
-def _refuse_instability(plan: AgentPlan) -> None:
-    rule, learner, scheduled = plan.rule, plan.learner, plan.learner
-    degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
-    with Asked("protocol", rule):
-        links = plan.begin()
-    if rule.step != "explicit" or learner.gain is None or not fulfils(scheduled, ScheduledLearner):
-        return
-    stiffness = 0.0
-    if not (fulfils(rule, ParameterRule) or fulfils(rule, StackedRule)):
-        with Asked("protocol", rule):
-            stiffness = coupling_curvature(cast(Rule, rule), links, degree, plan.outputs)
-    curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
-    factor = scheduled.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
-    if factor >= 2.0:
-        strengths = [f" or protocol.{key} = {value:g}" for key, value in strengths_of(rule).items() if value < math.inf]
-        lower = "".join(["learner.step_size", *strengths])
-        raise InputError(
-            f"learner.step_size = {scheduled.step_size.largest:g} is unstable at node {plan.neighborhood.node} "
-            f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
-            f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
-            f'lower {lower}, or use protocol.step = "implicit"'
-        )
-
-
-def coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> float:
-    """Return the curvature of a rule's coupling at a node's own samples before the first round."""
-    if not degree:
-        return 0.0
-    return float(rule.coupling_gradient(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())

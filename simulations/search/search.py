@@ -116,12 +116,8 @@ def search(
     Interrupted
         A signal came; what has ended is in the folder.
     """
-    for name, count in (("trials", trials), ("seeds", seeds), ("jobs", jobs)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")
+    _check(experiment, trials, seeds, jobs)
     asked = space(experiment, vary)
-    if jobs > 1 and not isinstance(experiment.backend, Serial):
-        raise InputError(f"jobs = {jobs} needs one process for each trial: take the backend serial, or jobs = 1")
     folder = Path(folder)
     check_place(folder)
     place = folder / TRIALS
@@ -140,12 +136,25 @@ def search(
         ended = [known[place] for place in sorted(known)]
         labels = tuple(asked.cell(experiment, trial.proposal).labels for trial in ended)
         found = Search(asked, by, tuple(ended), labels, folder)
-        best = found.trials[found.order[0]]
-        if best.value is None:
-            why = next((trial.failure for trial in ended if trial.failure), "none reached its last round")
-            raise SimulationError(f"all {len(ended)} trials failed or were given up: {why}")
+        _refuse_all_failed(found)
         _write(found, experiment)
     return found
+
+
+def _check(experiment: Experiment, trials: int, seeds: int, jobs: int) -> None:
+    """Refuse numbers that are no counts, and processes beside those of the backend; raises InputError."""
+    for name, count in (("trials", trials), ("seeds", seeds), ("jobs", jobs)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise InputError(f"{name} = {shown(count)} must be a whole number of at least 1")
+    if jobs > 1 and not isinstance(experiment.backend, Serial):
+        raise InputError(f"jobs = {jobs} needs one process for each trial: take the backend serial, or jobs = 1")
+
+
+def _refuse_all_failed(found: Search) -> None:
+    """Raise SimulationError for a search without a trial that has a value."""
+    if found.trials[found.order[0]].value is None:
+        why = next((trial.failure for trial in found.trials if trial.failure), "none reached its last round")
+        raise SimulationError(f"all {len(found.trials)} trials failed or were given up: {why}")
 
 
 def _identity(

@@ -102,7 +102,7 @@ def reproduce(request: Request) -> Reproduction:
         tasks[HOUSING_STREAM] = housing_by_location(request.data)
     cells = [(stream, method) for stream, task in tasks.items() for method in METHODS.values() if method.suits(task)]
     chosen = _tuned(tasks, cells, TUNED_WITH + seeds[0], rounds, request)
-    found = _measured(tasks, chosen, seeds, rounds, request)
+    found = _measured(chosen, seeds, rounds, request)
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
         [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in tasks else WITHOUT_HOUSING],
@@ -168,7 +168,6 @@ def _tuned(
 
 
 def _measured(
-    tasks: Mapping[str, Task],
     chosen: Mapping[Cell, Mapping[str, Choice]],
     seeds: Sequence[int],
     rounds: int,

@@ -157,6 +157,11 @@ def nystroem(points: Array, landmarks: Array) -> Array:
 
 def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:
     """Put what the paper says beside what was measured."""
+    return [*_fit_claims(errors), *_matrix_claims(matrices, ranks)]
+
+
+def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
+    """Return the claims about the fits over time."""
     by_draw = {
         name: {when: np.array([line[part].mean() for line in found]) for when, part in PHASES.items()}
         for name, found in errors.items()
@@ -224,7 +229,12 @@ def claims(errors: Mapping[str, Sequence[Array]], matrices: Mapping[str, Array],
             "1200-2000, the better β; similar: within a quarter",
             None if times == 5 else bool(abs(best.mean() / batch.mean() - 1.0) < 0.25),
         )
-    ours = [name for name in matrices if name in TRACKINGS]
+    return rows
+
+
+def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:
+    """Return the claims about the kernel matrix, for each rank against each family of rivals."""
+    rows, ours = [], [name for name in matrices if name in TRACKINGS]
     for place, rank in enumerate(ranks):
         values = {name: float(found[place].mean()) for name, found in matrices.items()}
         least = min(ours, key=values.__getitem__)

@@ -82,6 +82,6 @@ def alike_nodes(names: Iterable[object]) -> str:
     for name in sorted({name for name in names if isinstance(name, str)}):
         groups.setdefault(BLANKS.sub(" ", name).strip().casefold(), []).append(name)
     alike = [group for group in groups.values() if len(group) > 1]
-    groups = "; ".join(some(list(map(shown, group))) for group in alike[:3])
+    listed = "; ".join(some(list(map(shown, group))) for group in alike[:3])
     more = f"; and {len(alike) - 3} more" if len(alike) > 3 else ""
-    return f"nodes {groups}{more} are called alike: where they are one, write its name in one way" if alike else ""
+    return f"nodes {listed}{more} are called alike: where they are one, write its name in one way" if alike else ""

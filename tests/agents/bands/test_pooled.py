@@ -9,19 +9,19 @@ import numpy.typing as npt
 
 from kernelswarm.agents.bands import conformal
 from kernelswarm.agents.bands.conformal import BANDED, OFFSET, OWN_GAIN, SCALE
-from kernelswarm.agents.bands.pooled import Listener, PooledBands
+from kernelswarm.agents.bands.pooled import PooledBands, PoolMember
 
 Array = npt.NDArray[np.float64]
 
 
-def ring(nodes: int) -> list[Listener]:
+def ring(nodes: int) -> list[PoolMember]:
     neighbors = [tuple(sorted({(i - 1) % nodes, (i + 1) % nodes})) for i in range(nodes)]
-    return [Listener(i, others, np.full(2, 1.0 / 3.0), math.inf) for i, others in enumerate(neighbors)]
+    return [PoolMember(i, others, np.full(2, 1.0 / 3.0), math.inf) for i, others in enumerate(neighbors)]
 
 
-def lived(listeners: list[Listener], targets: Array, level: float = 0.9, start: int = 0) -> PooledBands:
+def lived(members: list[PoolMember], targets: Array, level: float = 0.9, start: int = 0) -> PooledBands:
     """Pool the bands of nodes that predict 0, all rounds of targets (V, T, b, C) at once."""
-    pool = PooledBands(listeners, targets.shape[3], level)
+    pool = PooledBands(members, targets.shape[3], level)
     pool.follow(np.zeros_like(targets), targets, counts(targets, start), 0, targets.shape[1])
     return pool
 
@@ -74,11 +74,11 @@ def test_the_recursion_is_what_is_written() -> None:
 
 
 def test_rounds_and_processes_may_be_cut_anywhere() -> None:
-    nodes, rounds, listeners = 6, 25, ring(6)
+    nodes, rounds, members = 6, 25, ring(6)
     targets = normal(nodes, rounds)
-    whole = lived(listeners, targets)
-    halves = [PooledBands(listeners[:2], 1, 0.9), PooledBands(listeners[2:], 1, 0.9)]
-    one_by_one = PooledBands(listeners, 1, 0.9)
+    whole = lived(members, targets)
+    halves = [PooledBands(members[:2], 1, 0.9), PooledBands(members[2:], 1, 0.9)]
+    one_by_one = PooledBands(members, 1, 0.9)
     for t in range(rounds):
         one_by_one.average()
         for i in range(nodes):
@@ -116,7 +116,7 @@ def test_a_nodes_own_coverage_follows_from_its_offset_whatever_comes() -> None:
 
 
 def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_where_not() -> None:
-    listeners, alone = ring(8), [Listener(i, (), np.zeros(0), math.inf) for i in range(8)]
+    members, alone = ring(8), [PoolMember(i, (), np.zeros(0), math.inf) for i in range(8)]
     errors = {}
     for rounds in (30, 100, 600):
         runs = [normal(8, rounds, seed=seed) for seed in range(6)]
@@ -128,10 +128,10 @@ def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_
             pool = PooledBands(alone, 1, 0.9)
             pool.bands[:, :, :5] = np.stack(bands)  # with nothing agreed upon
             own.append(off(pool).mean())
-        errors[rounds] = np.mean([off(lived(listeners, targets)).mean() for targets in runs]) / np.mean(own)
+        errors[rounds] = np.mean([off(lived(members, targets)).mean() for targets in runs]) / np.mean(own)
     assert all(share < 0.7 for share in errors.values()), errors
     deviations = np.array([0.25, 0.5, 1.0, 2.0] * 2)
-    far = np.mean([off(lived(listeners, normal(8, 600, deviations, seed)), deviations).mean() for seed in range(6)])
+    far = np.mean([off(lived(members, normal(8, 600, deviations, seed)), deviations).mean() for seed in range(6)])
     assert far < 0.035  # with one scale for all it is .12
 
 

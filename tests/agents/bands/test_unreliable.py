@@ -11,7 +11,7 @@ import pytest
 
 from kernelswarm.agents.bands import conformal
 from kernelswarm.agents.bands.conformal import BANDED, INSIDE, OFFSET, OWN_GAIN
-from kernelswarm.agents.bands.pooled import Listener, PooledBands
+from kernelswarm.agents.bands.pooled import PooledBands, PoolMember
 from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.protocols.clocks.clocks import Bernoulli, Poisson, Synchronous
 from kernelswarm.protocols.clocks.presence import Churn
@@ -30,12 +30,12 @@ def conditions(loss: float = 0.0, delay: Any = None, clock: Any = None, **more: 
     return Conditions(Links(loss=Uniform(loss), delay=delay or Constant(0), **more), clock or Synchronous(), KEY)
 
 
-def ring(nodes: int) -> list[Listener]:
+def ring(nodes: int) -> list[PoolMember]:
     found = []
     for i in range(nodes):
         others = tuple(sorted({(i - 1) % nodes, (i + 1) % nodes}))
         known = Neighborhood(i, others, None, None, 0.0, 1, (2, 2), ({}, {}), (1, 1))
-        found.append(Listener(i, others, np.full(2, 1.0 / 3.0), math.inf, known))
+        found.append(PoolMember(i, others, np.full(2, 1.0 / 3.0), math.inf, known))
     return found
 
 

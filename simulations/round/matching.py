@@ -1,0 +1,126 @@
+"""Refusals of learners, links and steps that do not match the protocol of a network."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from kernelswarm.agents.functions.contract import Averageable
+from kernelswarm.agents.learners.contract import FeatureLearner, MixtureLearner, ScheduledLearner, ValueLearner
+from kernelswarm.protocols.contract import Rule, StackedRule, strengths_of
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.links.links import IDEAL, Links
+from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.experiment.registry import part_name
+from kernelswarm.simulations.round.block import AgentPlan
+from kernelswarm.simulations.round.failures import Asked
+
+
+def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
+    """Refuse learners that do not match the protocol: each of a protocol of vectors has weights of shared features.
+
+    Raises
+    ------
+    InputError
+        Names the learner, its node and the protocol.
+    """
+    first = plans[0]
+    rule, name = first.rule, part_name(first.rule)
+    if fulfils(rule, StackedRule):
+        _refuse_unstackable(plans)
+    if not fulfils(rule, ParameterRule):
+        return
+    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
+        node = plan.neighborhood.node
+        mixture = fulfils(learner, MixtureLearner)
+        if rule.mixes and not mixture:
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} mixes random features of '
+                'several kernels: take learner.name = "raker", or the protocol diffusion with "random_features"'
+            )
+        if mixture != rule.mixes or not isinstance(learner, FeatureLearner):
+            mixing = ', the protocol domkl with learner.name = "raker"' if mixture else ""
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} sends the weights of '
+                'features that all nodes share: take learner.name = "random_features", "shared_nystroem" or "linear"'
+                f"{mixing}, or the protocol consensus, which sends values"
+            )
+        if rule.quadratic and not learner.loss.quadratic:
+            raise InputError(
+                f'learner.loss = "{part_name(learner.loss)}" of node {node}: the protocol {name} solves least squares: '
+                'take learner.loss = "squared", or the protocol diffusion or odkla, which take any loss'
+            )
+        mine, theirs = (part.learner.function(part.learner.init(part.inputs, part.outputs)) for part in (plan, first))
+        if math.isnan(mine.distance(theirs)):
+            raise InputError(
+                f"learner: nodes {first.neighborhood.node} and {node} have other features, and the protocol {name} "
+                "averages their weights: give all nodes the same kernel, number of features and learner.seed, or "
+                "the same landmarks"
+            )
+
+
+def _refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
+    """Refuse links that messages of several copies do not support, and learners whose functions have no mean."""
+    name = part_name(plans[0].rule)
+    conditions = plans[0].conditions
+    if conditions is not None and not _stackable(conditions.links):
+        raise InputError(
+            f'protocol.name = "{name}" sends the values of several functions in one message, and the shares of these, '
+            "which neither noise nor triggers are made for: leave links.noise, clip, trigger and bandwidth out, or "
+            'take the protocol "proximity"'
+        )
+    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
+        function = learner.function(learner.init(plan.inputs, plan.outputs))
+        if fulfils(learner, ValueLearner) or not fulfils(function, Averageable):
+            reason = "rewards are no targets" if fulfils(learner, ValueLearner) else "its functions have no mean"
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {plan.neighborhood.node}: the protocol {name} answers '
+                f"with the mean of several functions, weighed by what they predict, and {reason}: take a kernel "
+                'expansion, such as "polk" or "newton", or "random_features", or the protocol "proximity"'
+            )
+
+
+def _stackable(links: Links) -> bool:
+    """Tell whether links lose, delay and round messages, and nothing else."""
+    return replace(links, loss=IDEAL.loss, delay=IDEAL.delay, quantization=IDEAL.quantization).ideal
+
+
+def refuse_unstable(plan: AgentPlan) -> None:
+    """Refuse explicit steps whose stability rule is broken before the first round.
+
+    Raises
+    ------
+    InputError
+        Names the step size, the node and the rule.
+    """
+    rule, learner, scheduled = plan.rule, plan.learner, plan.learner
+    degree = len(plan.neighborhood.neighbors) if rule.communicates else 0
+    with Asked("protocol", rule):
+        links = plan.begin()
+    if rule.step != "explicit" or learner.gain is None or not fulfils(scheduled, ScheduledLearner):
+        return
+    stiffness = 0.0
+    if not (fulfils(rule, ParameterRule) or fulfils(rule, StackedRule)):
+        with Asked("protocol", rule):
+            stiffness = _coupling_curvature(cast(Rule, rule), links, degree, plan.outputs)
+    curvature = learner.loss.curvature if learner.loss.quadratic else 0.0
+    factor = scheduled.step_size.largest / learner.batch_size * learner.gain * (curvature + stiffness)
+    if factor >= 2.0:
+        strengths = [f" or protocol.{key} = {value:g}" for key, value in strengths_of(rule).items() if value < math.inf]
+        lower = "".join(["learner.step_size", *strengths])
+        raise InputError(
+            f"learner.step_size = {scheduled.step_size.largest:g} is unstable at node {plan.neighborhood.node} "
+            f"with {degree} neighbours: the explicit step needs step_size / batch_size * (loss curvature "
+            f"{curvature:g} + coupling {stiffness:g}) below 2, and it is {factor:.3g}: "
+            f'lower {lower}, or use protocol.step = "implicit"'
+        )
+
+
+def _coupling_curvature(rule: Rule, links: object, degree: int, outputs: int) -> float:
+    """Return the curvature of a rule's coupling at a node's own samples before the first round."""
+    if not degree:
+        return 0.0
+    return float(rule.coupling_gradient(links, np.zeros((1, outputs)), np.zeros((degree, 1, outputs))).curvatures.sum())
