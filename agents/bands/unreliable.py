@@ -39,7 +39,7 @@ NOTHING = -1
 """In place of a round: nothing arrives, or nothing was sent."""
 
 
-class Mail(NamedTuple):
+class BandMail(NamedTuple):
     """Messages on E directed edges, on their way or arrived, in slots of the rounds in which they were sent."""
 
     messages: Array  # (slots, E, C, 2)
@@ -123,7 +123,7 @@ class UnreliablePooledBands(PooledBands):
             np.searchsorted(labels, [member.node for member in members]),
         )
         slots = self._max_age + 2
-        self._mail = Mail(
+        self._mail = BandMail(
             np.zeros((slots, count, outputs, NUMBERS)),
             np.full((slots, count), NOTHING),
             np.zeros((slots, count), dtype=np.int64),
@@ -248,7 +248,7 @@ def _run_rounds(
     counts: Array,
     sent: Integers,
     edges: Edges,
-    mail: Mail,
+    mail: BandMail,
     happened: Rounds,
     place: int,
     first: int,
@@ -275,7 +275,7 @@ def _run_rounds(
 
 
 @cached_njit
-def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: Mail, now: int) -> None:
+def _send(bands: ReadOnly, messages: Array, sent: Integers, edges: Edges, mail: BandMail, now: int) -> None:
     """Put what the senders knew at the end of the last round into its messages, and count them."""
     nodes, outputs, _ = bands.shape
     slot = (now - 1) % len(mail.due)
@@ -297,7 +297,7 @@ def _receive(
     received: Array,
     counts: Array,
     edges: Edges,
-    mail: Mail,
+    mail: BandMail,
     happened: Rounds,
     place: int,
     now: int,
@@ -326,7 +326,7 @@ def _receive(
 
 
 @cached_njit
-def _dispatch(edges: Edges, mail: Mail, happened: Rounds, place: int, now: int) -> None:
+def _dispatch(edges: Edges, mail: BandMail, happened: Rounds, place: int, now: int) -> None:
     """Find when each message that is sent at the end of a round arrives; NOTHING where it does not."""
     slot = now % len(mail.due)
     for i in range(len(mail.rounds)):

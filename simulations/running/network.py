@@ -249,7 +249,7 @@ def _pool(
 
 
 def _outputs_of_all(
-    experiment: Experiment, source: Source, labels: Listed[int], learners: Mapping[int, Learner], planned: Listed[int]
+    experiment: Experiment, source: Source, labels: Listed[int], learners: dict[int, Learner], planned: Listed[int]
 ) -> int:
     """Return the outputs of all functions; raises InputError for learners that do not fit the data."""
     kinds = {id(learner): (learner, label) for label, learner in reversed(learners.items())}

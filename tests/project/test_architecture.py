@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import is_dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import networkx as nx
 import pytest
 
 from tests.helpers.checkout import ROOT
+from tests.helpers.syntax_trees import (
+    FILES,
+    calls,
+    forget,
+    imported,
+    importers,
+    in_every_file,
+    layer,
+    module,
+    name,
+    nodes,
+    package,
+)
 
 LAYERS = (  # each imports only from itself and from those before it
     "protocols/core",
@@ -93,68 +104,19 @@ PACKAGES = {  # and of the others it sees
 }
 BELOW = {"refused_key", "inside_numba", "kept_code"}  # what all see: how parts refuse a key; what is kept compiled
 MOST_FILES = 16  # of a layer; more are more than one idea
-LIBRARIES = {  # room -> the only libraries it uses besides the standard one
+LIBRARIES = {  # package -> the only libraries it uses besides the standard one
     "protocols": {"numpy", "scipy", "numba", "llvmlite"},
     "agents": {"numpy", "scipy", "numba", "llvmlite"},
     "graphs": {"networkx", "numba", "numpy", "scipy"},
 }
 HEAVY = {"llvmlite", "matplotlib", "networkx", "numba", "pandas", "pyarrow", "ray", "sklearn"}
-LONGEST = 400  # lines; a longer file is more than one idea
-FILES = sorted(path for layer in PACKAGES for path in (ROOT / layer).rglob("*.py"))
-
-
-def name(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def package(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0]
-
-
-def layer(path: Path) -> str:
-    return path.parent.relative_to(ROOT).as_posix()
-
-
-def module(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(["kernelswarm", *parts[: -1 if parts[-1] == "__init__" else None]])
-
-
-@functools.cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=name(path))))
-
-
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Every imported name in full, with its line: `from a.b import c` gives a.b.c."""
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-
-
-@functools.cache
-def calls(path: Path) -> list[tuple[ast.Call, str]]:
-    return [(node, ast.unparse(node.func)) for node in nodes(path) if isinstance(node, ast.Call)]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """Keep no syntax trees for the files of tests to come: Python would look through millions of nodes for garbage."""
     yield
-    calls.cache_clear()
-    nodes.cache_clear()
-
-
-def importers(*modules: str) -> set[str]:
-    """The files that import one of the modules or something inside it."""
-    return {
-        name(path)
-        for path in FILES
-        for _, full in imported(path)
-        if any(full == module or full.startswith(f"{module}.") for module in modules)
-    }
+    forget()
 
 
 def test_every_layer_has_files() -> None:
@@ -174,34 +136,12 @@ def test_programs_in_the_tests_import_what_is_there() -> None:
     stale = []
     for path in (ROOT / "tests").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        for imported_from, imported in re.findall(r"from kernelswarm\.([\w.]+) import (\w+)", text):
+        for imported_from, attribute in re.findall(r"from kernelswarm\.([\w.]+) import (\w+)", text):
             folder = ROOT / "kernelswarm" / imported_from.replace(".", "/")
-            there = folder / imported if folder.is_dir() else folder
+            there = folder / attribute if folder.is_dir() else folder
             if not (there.is_dir() or there.with_suffix(".py").is_file()):
-                stale.append(f"{path.relative_to(ROOT)}: from kernelswarm.{imported_from} import {imported}")
+                stale.append(f"{path.relative_to(ROOT)}: from kernelswarm.{imported_from} import {attribute}")
     assert stale == []
-
-
-def in_every_file(files: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
-    """Have a test of one file look at many, and name those that fail: a test of each costs more."""
-    given = list(files)
-    assert given
-
-    def decorated(test: Callable[[Path], None]) -> Callable[[], None]:
-        def of_all() -> None:
-            failed = []
-            for path in given:
-                try:
-                    test(path)
-                except AssertionError as failure:
-                    failed.append(f"{name(path)}: {failure}")
-            assert not failed, "\n".join(failed)
-
-        of_all.__name__ = test.__name__
-        of_all.__doc__ = test.__doc__
-        return of_all
-
-    return decorated
 
 
 @in_every_file(FILES)
@@ -305,68 +245,6 @@ def test_one_layer_imports_the_command_line_library() -> None:
     assert {file.rpartition("/")[0] for file in importers("typer", "click", "argparse")} == {"simulations/command"}
 
 
-@in_every_file(FILES)
-def test_files_are_one_idea_long(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
-
-
-def test_nothing_is_pickled() -> None:
-    assert importers("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "ray.cloudpickle") == set()
-    for path in FILES:
-        for call, function in calls(path):
-            allowed = [key for key in call.keywords if key.arg == "allow_pickle" and ast.unparse(key.value) != "False"]
-            assert not allowed, f"{name(path)}, line {call.lineno}: {function} opens a pickle"
-            assert function.split(".")[-1] not in {"to_pickle", "read_pickle"}
-
-
-@in_every_file(FILES)
-def test_no_text_is_run_as_code(path: Path) -> None:
-    """Two files start scripts: the one that serves forks, and in a fork Ray's own worker."""
-    wrong = [
-        f"line {call.lineno}: {function}"
-        for call, function in calls(path)
-        if function in {"eval", "exec", "compile", "__import__"}
-        or function in {"os.system", "os.popen", "builtins.eval", "builtins.exec", "runpy.run_path", "runpy.run_module"}
-    ]
-    wrong += [f"line {line}: {full}" for line, full in imported(path) if full.split(".")[0] in {"subprocess", "runpy"}]
-    scripts = {
-        "simulations/backends/starting/ray_startup.py": ["subprocess"],
-        "simulations/backends/starting/fork_server.py": ["runpy", "runpy.run_path"],
-    }
-    assert sorted(text.rpartition(": ")[2] for text in wrong) == scripts.get(name(path), [])
-
-
-@in_every_file(FILES)
-def test_only_the_table_of_names_imports_what_a_text_names(path: Path) -> None:
-    """It asks first whether it may; the others import modules whose names they hold themselves."""
-    found = {function for _, function in calls(path) if function.startswith("importlib.") or function == "__import__"}
-    allowed = {
-        "simulations/experiment/importing.py": {"importlib.import_module", "importlib.invalidate_caches"},
-        "simulations/estimators/threads.py": {"importlib.import_module"},
-        "simulations/backends/starting/inside_ray.py": {"importlib.import_module"},
-        "simulations/backends/starting/fork_server.py": {"importlib.import_module"},
-        "simulations/reproductions/catalogue.py": {"importlib.import_module"},
-        "simulations/core/lazy.py": {"importlib.import_module"},
-    }
-    modules = {
-        "importlib.metadata.version",
-        "importlib.metadata.distributions",
-        "importlib.util.find_spec",
-    }  # which see what is installed and run nothing
-    assert found - modules <= allowed.get(name(path), set())
-
-
-@in_every_file(FILES)
-def test_no_except_is_broad(path: Path) -> None:
-    broad = [
-        node.lineno
-        for node in nodes(path)
-        if isinstance(node, ast.ExceptHandler)
-        and (node.type is None or {"Exception", "BaseException"} & set(ast.unparse(node.type).strip("()").split(", ")))
-    ]
-    assert not broad, f"broad excepts in lines {broad}"
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -387,19 +265,6 @@ atexit.register(lambda: print("loaded", *sorted({HEAVY!r} & set(sys.modules))))
     assert run.stdout.splitlines()[-1].split() == ["loaded"]
 
 
-def parts() -> list[tuple[str, str, str]]:
-    from kernelswarm.simulations.experiment.parts import PARTS
-
-    return [(kind, key, target) for kind, table in PARTS.items() for key, target in table.items()]
-
-
-def test_every_name_is_a_frozen_dataclass() -> None:
-    for kind, key, target in parts():
-        module, _, attribute = target.partition(":")
-        part = getattr(importlib.import_module(module), attribute)
-        assert is_dataclass(part) and part.__dataclass_params__.frozen, f"{kind} {key!r} is {target}"
-
-
 def test_every_folder_is_packaged_and_linked() -> None:
     tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     folders = {path.parent.relative_to(ROOT) for path in FILES}
@@ -407,33 +272,3 @@ def test_every_folder_is_packaged_and_linked() -> None:
     assert set(tables["packages"]) == packaged
     for top in PACKAGES:
         assert (ROOT / "kernelswarm" / top).resolve() == ROOT / top
-
-
-def defined(path: Path) -> Iterator[str]:
-    """The names of the classes and of the types that a file defines."""
-    whole = nodes(path)[0]
-    assert isinstance(whole, ast.Module)
-    for node in whole.body:
-        if isinstance(node, ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id
-
-
-@pytest.mark.parametrize("idea", ["Tracking", "Functions", "Rule", "Learned", "Draws", "LearningCurve"])
-def test_a_name_stands_for_one_idea(idea: str) -> None:
-    assert len([path for path in FILES if idea in defined(path)]) <= 1
-
-
-@in_every_file([path for path in FILES if package(path) == "simulations"])
-def test_rounds_are_run_and_by_no_other_word(path: Path) -> None:
-    functions = {node.name for node in nodes(path) if isinstance(node, ast.FunctionDef)}
-    assert not functions & {"live", "_live", "lived", "_lived", "_lived_through", "_advanced", "_finish"}
-
-
-def test_no_learner_keeps_the_functions_of_others() -> None:
-    learners = {
-        f"kernelswarm.agents.learners.baselines.{stem}" for stem in ("bsgd", "npbsgd", "dual_sgd", "projectron", "bpa")
-    }
-    baselines = [path for path in FILES if layer(path) == "agents/learners/baselines"]
-    assert not {full for path in baselines for _, full in imported(path) if full.rpartition(".")[0] in learners}

@@ -1,13 +1,8 @@
-"""Files of the right form and wrong content, numbers that merge or leave their range, signals before a start."""
+"""Files of the right form and wrong content, and numbers that merge or leave their range."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +12,6 @@ import numpy as np
 import pytest
 import tomli_w
 
-from kernelswarm.simulations.command.cli import main
 from kernelswarm.simulations.core import checksums
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.toml_tables import parse
@@ -27,15 +21,12 @@ from kernelswarm.simulations.machine.archives import read_arrays
 from kernelswarm.simulations.observing.baseline import Baseline
 from kernelswarm.simulations.observing.verdict import failure
 from kernelswarm.simulations.records import checkpoint
-from kernelswarm.simulations.records.checkpoints import Checkpoints, newest
+from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.model_loading import load
-from kernelswarm.simulations.records.run_folder import FILES, read
+from kernelswarm.simulations.records.run_folder import FILES
 from kernelswarm.simulations.running.run import run
-from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import SMALL, Answer, Command, commands
 from tests.helpers.damage import packed
-from tests.helpers.drivers import driving
 from tests.helpers.fuzz_kinds import sealed
 
 
@@ -300,90 +291,6 @@ def test_a_sealed_checkpoint_is_one(call: Command) -> None:
     path, arrays = taken(Path("here"))
     path.write_bytes(sealed(packed(arrays)))
     assert newest(Path("here")).round == 4
-
-
-def killed_as_it_begins() -> None:
-    """Run in a process whose end this is."""
-    begin = Checkpoints.begin
-
-    def begun(*arguments: Any) -> Any:
-        begin(*arguments)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    Checkpoints.begin = begun  # type: ignore[method-assign]
-    main(["run", "small.toml", "--out", "here", "--no-figures", "--set", "checkpoint_every=2"])
-
-
-@pytest.fixture
-def stopped(call: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[signal.Signals, int], Answer]:
-    """Run until the run folder has just been made, and get a signal then."""
-
-    def run_until(number: signal.Signals, every: int) -> Answer:
-        begin = Checkpoints.begin
-
-        def begun(*arguments: Any) -> Any:
-            measured = begin(*arguments)
-            signal.raise_signal(number)
-            return measured
-
-        before = signal.getsignal(number)  # of a Ray that was started in this process, where one was
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        try:
-            with monkeypatch.context() as patch:
-                patch.setattr(Checkpoints, "begin", begun)
-                every_few = f"checkpoint_every={every}"
-                return call("run", "small.toml", "--out", "here", "--no-figures", "--set", every_few)
-        finally:
-            signal.signal(number, before)
-
-    return run_until
-
-
-STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 1), (signal.SIGINT, 130)])
-
-
-@STOPS
-def test_a_signal_before_the_first_checkpoint_waits_for_it(
-    number: signal.Signals, code: int, stopped: Callable[[signal.Signals, int], Answer], call: Command
-) -> None:
-    ended = stopped(number, 2)
-    assert ended.code == code, ended.err
-    assert "after round 0 of 4; kernelswarm resume here goes on from round 0" in ended.err
-    assert call("resume", "here", "--no-figures").code == 0
-    assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
-
-
-@STOPS
-def test_a_signal_without_checkpoints_says_what_is_left(
-    number: signal.Signals, code: int, stopped: Callable[[signal.Signals, int], Answer]
-) -> None:
-    ended = stopped(number, 0)
-    assert ended.code == code, ended.err
-    assert "Traceback" not in ended.err
-    assert "kernelswarm run here/config.toml begins it anew" in ended.err
-
-
-def test_a_run_killed_before_its_first_checkpoint_is_begun_again_in_its_folder(call: Command) -> None:
-    with driving(killed_as_it_begins, Path("errors")) as killed:
-        killed.join(300)
-    assert killed.exitcode == -signal.SIGKILL
-    assert not checkpoint.paths(Path("here/checkpoints"))
-    assert "seed is 3 and was 0 when the run began" in paragraph(call("resume", "here", "--set", "seed=3"))
-    assert call("resume", "here", "--no-figures").code == 0
-    assert not Path("here-2").exists()
-    assert read("here").summary["digest"] == simulate(Experiment.from_file("small.toml")).summary["digest"]
-
-
-def test_ctrl_c_while_the_command_line_is_imported_ends_in_words(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")  # as a signal does there
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from kernelswarm.__main__ import main; main()"
-    ended = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, timeout=300)
-    assert (ended.returncode, ended.stderr) == (130, "kernelswarm: stopped by Ctrl-C\n")
-
-
-def test_the_script_begins_where_ctrl_c_is_heard() -> None:
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert table["project"]["scripts"] == {"kernelswarm": "kernelswarm.__main__:main"}
 
 
 SUMMARIES: list[Callable[[dict[str, Any]], object]] = [
