@@ -21,6 +21,9 @@ from kernelswarm.protocols.compiling import cached_njit, inline_always
 
 Array = npt.NDArray[np.float64]
 
+DEFECT_LIMIT = 1e-4
+"""The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
+
 BLOCKED_FROM_ORDER = 500
 """A step of several points on so large a dictionary is faster with matrix-matrix products, and decides the same."""
 
@@ -161,6 +164,10 @@ class Expansion(KernelSum):
                 "remove duplicate points, narrow the kernel or enlarge the budget"
             )
         self._set_factor(factor)
+
+    def inspect(self) -> bool:
+        """Compute the factor afresh where its accuracy is lost and that is better; tell whether it did."""
+        return not self.defect() <= DEFECT_LIMIT and self.improve()
 
     def improve(self) -> bool:
         """Compute the factor afresh where that makes it more accurate; tell whether it did.

@@ -10,15 +10,12 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
-from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
+from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 
 Array = npt.NDArray[np.float64]
-
-DEFECT_LIMIT = 1e-4
-"""The estimate of ``max |U K U' - I|`` above which the factor is computed afresh."""
 
 
 class PolkState:
@@ -113,16 +110,13 @@ class Polk(DescentInSpace):
         return Info(error, eta)
 
     def compression_budget(self, state: PolkState) -> float:
-        """Return eps of the step to come, a Hilbert norm; 0 while the budget steers to more points than there are."""
-        if state.function.order < getattr(self.budget, "target_order", 0):
-            return 0.0
-        return self.budget.bound(self.eta(state), state.budget)
+        """Return eps of the next step, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: PolkState) -> None:
         """Look at the factor's accuracy, and compute it afresh where it is lost and that is better."""
         state.changes = 0
-        if not state.function.defect() <= DEFECT_LIMIT:
-            state.rebuilds += state.function.improve()
+        state.rebuilds += state.function.inspect()
 
     def function(self, state: PolkState) -> Expansion:
         """Return the current function."""

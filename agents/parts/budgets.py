@@ -320,6 +320,11 @@ def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
     return epsilon if epsilon <= most * (1.0 + SHARE_ROUNDING) else most
 
 
+def bound_at(budget: Budget, order: int, eta: float, state: float) -> float:
+    """Return eps, a Hilbert norm, of the next step; 0 while a budget steers to more points than ``order``."""
+    return 0.0 if order < getattr(budget, "target_order", 0) else budget.bound(eta, state)
+
+
 def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batch_size: int) -> float:
     """Return eps, a Hilbert norm, of a step of size ``eta`` where the schedule says ``planned``."""
     epsilon = budget.bound(eta, state, batch_size)

@@ -26,7 +26,6 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -168,8 +167,7 @@ class KernelDescent(DescentInSpace):
         """Look at the accuracy of the factor, and compute it afresh where that is lost."""
         assert isinstance(state.function, Expansion)
         state.numbers[CHANGES] = 0.0
-        if not state.function.defect() <= DEFECT_LIMIT:
-            state.function.improve()
+        state.function.inspect()
 
     def function(self, state: SumState) -> KernelSum:
         """Return the current function."""

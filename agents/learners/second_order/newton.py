@@ -15,7 +15,7 @@ from kernelswarm.agents.functions.informed_expansion import Information, Informe
 from kernelswarm.agents.functions.windowed_expansion import WindowedExpansion, recent_and_window
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.descent import DescentInSpace, joined
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT, PolkState
+from kernelswarm.agents.learners.polk import PolkState
 from kernelswarm.agents.learners.polk_steps import inspection_due
 from kernelswarm.agents.learners.second_order import blocked_moves, moves
 from kernelswarm.agents.learners.second_order.adaptive_memory import Memory
@@ -29,7 +29,7 @@ from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_O
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING, offer_taught
-from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_of_step
+from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
@@ -237,16 +237,13 @@ class Newton(CertainDescent, DescentInSpace):
         return error, changes
 
     def compression_budget(self, state: NewtonState) -> float:
-        """Return eps of the step to come, a Hilbert norm; 0 while the budget steers to more points than there are."""
-        if state.function.order < getattr(self.budget, "target_order", 0):
-            return 0.0
-        return self.budget.bound(self.eta(state), state.budget)
+        """Return eps of the next step, a Hilbert norm; 0 while the budget steers to more points than there are."""
+        return bound_at(self.budget, state.function.order, self.eta(state), state.budget)
 
     def inspect(self, state: NewtonState) -> None:
         """Look at the accuracy of the factor, and compute it afresh where it is lost and that is better."""
         state.changes = 0
-        if not state.function.defect() <= DEFECT_LIMIT:
-            state.rebuilds += state.function.improve()
+        state.rebuilds += state.function.inspect()
 
     def function(self, state: NewtonState) -> InformedExpansion:
         """Return the current function."""

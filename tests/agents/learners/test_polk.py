@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from kernelswarm.agents.learners.polk import DEFECT_LIMIT, Polk
+from kernelswarm.agents.functions.expansion import DEFECT_LIMIT
+from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, Proportional, Quadratic, TargetOrder
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from kernelswarm.agents.parts.losses import (
