@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.core.messages import last_words, shown, toml
+from kernelswarm.simulations.experiment.changes import value_at
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Tuned
 from kernelswarm.simulations.records.outcome import label
 
@@ -79,7 +80,7 @@ def _untuned(comparison: Comparison) -> list[str]:
         numbers = [
             (number, toml({part: cell.config[part] for part in ("learner", "protocol")}))
             for cell in comparison.cells
-            if (number := _number(_at(cell.config, key))) is not None
+            if (number := _number(value_at(cell.config, key))) is not None
         ]
         for number in dict.fromkeys(number for number, _ in numbers):
             if len({parts for other, parts in numbers if other == number}) > 1:
@@ -100,17 +101,8 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and value > 0.0 else None
 
 
-def _at(table: Mapping[str, Any], key: str) -> Any:
-    value: Any = table
-    for step in key.split("."):
-        if not isinstance(value, Mapping) or step not in value:
-            return None
-        value = value[step]
-    return value
-
-
 def _value(cell: Cell, key: str) -> str:
-    value = _at(cell.config, key)
+    value = value_at(cell.config, key)
     return NOT_APPLICABLE if value is None else f"{value:g}" if isinstance(value, float) else toml(value)
 
 

@@ -100,6 +100,22 @@ def changed(table: Mapping[str, Any], key: str, value: Any, explicit: bool = Fal
     return _changed(table, key.split("."), value, None, explicit)
 
 
+def value_at(table: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key; None where the table lacks it.
+
+    Examples
+    --------
+    >>> value_at({"learner": {"name": "polk"}}, "learner.name"), value_at({}, "learner.name")
+    ('polk', None)
+    """
+    value: Any = table
+    for step in key.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
 def laid_over(table: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     """Return a learner's table with other keys laid over it; another name keeps the keys that the new one has too."""
     if "name" in change:

@@ -11,6 +11,7 @@ from kernelswarm.agents.learners.second_order.certainty import CertainDescent
 from kernelswarm.protocols.core.tunable import takes_steps, tuned_by
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.experiment.changes import value_at
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
@@ -170,7 +171,7 @@ def _usual(experiment: Experiment, key: str) -> Any:
         resolved = open_network(experiment.with_changes({key: "auto"})).experiment
     except InputError:
         return None
-    found, learner = _given(resolved.to_dict(), key), resolved.learner
+    found, learner = value_at(resolved.to_dict(), key), resolved.learner
     if isinstance(found, Mapping):  # a step size that settles: a number is tried around what it ends at
         return found.get("value")
     if key == "learner.ridge" and found == "auto" and isinstance(learner, CertainDescent):  # of classes
@@ -178,22 +179,12 @@ def _usual(experiment: Experiment, key: str) -> Any:
     return found
 
 
-def _given(table: Mapping[str, Any], key: str) -> Any:
-    """Return a file's value of a dotted key; None without one, or with only the name of the part around it."""
-    value: Any = table
-    for step in key.split("."):
-        if not isinstance(value, Mapping) or step not in value:
-            return None
-        value = value[step]
-    return value
-
-
 def _bandwidth(
     experiment: Experiment, learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool
 ) -> Range | None:
     key = "learner.kernel.bandwidth"
     kernel = learner.get("kernel")
-    if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or _given(table, key) in _OPEN):
+    if not isinstance(kernel, dict) or "bandwidth" not in kernel or not (everything or value_at(table, key) in _OPEN):
         return None
     word = kernel["bandwidth"] if isinstance(kernel["bandwidth"], str) else "median"
     around = _stands_for(experiment, key, word)
@@ -206,7 +197,7 @@ def _bandwidth(
 
 def _stands_for(experiment: Experiment, key: str, word: str) -> Any:
     """Return the resolved value of a word in an experiment."""
-    return _given(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
+    return value_at(open_network(experiment.with_changes({key: word})).experiment.to_dict(), key)
 
 
 _OPEN = (None, "median", "auto")
@@ -215,7 +206,7 @@ _OPEN = (None, "median", "auto")
 
 def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "learner.step_size"
-    given_word, now = _given(table, key), learner["step_size"]
+    given_word, now = value_at(table, key), learner["step_size"]
     name = _size_of(now)
     if name in ("initial", "value"):  # a schedule keeps its form
         return _around(f"{key}.{name}", now[name], SCALES) if everything else None
@@ -236,14 +227,14 @@ def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bo
         return None
     key = f"learner.budget.{name}"
     whole = isinstance(budget[name], int)
-    return _around(key, budget[name], BUDGETS, whole) if everything or _given(table, key) is None else None
+    return _around(key, budget[name], BUDGETS, whole) if everything or value_at(table, key) is None else None
 
 
 def _penalty(
     experiment: Experiment, protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool
 ) -> Range | None:
     key = "protocol.penalty"
-    if "penalty" not in protocol or not (everything or _given(table, key) in _OPEN):
+    if "penalty" not in protocol or not (everything or value_at(table, key) in _OPEN):
         return None
     usual: float = open_network(experiment.with_changes({key: "auto"})).experiment.to_dict()["protocol"]["penalty"]
     now = usual if protocol["penalty"] == "auto" else protocol["penalty"]
@@ -254,7 +245,7 @@ def _penalty(
 def _tolerance(protocol: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "protocol.gamma.scale"
     gamma = protocol.get("gamma")
-    tried = isinstance(gamma, dict) and "scale" in gamma and (everything or _given(table, key) is None)
+    tried = isinstance(gamma, dict) and "scale" in gamma and (everything or value_at(table, key) is None)
     return _around(key, gamma["scale"], SCALES) if gamma is not None and tried else None
 
 
