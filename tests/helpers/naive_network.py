@@ -1,5 +1,7 @@
 """The round as the formulas state it: nothing is compressed, nothing sent ahead, every function a plain sum."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -136,3 +138,33 @@ def own_part(rate, gain, reach, curvature, coupling, order, samples):
     whole = rate * gain * (curvature or 1.0)
     least = max(0.04, 2.0 * order / samples)
     return max(1.0 / (1.0 + rate * reach * coupling), min(1.0, least / whole))
+
+
+class DualAscent(NamedTuple):
+    """The tolerance gamma, delta and d of SURVEY eq. 20."""
+
+    gamma: float
+    delta: float
+    ascent: float
+
+
+def coupled_round(nodes, batches, protocol, duals, penalty, eta, symmetric, implicit, size):
+    """Take nodes through a round of consensus, proximity, or proximity with the absolute distance.
+
+    The dual variables follow SURVEY eq. 20, from the functions before the step.
+    """
+
+    def lengths(i, j):
+        points = batches[i][0]
+        return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
+
+    def strength(i, j):
+        if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
+            return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
+        return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
+
+    means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
+    squares = squared_loss_round(nodes, batches, strength, eta, 0.02, symmetric, implicit, size)
+    for (i, j), value in {"consensus": {}, "proximity": squares, "absolute": means}[protocol].items():
+        kept = (1 - duals.delta * eta**2) * nodes[i].duals[j]
+        nodes[i].duals[j] = max(0.0, kept + duals.ascent * eta * (value - duals.gamma))

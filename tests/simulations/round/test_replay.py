@@ -35,7 +35,7 @@ from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
 from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
-from tests.helpers.naive_network import Batches, NaiveNode, squared_loss_round
+from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -91,6 +91,7 @@ def learned(engine):
 @pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
 def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
     penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.12, 0.7
+    duals = DualAscent(gamma, delta, ascent)
     if protocol == "absolute" and step == "explicit":
         pytest.skip("refused, whatever is replayed")
     keys = {"replay": points, "replay_buffer": 5}
@@ -107,24 +108,7 @@ def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
     nodes = {i: NaiveNode(KERNEL, 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
     for _ in range(12):
         batches = samples.draw(batch)
-
-        def lengths(i, j, batches=batches):
-            points = batches[i][0]
-            return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
-
-        def strength(i, j, lengths=lengths):
-            if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
-                return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
-            return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
-
-        means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
-        constraint_values = squared_loss_round(
-            nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch
-        )
-        if protocol != "consensus":
-            constraint_values = means if protocol == "absolute" else constraint_values
-            for (i, j), gap in constraint_values.items():
-                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
+        coupled_round(nodes, batches, protocol, duals, penalty, eta, form == "symmetric", step == "implicit", batch)
 
     x = np.linspace(0.0, 1.0, 40)[:, None]
     for agent in engine.blocks[0].agents:

@@ -19,7 +19,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
-from tests.helpers.naive_network import NaiveNode, squared_loss_round
+from tests.helpers.naive_network import DualAscent, NaiveNode, coupled_round, squared_loss_round
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5)])
@@ -62,6 +62,7 @@ def functions(engine):
 @pytest.mark.parametrize("protocol", ["consensus", "proximity", "absolute"])
 def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
     penalty, gamma, delta, eta, ascent = 0.4, 0.01, 0.5, 0.15, 0.7
+    duals = DualAscent(gamma, delta, ascent)
     if protocol == "absolute" and step == "explicit":
         with pytest.raises(ValueError, match="never settles"):
             Proximity(step=step, distance=distances.Absolute())
@@ -78,24 +79,7 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
     nodes = {i: NaiveNode(KERNEL, 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
     for _ in range(12):
         batches = {i: source.draw(batch) for i, source in sources.items()}
-
-        def lengths(i, j, batches=batches):
-            points = batches[i][0]
-            return np.abs(nodes[i].values(points) - nodes[j].values(points))[:, 0]
-
-        def strength(i, j, lengths=lengths):
-            if protocol == "absolute":  # mu (f_i - f_j) / |f_i - f_j|
-                return nodes[i].duals[j] / np.maximum(lengths(i, j), 1e-150)
-            return penalty if protocol == "consensus" else 2.0 * nodes[i].duals[j]
-
-        means = {(i, j): np.mean(lengths(i, j)) for i in nodes for j in nodes[i].duals}
-        constraint_values = squared_loss_round(
-            nodes, batches, strength, eta, 0.02, form == "symmetric", step == "implicit", batch
-        )
-        if protocol != "consensus":
-            constraint_values = means if protocol == "absolute" else constraint_values
-            for (i, j), gap in constraint_values.items():
-                nodes[i].duals[j] = max(0.0, (1 - delta * eta**2) * nodes[i].duals[j] + ascent * eta * (gap - gamma))
+        coupled_round(nodes, batches, protocol, duals, penalty, eta, form == "symmetric", step == "implicit", batch)
 
     x = np.linspace(0.0, 1.0, 40)[:, None]
     for i, function in functions(engine).items():
