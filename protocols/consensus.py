@@ -104,8 +104,8 @@ class Consensus:
         if self.certainty and self.robust != "none":
             raise RefusedKey(
                 "certainty",
-                f"= {self.certainty!r} takes the word of neighbours that say they are sure, and robust = "
-                f'"{self.robust}" is there to doubt it: set certainty = 0 or robust = "none"',
+                f"= {self.certainty!r} trusts the variances that neighbours send, and robust = "
+                f'"{self.robust}" doubts neighbours: set certainty = 0 or robust = "none"',
             )
 
     @property

@@ -64,7 +64,7 @@ class Edges(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """The realization of some rounds: who is awake, and which messages arrive when."""
+    """The realization of some rounds: the nodes awake, and the arrival of messages."""
 
     awake: Booleans  # (nodes, rounds)
     deliveries: Integers  # (edges, rounds)

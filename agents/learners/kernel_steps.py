@@ -1,4 +1,4 @@
-"""What compiled learners have in common whose function is a kernel expansion: evaluation, and the layout of states."""
+"""The common part of compiled learners of kernel expansions: evaluation, and the layout of states."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,7 @@
-"""Whose turn it is among threads that share work: one of them runs Python code, and what is compiled runs beside it.
+"""The turns of threads that share work: one of them runs Python code, and compiled code of others runs beside it.
 
-Python code of a user's parts may keep what it has found, or share a generator, which is nobody else's business as long
-as it is called from one thread at a time. Compiled rounds write to arrays of their own.
+A user's parts in Python may keep results or share a generator, which is safe as long as one thread at a time calls
+them. Compiled rounds write to arrays of their own.
 """
 
 from __future__ import annotations

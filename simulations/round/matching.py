@@ -68,8 +68,8 @@ def _refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
     conditions = plans[0].conditions
     if conditions is not None and not _stackable(conditions.links):
         raise InputError(
-            f'protocol.name = "{name}" sends the values of several functions in one message, and the shares of these, '
-            "which neither noise nor triggers are made for: leave links.noise, clip, trigger and bandwidth out, or "
+            f'protocol.name = "{name}" sends the values of several functions and their mixture weights in one message, '
+            "without noise or triggers: leave links.noise, clip, trigger and bandwidth out, or "
             'take the protocol "proximity"'
         )
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():

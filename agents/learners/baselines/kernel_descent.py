@@ -1,4 +1,4 @@
-"""Functional gradient descent whose dictionary a rule keeps small: what such learners share."""
+"""Functional gradient descent whose dictionary a rule keeps small: the common part of such learners."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

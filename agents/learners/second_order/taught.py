@@ -21,7 +21,7 @@ NOTHING.flags.writeable = False
 
 
 def without_taught(taught_step: Compiled) -> Compiled:
-    """Return the step of a learner that nobody teaches, for compiled rounds."""
+    """Return the step of a learner without taught observations, for compiled rounds."""
 
     @njit_no_refcount
     def step(given: StepArguments) -> float:
