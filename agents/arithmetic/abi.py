@@ -76,7 +76,7 @@ class GradientArguments(NamedTuple):
     numbers: ReadOnly  # the learner's own, the same for all of its states
     storage: ReadOnly  # the state's numbers
     counts: ReadOnlyIntegers  # the state's integers
-    scratch: Array  # to work with
+    scratch: Array  # working memory
     points: ReadOnly  # (n, p)
     rows: ReadOnly  # (n, R), what `evaluate` kept
     values: ReadOnly  # (n, C), f there
@@ -87,10 +87,10 @@ class GradientArguments(NamedTuple):
 GRADIENT_ARGUMENTS = PassedTuple(
     [TOOLS, NUMBERS, NUMBERS, TOOLS, VECTOR_OUT, MATRIX, MATRIX, MATRIX, MATRIX, NUMBERS], GradientArguments
 )
-"""The type of these, which are passed one by one."""
+"""Their numba type; the members are passed one by one."""
 
 GRADIENT = types.void(GRADIENT_ARGUMENTS, MATRIX_OUT)
-"""``gradient(given, found (n, C))`` fills the last, of what :class:`GradientArguments` says."""
+"""``gradient(given, found (n, C))`` fills the last, given :class:`GradientArguments`."""
 
 
 class StepArguments(NamedTuple):
@@ -103,14 +103,14 @@ class StepArguments(NamedTuple):
     numbers: ReadOnly  # the learner's own, the same for all of its states
     storage: Array  # the state's numbers
     counts: Integers  # the state's integers
-    scratch: Array  # to work with
+    scratch: Array  # working memory
     points: ReadOnly  # (N, p)
     rows: Array  # (N, R), what `evaluate` kept
     gradients: Array  # (N, C)
     rates: ReadOnly  # (N,)
     stiffness: ReadOnly  # (N,)
     implicit: bool
-    sizes: ReadOnly  # (k,), eta and what other schedules the learner has, at this step
+    sizes: ReadOnly  # (k,), eta and the learner's other schedules at this step
     values: ReadOnly  # (n, C), f at the samples
     targets: ReadOnly  # (n, q)
 
@@ -134,21 +134,21 @@ STEP_ARGUMENTS = PassedTuple(
     ],
     StepArguments,
 )
-"""The type of these, which are passed one by one."""
+"""Their numba type; the members are passed one by one."""
 
 STEP = types.float64(STEP_ARGUMENTS)
-"""``step(given) -> compression error``, of what :class:`StepArguments` says."""
+"""``step(given) -> compression error``, given :class:`StepArguments`."""
 
 TAUGHT_STEP = types.float64(STEP_ARGUMENTS, MATRIX)
-"""``taught_step(given, taught)``: the same, and what neighbours taught, (N, 2 C + 1), as of
+"""``taught_step(given, taught)``: the same with observations of surer neighbours, (N, 2 C + 1), as of
 :mod:`kernelswarm.agents.node.surer`."""
 
 REPACK = types.int64(VECTOR_OUT, COUNTS_OUT, VECTOR_OUT, types.int64, types.int64, types.int64)
-"""``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out there with
-room for ``capacity`` points, where that is as long as it takes; returns how long. The counts say the new room then."""
+"""``repack(storage, counts, other, p, C, capacity) -> length`` copies a state into another vector, laid out with room
+for ``capacity`` points, if the vector is long enough, and updates the counts; returns the length that it needs."""
 
 PLACE = types.void(NUMBERS, VECTOR_OUT, NUMBERS)
-"""``place(numbers, storage, weights (L C,))`` puts a state where its function has these weights."""
+"""``place(numbers, storage, weights (L C,))`` sets a state to the function with these weights."""
 
 kernel_at, diagonal_at = at(KERNEL), at(DIAGONAL)
 loss_values_at, loss_derivatives_at = at(LOSS_VALUES), at(LOSS_DERIVATIVES)
@@ -159,8 +159,8 @@ evaluate_at, inner_at, gradient_at, step_at = at(EVALUATE), at(INNER), at(GRADIE
 taught_step_at, repack_at, place_at = at(TAUGHT_STEP), at(REPACK), at(PLACE)
 
 ROOM, WANTS, ORDER = 0, 1, 2
-"""Among a state's integers: the points that it has room for, what it wants before the next step, and the order of its
-function."""
+"""The first of a state's integers: the points for which it has room, its request before the next step, and the order of
+its function."""
 
 NOTHING, LOOK = range(2)
 """The request of a state: nothing, or its ``maintain``."""
@@ -177,7 +177,7 @@ class CompiledKernel(NamedTuple):
     unit: bool = False
     """Whether kappa(x, x) = 1 for all x."""
     diagonal: Compiled | None = None  # DIAGONAL
-    """kappa(x, x) where it is not 1; without it the kernel's method is asked."""
+    """kappa(x, x) where it is not 1; without it the kernel's method is called."""
 
 
 class CompiledLoss(NamedTuple):
@@ -207,7 +207,7 @@ class CompiledDispersion(NamedTuple):
     numbers: Array
     descend: Compiled | None = None  # DESCEND; None where the center is the mean
     step_sizes: Callable[[int, int], Array] | None = None
-    """Returns the step sizes of ``descend`` from a step on, for so many."""
+    """Returns the step sizes of ``descend``, from the first step and the number of steps."""
 
 
 class CompiledMirrorMap(NamedTuple):
@@ -265,10 +265,10 @@ class CompiledLearner(Protocol):
         """Return R, the columns of what ``evaluate`` keeps for the step."""
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
+        """Return the length of a state's vector."""
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
-        """Return the numbers that a step on so many points works with, and the gradient of that step."""
+        """Return the length of the working memory of a step on so many points, and of its gradient."""
 
     def steps(self, state: Any) -> int:
         """Return the number of steps that a state has taken."""
@@ -300,7 +300,7 @@ class CompiledLearner(Protocol):
 
 @runtime_checkable
 class TaughtLearner(CompiledLearner, Protocol):
-    """A learner that takes what surer neighbours taught as observations."""
+    """A learner that takes observations of surer neighbours."""
 
     @property
     def taught_step(self) -> Compiled:
@@ -309,7 +309,7 @@ class TaughtLearner(CompiledLearner, Protocol):
 
 @runtime_checkable
 class RepackedLearner(CompiledLearner, Protocol):
-    """A learner whose states have room for their own points, and get that for the points of a step while they take it.
+    """A learner whose states have room for their own points alone; a step is taken in memory with room for its points.
 
     The kernel rows that its ``evaluate`` keeps have as many columns as the function has points.
     """

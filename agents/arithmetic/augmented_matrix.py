@@ -173,11 +173,11 @@ def _take_out(typing_context: Any, memory: Any, values: Any, outputs: Any, row: 
 if not COMPILES:
 
     def subtract_from(memory: Array, place: int, source: Array, s: int, size: int) -> None:
-        """Put the differences of ``size`` entries of the source and those from a place on there."""
+        """Replace ``size`` entries from a place on by the source's entries minus them."""
         memory[place : place + size] = source.reshape(-1)[s : s + size] - memory[place : place + size]
 
     def count_above(memory: Array, keys: int, place: int, count: int) -> int:
-        """Count which of ``count`` keys come before that in a place: larger ones, and equal ones before it."""
+        """Count those of ``count`` keys that rank before the one at a place: larger ones, and equal ones before it."""
         found, key = memory[keys : keys + count], memory[keys + place]
         return int(np.sum(found > key) + np.sum(found[:place] == key))
 
@@ -187,7 +187,7 @@ if not COMPILES:
         """Find the least of ``sum_c values[c pitch + k]^2 / sums[k]`` among k from ``begin`` on and before ``end``, and
         where it is first.
 
-        Those that are no numbers, or infinite, do not count; (-1, infinity) where none does.
+        NaN and infinity do not count; (-1, infinity) if there is nothing else.
         """
         norms = memory[values : values + end] ** 2
         for c in range(1, outputs):
@@ -211,7 +211,7 @@ if not COMPILES:
         memory[sums + size : sums + 2 * size] = memory[sums : sums + size] + second * second
 
     def take_out(memory: Array, values: int, outputs: int, row: int, column: int, size: int) -> float:
-        """Take a multiple of a row from the values of each output so that they are zero in a column.
+        """Subtract a multiple of a row from the values of each output so that they are zero in a column.
 
         Returns the sum of the multiples' squares.
         """

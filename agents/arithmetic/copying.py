@@ -40,12 +40,12 @@ def _transpose(
         by = simd.spread(arguments[8])
 
         def turn(q: Any, j: Any) -> None:
-            """Turn eight rows from q on, their entries from j on."""
+            """Transpose eight rows from q on, their entries from j on."""
             found = []
             for r in range(SIMD_WIDTH):
                 row = builder.add(q, ir.Constant(rows.type, r))
                 inside = builder.icmp_signed("<", row, rows)
-                end = builder.select(inside, columns, zero)  # of rows beyond the last nothing is read
+                end = builder.select(inside, columns, zero)  # rows beyond the last are not read
                 place = builder.mul(builder.select(inside, row, zero), pitch)
                 found.append(builder.fmul(by, simd.load_part(builder.gep(out_of, [place]), j, end)))
             for half in (4, 2, 1):  # blocks beside the diagonal change places
@@ -122,8 +122,8 @@ else:
 def copy_vector(source: ReadOnly, target: Array) -> None:
     """Copy (n,) into the first n entries of ``target``.
 
-    ``target[:n] = source`` does the same, and has numba compile what writes the text of an error about shapes, which
-    takes seconds and is kept in no cache.
+    ``target[:n] = source`` does the same, but numba then compiles the text of an error about shapes, which takes
+    seconds and is kept in no cache.
     """
     for i in range(source.shape[0]):
         target[i] = source[i]

@@ -26,8 +26,8 @@ _codegen: Any = cgutils
 
 
 def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any, last: Any) -> list[Any]:
-    """Return where the rows from a place on begin; in that of those beyond the last one the last one itself, which may
-    be taken more than once where all are read before any is written."""
+    """Return the begins of four rows from a place on; beyond the last row that of the last, which may be used more than
+    once since all are read before any is written."""
     found = []
     for r in range(ROWS):
         other = builder.add(place, ir.Constant(place.type, r))
@@ -45,8 +45,8 @@ def _entries(builder: Any, rows: list[Any], column: Any) -> Any:
 
 
 def _ratios(builder: Any, simd: Simd, rows: list[Any], pivots: list[Any], columns: list[Any], schurs: list[Any]) -> Any:
-    """Return, over all lanes, by how much of each pivot's row each of four rows is changed so that it loses that
-    pivot's column, one pivot after the other."""
+    """Return, over all lanes, the multiples of the pivots' rows that eliminate the pivots' columns, one after
+    the other, from each of four rows."""
     found: list[Any] = []
     for place, column in enumerate(columns):
         entries = _entries(builder, rows, column)
@@ -63,8 +63,8 @@ def _four(builder: Any, simd: Simd, row: Any, column: Any) -> Any:
 
 
 def _second(builder: Any, rows: list[Any], columns: list[Any]) -> tuple[Any, Any, Any]:
-    """Return what two pivots are, the second one after its row has lost the column of the first, and by how much of
-    the first row it does so."""
+    """Return two pivots, the second after elimination of the first one's column from its row, and the multiple of the
+    first row for that."""
     first, entry, before = (builder.load(builder.gep(rows[r], [columns[c]])) for r, c in ((0, 0), (1, 0), (1, 1)))
     ratio = builder.fneg(builder.fdiv(entry, first))
     change = builder.fmul(ratio, builder.load(builder.gep(rows[0], [columns[1]])))
@@ -135,7 +135,7 @@ def _pivots(number: int) -> Callable[..., Any]:
             data, order = (context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 3))
             nothing, unity = simd.equal(0.0), simd.equal(1.0)
             four, one, eight = (ir.Constant(pitch.type, number) for number in (ROWS, 1, SIMD_WIDTH))
-            # Lanes from here on are at the dictionary, behind all columns of points: nothing is selected there.
+            # Lanes from here on are at the dictionary, behind all columns of points, and need no selection.
             wide = builder.and_(
                 builder.add(count, ir.Constant(pitch.type, SIMD_WIDTH - 1)), ir.Constant(pitch.type, -SIMD_WIDTH)
             )
@@ -154,7 +154,7 @@ def _pivots(number: int) -> Callable[..., Any]:
                 return builder.icmp_signed("==", simd.numbered(place), everywhere[k])
 
             def changed(entry: Any, place: Any, k: int, ratio: Any, pivot: Any, selects: bool = True) -> Any:
-                """Change a row's entries by those of a pivot's, in whose column there was what is lost now."""
+                """Add a multiple of a pivot's entries to a row's, whose entry in the pivot's column is gone."""
                 entry = builder.select(at(place, k), nothing, entry) if selects else entry
                 return builder.fadd(entry, builder.fmul(ratio, pivot))
 
@@ -218,8 +218,8 @@ def _pivots(number: int) -> Callable[..., Any]:
 if not COMPILES:
 
     def eliminate_two(augmented: Array, pivot: int) -> None:
-        """Take multiples of the rows of a pivot, in an even place, and of the one after it from all rows below each so
-        that they lose its column, in whole lanes from that of the column on."""
+        """Eliminate the columns of a pivot, in an even place, and of the next one from all rows below each, in whole
+        lanes from the column's on."""
         first = pivot - pivot % SIMD_WIDTH
         for k in (pivot, pivot + 1):
             for i in range(k + 1, len(augmented)):
@@ -228,12 +228,12 @@ if not COMPILES:
     def take_pivot(
         memory: Array, augmented: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
     ) -> float:
-        """Eliminate the column of the point whose turn it is from the rows of those whose turn comes after it.
+        """Eliminate the column of the point at its turn from the rows of the points after it.
 
-        The column held what was left of the Gram matrix; from now on it holds entries of the rows of the factor, as
-        those do where ``kept`` is not 0. The point's own row is scaled to be one of the factor, with zeros in all other
-        columns, and its squares are added to the sums, ``pitch`` entries further on. Returns what was left of the Gram
-        matrix at the point.
+        The column held the Schur complement of the Gram matrix; now it holds entries of the factor's rows, as those
+        columns do where ``kept`` is not 0. The point's own row is scaled to be one of the factor, with zeros in all
+        other columns, and its squares are added to the sums, ``pitch`` entries further on. Returns the Schur complement
+        at the point.
         """
         column = turn[place]
         row = memory[augmented + column * pitch :][:pitch]
@@ -254,7 +254,7 @@ if not COMPILES:
     def take_two(
         memory: Array, augmented: int, pitch: int, turn: Integers, place: int, count: int, kept: int, sums: int
     ) -> float:
-        """Do the same for a point and the next one, of which it returns what was left."""
+        """Do the same for a point and the next one; returns the Schur complement of the latter."""
         before = memory[kept : kept + pitch].copy()
         take_pivot(memory, augmented, pitch, turn, place, count, kept, sums)
         memory[kept + turn[place]] = 1.0

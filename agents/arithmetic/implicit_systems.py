@@ -26,7 +26,7 @@ PRECISION = 1e-12
 
 @inline_always
 def augmented_of(size: int, outputs: int) -> Array:
-    """Return the zeros of a board, (N, N + C or more): a system of N equations, and behind it C right-hand sides."""
+    """Return a zero augmented matrix, (N, N + C or more): a system of N equations, and behind it C right-hand sides."""
     augmented: Array = np.zeros((size, whole(size + outputs)))
     return augmented
 
@@ -52,7 +52,7 @@ def _fill_row(typing_context: Any, augmented: Any, b: Any, row: Any, r: Any, fac
 if not COMPILES:
 
     def fill_row(augmented: Array, b: int, row: Array, r: int, factor: float, rates: Array, size: int) -> None:
-        """Write ``factor row[j] rates[j]`` to the board from place ``b`` on, in whole lanes, with zeros behind them."""
+        """Write ``factor row[j] rates[j]`` to the matrix from ``b`` on, in whole lanes, with zeros behind them."""
         found = np.zeros(whole(size))
         found[:size] = factor * row.reshape(-1)[r : r + size] * rates[:size]
         augmented.reshape(-1)[b : b + len(found)] = found
@@ -64,11 +64,11 @@ else:
 
 @njit_no_refcount
 def eliminate(augmented: Array, outputs: int) -> None:
-    """Solve the system on a board for its right-hand sides in their place, by elimination without pivoting.
+    """Solve the system of an augmented matrix for its right-hand sides in place, by elimination without pivoting.
 
     ``I + diag(r) K diag(q)`` needs no pivoting: with rows divided by r and columns by q it is positive definite, and
-    such factors do not change what elimination does. A row with r = 0 is one of the identity. Whole lanes are
-    eliminated, the columns before the pivot among them, which nobody reads any more.
+    such factors do not change elimination. A row with r = 0 is one of the identity. Whole lanes are eliminated, also
+    columns before the pivot, which are not read any more.
     """
     size = len(augmented)
     for k in range(0, size - 1, 2):
@@ -129,7 +129,7 @@ else:
 
 @inline_always
 def solve(augmented: Array, outputs: int) -> None:
-    """Solve the system of an implicit step on a board for its right-hand sides in their place."""
+    """Solve the system of an implicit step in an augmented matrix for its right-hand sides in place."""
     if len(augmented) <= SMALL:
         eliminate(augmented, outputs)
     else:
@@ -138,7 +138,7 @@ def solve(augmented: Array, outputs: int) -> None:
 
 @cached_njit
 def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: ReadOnly, duals: Array) -> None:
-    """Put the weights ``-eta/b g`` of an implicit step (N, C) in the place of its explicit gradients with respect to f.
+    """Replace the explicit gradients with respect to f, (N, C), by the weights ``-eta/b g`` of an implicit step.
 
     The terms of curvature r are taken at the new function: each column of g solves
 
@@ -159,7 +159,7 @@ def solve_mirrored(gram: Array, gradients: Array, rates: ReadOnly, stiffness: Re
     """
     size, outputs = gradients.shape
     augmented = augmented_of(size, 1)
-    solution, change, shift = np.empty(size), np.empty(size), np.empty(size)  # change is that of z
+    solution, change, shift = np.empty(size), np.empty(size), np.empty(size)  # the change of z
     for c in range(outputs):
         for i in range(size):
             solution[i] = change[i] = 0.0

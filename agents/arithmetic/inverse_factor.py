@@ -33,7 +33,7 @@ class Tables(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The points of a step with their weights, and the kernel between them and what is there."""
+    """The points of a step with their weights, and the kernel between them and the dictionary."""
 
     points: ReadOnly  # (n, p)
     weights: Array  # (n, C)

@@ -27,12 +27,12 @@ SPAN_THRESHOLD = 1e-10
 
 DEPENDENT = 1e10
 """An element whose entry of diag(inv K), 1 over its Schur complement, is beyond this over kappa(x, x) lies in the span
-of the others, and leaves. Only budgets near 0 let it come to that: KOMP removes such elements first, since that costs
+of the others, and leaves. This happens for budgets near 0 alone: KOMP removes such elements first, since that costs
 next to nothing (docs/decisions/0001)."""
 
 
 TRANSIENT = 1e3
-"""So much further it may go while a mini-batch enters, before KOMP has had its turn."""
+"""The factor of this limit while a mini-batch enters, before KOMP."""
 
 
 @njit_no_refcount
@@ -73,7 +73,7 @@ def _cheapest_beyond(norms: Array, precision: Array, order: int, fixed: int, lim
 def _is_cheapest(
     magnitude: float, schur: float, norms: Array, precision: Array, projection: Array, order: int, fixed: int
 ) -> bool:
-    """Tell whether a new point would be the first to go, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
+    """Tell whether a new point would be removed first, ``||w||^2 s < ||W_j||^2 / (inv(K)_jj + a_j^2 / s)`` for all j;
     equal scores fall to the older."""
     return not any_within(norms, precision, projection, magnitude * schur, magnitude, fixed, order)
 
@@ -104,7 +104,7 @@ def project(
         ``||f - f~||_H`` of the compression, at most ``epsilon`` but for what lies in the span to rounding, up to
         ``1e-5 ||w|| sqrt(kappa(x, x))``.
     changes : int
-        Insertions and removals that the factor went through.
+        The number of insertions and removals in the factor.
     """
     scratch = np.empty((5, len(tables.points)))
     own = Added(added.points, added.weights.copy(), added.cross, added.gram)
@@ -123,9 +123,9 @@ def project_in(
     fixed: int = 0,
     known: bool = False,
 ) -> tuple[int, float, int]:
-    """Do the same as :func:`project` in memory that the caller keeps; the weights that are added are written to.
+    """Do the same as :func:`project` in the caller's memory; the new weights are overwritten.
 
-    ``known`` says that image and projection of the first point are in the scratch's second and third row already, as
+    With ``known`` the image and projection of the first point are already in the scratch's second and third row, as
     :func:`~kernelswarm.agents.arithmetic.inverse_factor.split` fills them in; it must be the only point.
     """
     weights, precision = tables.weights, tables.precision
@@ -159,10 +159,10 @@ def project_in(
 def _enter(
     scratch: Array, tables: Tables, order: int, added: Added, budget: float, limit: float, fixed: int, known: bool
 ) -> tuple[int, float, int, bool]:
-    """Let the points in that KOMP would not take straight out again.
+    """Add the points that KOMP would not remove at once.
 
     Returns the order, the squared error so far, the changes of the factor, and whether the norms in the scratch are
-    those of the weights as they are.
+    those of the present weights.
     """
     _, weights, factor, precision = tables
     new_points, new_weights, cross, gram = added
@@ -193,7 +193,7 @@ def _enter(
         cost = magnitude * max(schur, 0.0)
         leaves = schur <= SPAN_THRESHOLD * gram[n, n]
         if not leaves and n == size - 1 and spent + cost <= budget:
-            # The last point goes in only if KOMP would not take it straight out again.
+            # The last point is added only if KOMP would not remove it at once.
             square(weights, order, norms)
             leaves = _is_cheapest(magnitude, schur, norms, precision, projection, order, fixed)
         if leaves:
@@ -216,12 +216,12 @@ def _enter(
 
 @njit_no_refcount
 def drop_dependent(
-    row: Array,  # (capacity,), to work with
-    norms: Array,  # (capacity,), to work with
+    row: Array,  # (capacity,), working memory
+    norms: Array,  # (capacity,), working memory
     tables: Tables,
     order: int,
     limit: float,
-    origin: Array,  # something for each element that moves with it, or nothing
+    origin: Array,  # a number for each element that moves with it, or an empty array
     fixed: int,  # a default would have numba compile it once more
 ) -> tuple[int, float]:
     """Remove elements whose entry of diag(inv K) is beyond ``limit``, the cheapest first; the first ``fixed`` stay.
@@ -231,7 +231,7 @@ def drop_dependent(
     order : int
         The new model order.
     squared : float
-        What the removals add to the squared error.
+        The squared error added by the removals.
     """
     weights, precision, squared = tables.weights, tables.precision, 0.0
     while _count_beyond(precision, order, fixed, limit) > 0:

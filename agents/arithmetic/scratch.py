@@ -17,38 +17,38 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 SPARE = 4
-"""Points that a state has room for beside its own, at least, when it is given a new place. States whose steps are on no
-more, or on few against their own, are given room for these too, so that they are taken where they lie."""
+"""The least number of free points of a state in a new place. Steps on no more points, or on few against the state's
+own, then need no scratch memory."""
 
 
 class States(NamedTuple):
-    """The nodes' states, as their learners lay them out."""
+    """The nodes' states in one array, each laid out by its learner."""
 
     storage: Array  # (V, length), or (1, length of all together)
-    counts: Integers  # (V, the most that any has)
-    begins: Integers  # (V,) where each begins in the storage
-    lengths: Integers  # (V,) its numbers
-    turn: Integers  # (2,) the rounds completed in a call, and the node that is at its turn: for what Python code raises
+    counts: Integers  # (V, the largest number of any state)
+    begins: Integers  # (V,) the begin of each in the storage
+    lengths: Integers  # (V,) the length of each
+    turn: Integers  # (2,) the rounds completed in a call, and the node at its turn: for errors of Python code
 
 
 class Scratch(NamedTuple):
-    """Scratch memory, and where states that grow out of their places go."""
+    """Scratch memory for steps, and the free place for states that outgrow theirs."""
 
-    storage: Array  # (n,) as long as a state needs for what :func:`roomy` makes of the capacity
-    capacity: int  # the points of a state and of its step, at most
-    free: Integers  # (1,) where in the storage of all states no state lies yet
+    storage: Array  # (n,) the length of a state with room for ``roomy(capacity)`` points
+    capacity: int  # the largest number of points of a state and its step
+    free: Integers  # (1,) the begin of the free end in the storage of all states
 
 
 @inline_always
 def roomy(order: int) -> int:
-    """Return the points for which a state of so many is given room."""
+    """Return the capacity that a state of this order is given."""
     return order + max(SPARE, order // 4)
 
 
 @inline_always
 def fits(scratch_state: Scratch, counts: Integers, taken: int, length: int) -> bool:
-    """Tell whether a step on this many points fits there, and what becomes of the state into the storage, of a
-    length."""
+    """Tell whether a step on this many points fits into the scratch memory, and the state after it into the storage, of
+    a given length."""
     return bool(
         counts[ORDER] + taken <= scratch_state.capacity and scratch_state.free[0] + len(scratch_state.storage) <= length
     )
@@ -66,8 +66,8 @@ def put_back(
     inputs: int,
     outputs: int,
 ) -> None:
-    """Copy state i, after a step on ``taken`` points, from there to its place, with room for ``capacity`` points;
-    where it has grown out of that, to a new one."""
+    """Copy state i, after a step on ``taken`` points, from the scratch memory back to its place, with room for
+    ``capacity`` points; if it has outgrown that, to a new place."""
     order, free, storage, begins, lengths = (
         counts[ORDER],
         scratch_state.free,

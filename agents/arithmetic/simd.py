@@ -28,7 +28,7 @@ Array = npt.NDArray[np.float64]
 SIMD_WIDTH = 8
 
 ROWS = 4
-"""So many rows of a matrix are multiplied at a time."""
+"""The number of rows of a matrix that are multiplied at a time."""
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils
@@ -70,7 +70,7 @@ def _type_and_code(typing_context: Any, left: Any, start: Any, right: Any, size:
 
 
 class Simd:
-    """The code of a loop over some stretches, each an array and its first entry, and of what is done in it."""
+    """The code of a loop over stretches of arrays, each an array and its first entry."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._context, self._builder, self._kinds, self._arguments = context, builder, kinds, arguments
@@ -78,7 +78,7 @@ class Simd:
         self._mask_type = ir.VectorType(ir.IntType(1), SIMD_WIDTH)
 
     def pointer(self, place: int) -> Any:
-        """Return where the stretch begins whose array is the argument in a place, and its first entry the next one."""
+        """Return the begin of a stretch: its array is the argument at a place, its first entry the next argument."""
         array = self._context.make_array(self._kinds[place])(self._context, self._builder, self._arguments[place])
         return self._builder.gep(array.data, [self._arguments[place + 1]])
 
@@ -138,7 +138,7 @@ class Simd:
         return self.shuffled(one, one, [0] * SIMD_WIDTH)
 
     def mask(self, place: Any, end: Any) -> Any:
-        """Tell of eight entries from a place on which come before ``end``."""
+        """Return, for eight entries from a place on, whether each is before ``end``."""
         return self._builder.icmp_signed("<", self.numbered(place), self.everywhere(end))
 
     def root(self, number: Any) -> Any:
@@ -152,7 +152,7 @@ class Simd:
         return self._builder.bitcast(self._builder.gep(pointer, [place]), self.vector.as_pointer())
 
     def each(self, size: Any, body: Callable[[Any], None]) -> None:
-        """Do something from every place on at which lanes begin."""
+        """Call ``body`` with every place at which lanes begin."""
         zero, step = ir.Constant(size.type, 0), ir.Constant(size.type, SIMD_WIDTH)
         with _codegen.for_range_slice(self._builder, zero, size, step, intp=size.type) as (place, _):
             body(place)
@@ -200,7 +200,7 @@ def _sum_rows(
         zero, one = ir.Constant(count.type, 0), ir.Constant(count.type, 1)
         last = builder.sub(wanted, one)
         factors, targets = [], []
-        for i in range(ROWS):  # beyond those that are wanted the last one is computed again
+        for i in range(ROWS):  # beyond ``wanted`` the last one is computed again
             row = ir.Constant(count.type, i)
             wanted_row = builder.select(builder.icmp_signed("<", row, last), row, last)
             factors.append(builder.gep(by, [builder.mul(wanted_row, factor_pitch)]))

@@ -22,7 +22,7 @@ _codegen: Any = cgutils
 
 
 def _view(array: Any, sizes: int) -> Any:
-    """Return the signature and the code of a view with so many dimensions."""
+    """Return the signature and the code of a view with ``dimensions`` dimensions."""
     kind = types.Array(array.dtype, sizes, "C")
     signature = kind(array, *[types.intp] * (1 + sizes))
 
@@ -45,12 +45,11 @@ def _view(array: Any, sizes: int) -> Any:
 if not COMPILES:
 
     def fetch(array: AnyArray, start: int, size: int) -> None:
-        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+        """Prefetch numbers from a place in the array on into the processor's cache."""
 
     def nearby(kind: Any, size: int) -> AnyArray:
-        """Return so many numbers of a kind, whatever they are, on the stack of the function that asks: for what a few
-        kilobytes suffice, since memory for arrays is found slowly. The array must not leave the function; the size is
-        a constant of the module."""
+        """Return ``size`` uninitialised numbers on the stack of the calling function: for a few kilobytes, since memory
+        for arrays is found slowly. The array must not leave the function; the size is a constant of the module."""
         return np.empty(size, kind)
 
     def line(array: AnyArray, start: int, size: int) -> AnyArray:
@@ -66,14 +65,14 @@ if not COMPILES:
         return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
 
     def read_only(array: AnyArray) -> AnyArray:
-        """Return an array as one that is only read."""
+        """Return a read-only view of an array."""
         return array
 
 else:
 
     @intrinsic
     def fetch(typing_context: Any, array: Any, start: Any, size: Any) -> Any:
-        """Have the processor bring numbers from a place in the array on into its cache, without waiting for them."""
+        """Prefetch numbers from a place in the array on into the processor's cache."""
         signature = types.void(array, types.intp, types.intp)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -91,7 +90,7 @@ else:
 
     @intrinsic(prefer_literal=True)
     def nearby(typing_context: Any, kind: Any, size: Any) -> Any:
-        """Return so many numbers of a kind, whatever they are, on the stack of the function that asks."""
+        """Return ``size`` uninitialised numbers on the stack of the calling function."""
         length, array = size.literal_value, types.Array(kind.dtype, 1, "C")
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -121,11 +120,11 @@ else:
 
     @intrinsic
     def read_only(typing_context: Any, array: Any) -> Any:
-        """Return an array as one that is only read, which numba compiles functions for as for another kind."""
+        """Return a read-only view of an array, another type to numba."""
         signature = array.copy(readonly=True)(array)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            if context.enable_nrt:  # what is returned counts as one more
+            if context.enable_nrt:  # the result is one more reference
                 context.nrt.incref(builder, signature.return_type, arguments[0])
             return arguments[0]
 

@@ -21,14 +21,14 @@ from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 Array = npt.NDArray[np.float64]
 
 FEW = 2 * SIMD_WIDTH
-"""Up to so many outputs eight rows are taken beside each other, beyond it each in lanes of its own."""
+"""The largest number of outputs for which eight rows share lanes; beyond it each row has lanes of its own."""
 
 _I32 = ir.IntType(32)
 _codegen: Any = cgutils
 
 
 class _Rows:
-    """The code of a loop over eight rows of a matrix at a time; behind the last row it stands for the rest."""
+    """The code of a loop over eight rows of a matrix at a time, and of the rows left over."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, arguments: Any) -> None:
         self._builder = builder
@@ -61,8 +61,7 @@ class _Rows:
         return found
 
     def sum_squares(self, norms: Any, prepare: Any) -> None:
-        """Write the squared norms of all rows, of whose entries at an output ``prepare(place)(rows, c)`` makes those
-        that count."""
+        """Write the squared norms of all rows, whose entries at output c come from ``prepare(place)(rows, c)``."""
         builder, simd = self._builder, self.simd
 
         def body(place: Any) -> None:
