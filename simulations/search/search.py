@@ -26,10 +26,10 @@ from kernelswarm.simulations.search.space import Proposal, Space, space
 from kernelswarm.simulations.search.study import Judge, OptunaStudy, Study, Trial
 
 BEST, TABLE = "best.toml", "trials.csv"
-"""The files in the folder of a search that its end writes: the experiment with the best values, and all trials."""
+"""The files of a complete search in its folder: the experiment with the best values, and all trials."""
 
 TRIALS = "trials"
-"""The folder in it where the trials are kept."""
+"""The folder of the trials in it."""
 
 Opened = Callable[[Path, Space, int, Mapping[str, str], bool], Study]
 
@@ -41,15 +41,15 @@ class Search:
     Parameters
     ----------
     space : Space
-        What was searched.
+        The space of the search.
     by : str
-        The figure that is to be small.
+        The figure to be minimised.
     trials : tuple of Trial
         All trials in their order.
     labels : tuple of tuples of str
-        For each trial what tables call its values.
+        The labels of each trial's values in tables.
     folder : Path
-        Where the trials are kept.
+        The folder of the search.
     """
 
     space: Space
@@ -60,7 +60,7 @@ class Search:
 
     @property
     def order(self) -> list[int]:
-        """The places of the trials, the best first; those that were given up or failed come last."""
+        """The places of the trials, the best first; pruned and failed ones come last."""
         values = [math.inf if trial.value is None else trial.value for trial in self.trials]
         return sorted(range(len(values)), key=lambda place: (values[place], bool(self.trials[place].failure), place))
 
@@ -78,43 +78,43 @@ def search(
     observe: Callable[[int, Trial, float], None] | None = None,
     opened: Opened = OptunaStudy,
 ) -> Search:
-    """Try values of an experiment's keys, each trial proposed from those before it, or so many at a time.
+    """Search the values of an experiment's keys; trials, ``jobs`` at a time, are proposed from those before them.
 
-    A folder that holds this search already is gone on with, and more trials may be asked for.
+    A folder that holds this search already is continued, also with more trials than before.
 
     Parameters
     ----------
     experiment : Experiment
-        What all trials have in common.
+        The common experiment of all trials.
     vary : mapping of str to str or list
         For each key its range, such as ``"log:0.01:1"``, or a list of values.
     trials : int
-        How many, with those that the folder holds.
+        The number of trials, with those in the folder.
     folder : Path
-        Where the trials are kept.
+        The folder of the search.
     by : str
-        The column of the network's table whose last value, a mean over the seeds, is to be small.
+        The column of the network's table whose last value, a mean over the seeds, is minimised.
     seeds : int
         Runs of each trial, with the experiment's seed, the next one, and so on.
     prune : bool
-        Whether a trial is given up that is worse than the median of the earlier ones at an evaluation.
+        Whether a trial ends early that is worse than the median of the earlier ones at an evaluation.
     jobs : int
-        How many trials are proposed together and run side by side, each in a process of its own. The same number gives
-        the same trials, on any machine and however often the search was interrupted.
+        The number of trials that are proposed together and run side by side, each in a process of its own. The same
+        number gives the same trials, on any machine and after any interruption.
     observe : callable, optional
         Called after each trial with the number of trials ended, the trial, and the least value of all.
     opened : callable
-        Opens what proposes trials and remembers them.
+        Opens the study, which proposes and records trials.
 
     Raises
     ------
     InputError
-        Something that is asked for makes no sense, Optuna is not installed, the folder holds another search, or another
-        process is at it.
+        A key or a number is out of range, Optuna is not installed, the folder holds another search, or another process
+        runs it.
     SimulationError
         All trials failed, or the folder may not be written.
     Interrupted
-        A signal came; what has ended is in the folder.
+        A signal came; the trials that have ended are in the folder.
     """
     _check(experiment, trials, seeds, jobs)
     asked = space(experiment, vary)
@@ -178,7 +178,7 @@ def _batch(
     by: str,
     seeds: int,
 ) -> Generator[tuple[int, Trial], None, None]:
-    """Make those trials that are left of a batch, keep each as it ends, and yield it with its number."""
+    """Run the trials that are left of a batch, record each at its end, and yield it with its number."""
     if not left:
         return
     proposals, judge = study.propose(first, jobs), study.judge(first)
@@ -198,7 +198,7 @@ def _least(ended: Iterable[Trial]) -> float:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A trial that is to be run, in this process or another."""
+    """A trial to be run, in this process or another."""
 
     config: Mapping[str, Any]
     experiment: Experiment

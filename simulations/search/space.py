@@ -50,7 +50,7 @@ def space(experiment: Experiment, vary: Mapping[str, Any]) -> Space:
     Parameters
     ----------
     experiment : Experiment
-        What all trials have in common.
+        The common experiment of all trials.
     vary : mapping of str to str or list
         For each key a range, ``"log:0.01:1"``, ``"uniform:0:1"`` or ``"integer:1:9"``, or a list of values.
 

@@ -22,15 +22,15 @@ class Trial:
     Parameters
     ----------
     proposal : dict of str to number
-        What was tried.
+        The tried values.
     figures : dict of str to float
-        The last figures that were measured, means over the seeds; of the first seed where it was given up.
+        The last figures, means over the seeds; of the first seed for a pruned trial.
     value : float, optional
-        The figure that is to be small; None where the trial was given up or failed.
+        The figure to be minimised; None for a pruned or failed trial.
     failure : str
         Why it failed; empty where it did not.
     learning_curve : dict of int to float
-        The figure that is to be small after the rounds before the last, of the first seed.
+        The figure to be minimised after the rounds before the last, of the first seed.
     """
 
     proposal: Proposal
@@ -44,7 +44,7 @@ class Judge(Protocol):
     """The pruner of trials, which can be sent to another process."""
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
-        """Tell from a trial's figures after some rounds whether to give it up."""
+        """Tell from a trial's figures after some rounds whether to prune it."""
         ...
 
 
@@ -64,29 +64,29 @@ class Study(Protocol):
         ...
 
     def end(self, place: int, trial: Trial) -> None:
-        """Remember how a trial ended."""
+        """Record the end of a trial."""
         ...
 
 
 class OptunaStudy:
-    """Proposes by the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), gives up what is worse than half.
+    """Proposals by the tree-structured Parzen estimator (Bergstra et al., NIPS 2011), with pruning by the median.
 
-    A search that was interrupted goes on as if it had not been: a proposal depends on the seed, on its place, and on
-    the trials of the places that came before those that were proposed with it. Of these others, which have not ended,
-    the estimator takes it that they come to nothing ("constant liar"), so that they differ.
+    An interrupted search continues with the same trials: a proposal depends on the seed, on its place, and on the
+    trials before its batch. The other trials of its batch, which have not ended, count as failed ("constant liar"), so
+    that proposals differ.
 
     Parameters
     ----------
     folder : Path
-        Where the database is.
+        The folder of the database.
     space : Space
-        What is searched.
+        The space of the search.
     seed : int
-        Of the proposals.
+        The seed of the proposals.
     asked : dict of str to str
-        What the search is of: it may not differ from what the folder's was.
+        The key of the search, which must be that of the folder.
     prune : bool
-        Whether trials are given up.
+        Whether trials are pruned.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class OptunaStudy:
 
     def propose(self, first: int, count: int) -> list[Proposal]:
         """Return the proposals for ``count`` places from ``first`` on, by the trials before it alone."""
-        study = self._library.create_study()  # in memory: what is only proposed leaves nothing behind
+        study = self._library.create_study()  # in memory: a mere proposal is not stored
         study.add_trials(self._before(first))
         found: list[Proposal] = []
         for place in range(first, first + count):
@@ -163,7 +163,7 @@ class OptunaStudy:
         return MedianJudge(self._before(first) if self._prune else None)
 
     def end(self, place: int, trial: Trial) -> None:
-        """Remember how a trial ended; one that failed counts as given up, so that nothing is proposed beside it."""
+        """Record the end of a trial; a failed one counts as pruned, so that nothing is proposed beside it."""
         state = self._library.trial.TrialState
         self._study.add_trial(
             self._library.trial.create_trial(
@@ -178,19 +178,19 @@ class OptunaStudy:
 
 
 class MedianJudge:
-    """Gives up what has been worse so far than the median of the trials before it was after the same round.
+    """Prunes a trial that is worse than the median of the trials before it after the same round.
 
     Parameters
     ----------
     before : list of optuna.trial.FrozenTrial, optional
-        Those trials; None gives nothing up.
+        Those trials; None prunes nothing.
     """
 
     def __init__(self, before: list[Any] | None) -> None:
         self._before = before
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
-        """Tell from a trial's figures after some rounds whether to give it up."""
+        """Tell from a trial's figures after some rounds whether to prune it."""
         if self._before is None:
             return False
         library = optuna()
@@ -203,7 +203,7 @@ class MedianJudge:
 
 
 def optuna() -> Any:
-    """Import Optuna, and have it say no more than warnings; InputError where it is not installed."""
+    """Import Optuna with a log of warnings alone; InputError where it is not installed."""
     try:
         import optuna as library
     except ImportError as error:

@@ -15,13 +15,13 @@ FINEST = STEP / 16.0
 
 
 def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials, most: int) -> dict[int, float]:
-    """Try what lies around the best candidate until nothing there is better, and return all risks that are known then.
+    """Try candidates around the best one until none is better, and return all risks found.
 
     A pattern search (Hooke and Jeeves, Journal of the ACM 1961): the best candidate's neighbours, each key in turn a
-    step lower and a step higher, are tried for the full length. Where some are better all that helped is tried
-    together, and as far again while that helps, also beyond the ends of the ranges; where none is, the step is halved.
-    So the last best one has values on either side, in each key, that are no better. What helped is followed no
-    further when only the last neighbours are left to be tried.
+    step lower and a step higher, are tried for the full length. If some are better, all better changes are tried
+    together, and as far again while that is better, also beyond the ends of the ranges; if none is, the step is halved.
+    So the last best one has values on either side, in each key, that are no better. The last trials of ``most`` are
+    kept for these neighbours.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
     trials : Trials
         All candidates.
     most : int
-        How many are tried here, at most.
+        The largest number of trials here.
     """
     found, step = dict(finals), STEP
 
     def risks(asked: Sequence[dict[str, Any]]) -> list[float]:
-        """Try what is not known, as far as the number allows; what is left out counts as no better."""
+        """Try new candidates, as far as ``most`` allows; those left out count as no better."""
         trials.add(asked)
         places = [trials.values.index(values) for values in asked]
         left = most - (len(found) - len(finals))
@@ -67,7 +67,7 @@ def bracket(finals: Mapping[int, float], ranges: Sequence[Range], trials: Trials
 
 
 def edges(best: int, found: Mapping[int, float], ranges: Sequence[Range], trials: Trials) -> dict[str, str]:
-    """Return the keys in which nothing beyond the best candidate was tried, with the side: "low" or "high".
+    """Return the keys without a trial beyond the best candidate, with the side: "low" or "high".
 
     Only candidates count whose other keys are within a step of its own.
 

@@ -13,9 +13,9 @@ FOR_EACH = 6
 
 
 def candidates(ranges: Sequence[Range], count: int | None = None) -> list[dict[str, Any]]:
-    """Return the values of each candidate by key: none of the first, which is the experiment as it is.
+    """Return the values of each candidate by key: none for the first, the experiment itself.
 
-    ``count`` is how many others there are, ``FOR_EACH`` for each range when left out.
+    ``count`` is the number of the others, ``FOR_EACH`` for each range when left out.
 
     Candidate k stands at ``frac(1/2 + k / g^j)`` of range j, with g the root above 1 of ``g^(d+1) = g + 1`` for d
     ranges: a sequence whose points keep apart in each range alone and in all together (Roberts, "The unreasonable
@@ -35,7 +35,7 @@ def candidates(ranges: Sequence[Range], count: int | None = None) -> list[dict[s
 
 
 STEP = 1.0 / 6.0
-"""Of a range: how far a neighbour is from a candidate in one key."""
+"""The distance of a neighbour from a candidate in one key, as a share of the range."""
 
 
 def neighbors(ranges: Sequence[Range], values: Mapping[str, Any], step: float = STEP) -> list[dict[str, Any]]:

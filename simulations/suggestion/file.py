@@ -31,15 +31,15 @@ def suggest_for(
     path : Path
         The file.
     changes : sequence of str
-        Such as "learner.step_size=1", made before anything is tried; a key that gets a number is not tried. The file is
-        not changed by them.
+        Such as "learner.step_size=1", applied before the pilots; a key with a number is not tried. They do not change
+        the file.
     everything, pooled, rounds, jobs, watch
-        As there.
+        As of that function.
 
     Raises
     ------
     InputError
-        The file is refused, as a run would refuse it, or leaves nothing open.
+        The file is refused, as by a run, or leaves no key open.
     SimulationError
         Every pilot failed.
     """
@@ -55,12 +55,12 @@ def suggest_for(
 
 
 def write(path: Path, suggestion: Suggestion) -> str:
-    """Write the chosen values into the file, whole or not at all, and say what was done.
+    """Write the chosen values into the file, whole or not at all, and return a text about it.
 
     Raises
     ------
     InputError
-        The file cannot be written, or says a key in a way that cannot be changed.
+        The file cannot be written, or has a key in a form that cannot be changed.
     """
     changes = suggestion.chosen.values
     if not changes:

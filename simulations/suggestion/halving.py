@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 FACTOR = 3
-"""Of so many candidates one goes on, and for so many times as long."""
+"""One of this many candidates goes on, for this many times as many rounds."""
 
 LENGTHS = 3
 """The number of stages, in each of which the better candidates are tried again."""
@@ -26,19 +26,19 @@ def lengths(longest: int) -> list[int]:
 def halve(
     candidates: int, longest: int, scores: Callable[[Sequence[int], int], Sequence[float]], kept: Sequence[int] = (0,)
 ) -> dict[int, float]:
-    """Try candidates for short, and those with the least scores for longer (Jamieson and Talwalkar, AISTATS 2016).
+    """Try candidates for few rounds, and those with the least scores for more (Jamieson and Talwalkar, AISTATS 2016).
 
     Parameters
     ----------
     candidates : int
-        How many there are; they are called 0, 1, 2, ...
+        Their number; they are called 0, 1, 2, ...
     longest : int
         The rounds of the last ones.
     scores : callable
         ``scores(places, rounds)`` tries some of them and returns a figure for each, infinite where one failed. Least is
         best.
     kept : sequence of int
-        Those that are tried to the end however they score.
+        Those that are tried to the end whatever their scores.
 
     Returns
     -------

@@ -20,7 +20,7 @@ MEASURED = 4000
 """About the default number of samples of all nodes together to measure on."""
 
 FEWEST = 20
-"""Samples of each node that are measured on, at least, where there are as many."""
+"""The least number of samples of each node to measure on, if it has as many."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Pilot:
     Parameters
     ----------
     experiment : Experiment
-        What is tried.
+        The experiment.
     nodes : int
-        How many it has.
+        The number of its nodes.
     rounds : int
-        For how long.
+        The rounds of the pilot.
     samples : int
-        What a node learns from in the longest pilot.
+        The samples that a node learns from in the longest pilot.
     fold : int
         Which fifth of the samples is set aside.
     measured : int
-        Samples that are measured on, about, of all nodes together.
+        About the number of samples of all nodes together to measure on.
     """
 
     experiment: Experiment
@@ -86,9 +86,9 @@ class Figures:
 
 
 def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Figures:
-    """Run a pilot in this process; what is refused or diverges has failed."""
+    """Run a pilot in this process; a refused or diverging one has failed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what a pilot warns, the run that follows warns again
+        warnings.simplefilter("ignore")  # the run that follows repeats the warnings of a pilot
         try:
             final = simulate(pilot.prepared(), lambda progress: None).final
         except Interrupted:
@@ -102,7 +102,7 @@ def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Fig
 
 
 def failed(cause: str) -> Figures:
-    """Return the figures of a pilot that came to nothing."""
+    """Return the figures of a failed pilot."""
     return Figures(math.inf, math.inf, math.inf, cause)
 
 
@@ -112,7 +112,7 @@ def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) 
     Parameters
     ----------
     pilots : sequence of Pilot
-        What is run.
+        The pilots.
     jobs : int
         Processes at a time; 1 runs all in this one.
     watch : callable

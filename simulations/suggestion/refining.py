@@ -30,9 +30,9 @@ class Trials(Protocol):
 
 
 def refine(finals: dict[int, float], ranges: Sequence[Range], trials: Trials) -> dict[int, float]:
-    """Try what lies around the best candidate, for the full length, and return all risks that are known by then.
+    """Try candidates around the best one, for the full length, and return all risks found.
 
-    First its neighbours are tried, and all that helped of them together, as long as that helps. Where this lowered the
+    First its neighbours are tried, then all better changes together, as long as that is better. Where this lowered the
     risk by more than 1%, the same is done with each key that has moved, a step further alone: keys that move together
     are held back by the one that has come far enough.
 

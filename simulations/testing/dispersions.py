@@ -23,7 +23,7 @@ def check_dispersion(dispersion: Dispersion) -> None:
 
     Shapes; ``slopes`` against finite differences, finite at huge losses. Where ``centered`` it is a function of the
     loss minus the center, which ``descend`` returns as it is; otherwise ``descend`` moves the threshold against the
-    slope of the mean. The same bits compiled, where it hands that over.
+    slope of the mean. The same bits from its compiled functions.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def check_kernel(kernel: Kernel, inputs: int | None = None) -> None:
     Shapes; ``cross`` symmetric, up to 32 inputs to the bit; Gram matrices positive semidefinite; ``diagonal`` what
     ``cross`` says of a point with itself; no value above ``supremum``, as far as points were tried that are near and
     far; up to 32 inputs the same bits of an entry whichever other rows are in the call; and the same bits compiled,
-    where it hands that over.
+    if it has compiled functions.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ ROUNDS = 600
 
 
 def edges(attribute: str = "loss") -> EdgeFacts:
-    """Return five directed edges of which everything is known that can be."""
+    """Return five directed edges with all facts known."""
     senders, receivers = np.array([0, 1, 1, 4, 7]), np.array([1, 0, 4, 1, 4])
     lengths = sealed(np.array([0.1, 0.1, 0.5, 0.5, 0.02]))
     return EdgeFacts(senders, receivers, lengths, tuple({attribute: 0.2 * k, "weight": 1.0} for k in range(5)))
@@ -115,7 +115,8 @@ def check_clock(clock: Clock) -> None:
 def check_link_noise(noise: Noise) -> None:
     """Check that a noise keeps its contract, ``protocols/links/noises.py``.
 
-    A scale, what is noisy, and a compiled quantile function that is finite and about as often above 0 as below.
+    A scale, the noisy part of messages, and a compiled quantile function that is finite and about as often above 0 as
+    below.
 
     Parameters
     ----------
@@ -142,8 +143,8 @@ def check_link_noise(noise: Noise) -> None:
 def check_graph_schedule(schedule: Schedule) -> None:
     """Check that a schedule of a network keeps its contract, ``graphs/schedules/contract.py``.
 
-    For each round, without end, which edges are there; the same for the same generator; and, where it does not say that
-    it is constant, some edge that is not always there, and none that is there never. The network is 8 nodes, each with
+    For each round, without end, the edges that are there; the same for the same generator; and, unless it is declared
+    constant, some edge that is sometimes missing, and none that is always missing. The network is 8 nodes, each with
     those 1, 2 and 4 places away.
 
     Parameters
@@ -158,7 +159,7 @@ def check_graph_schedule(schedule: Schedule) -> None:
     InputError
         It is no schedule of a network.
     ValueError
-        The network is none that it can switch.
+        It cannot switch this network.
     """
     with checked("graph_schedule", schedule):
         labels = np.arange(8)

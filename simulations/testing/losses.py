@@ -21,7 +21,7 @@ from kernelswarm.simulations.testing.properties import (
 
 SAMPLES = 200
 FITS = {"regression": (None, 2), "binary": (2, 1), "multiclass": (4, 4)}
-"""task -> the classes that are tried, and the outputs C that the loss must then have."""
+"""For each task the tried number of classes, and the outputs C that the loss must then have."""
 
 
 def check_loss(loss: Loss, targets: Array | None = None) -> None:
@@ -31,7 +31,7 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
     support the loss from below; a positive ``curvature`` that bounds the second derivative, and equals it where
     ``quadratic``; ``offers``, where there are any, of samples with a derivative; probabilities that add up to 1 and
     whose largest is the decision; ``constant`` no worse than neighbouring constants; data of another task refused; and
-    the same bits compiled, where it hands that over.
+    the same bits from its compiled functions.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def check_loss(loss: Loss, targets: Array | None = None) -> None:
     AssertionError
         A property does not hold; the text names it.
     InputError
-        It is no loss, or holds a word in place of a number.
+        It is no loss, or has an unresolved key.
     """
     with checked("loss", loss):
         require(loss.task in FITS, loss, f"task is one of {', '.join(FITS)}, not {loss.task!r}")

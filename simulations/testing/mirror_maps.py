@@ -22,8 +22,8 @@ def check_mirror_map(mirror_map: MirrorMap) -> None:
     """Check that a mirror map keeps its contract, ``agents/parts/mirror_maps.py``.
 
     Values of the shape of the duals, each a strictly increasing function of its own dual; positive ones where
-    ``positive``; the slope ``slope`` everywhere, where that is a number; and the same bits compiled, where it hands
-    that over.
+    ``positive``; the slope ``slope`` everywhere, where that is a number; and the same bits from its
+    compiled functions.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
     """Require that a network learns the same function, to the bit, however its rounds are run.
 
     That is in rounds that call the compiled functions of learner and protocol, or their methods; in one block of
-    nodes or several; in one go or gone on with; and on ideal links as on others.
+    nodes or several; in one go or resumed; and on ideal links as on others.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
     Raises
     ------
     AssertionError
-        Two ways to run it differ; the text names them.
+        Two ways to run it differ; the text names both.
     """
     network = open_network(description)
     if network.experiment is not description:  # it held words

@@ -16,9 +16,9 @@ def plain_plans(plans: Sequence[AgentPlan]) -> list[AgentPlan]:
 
 
 def plain_twin(part: Any) -> Any:
-    """Return a part with the same fields and methods, whose class hands no compiled functions over.
+    """Return a part with the same fields and methods, whose class has no compiled functions.
 
-    A class that only inherits them hands none over (``protocols/compiled.py``).
+    Inherited compiled functions do not count (``protocols/compiled.py``).
 
     Examples
     --------

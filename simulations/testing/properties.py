@@ -59,14 +59,14 @@ ON_NETWORKS = ("learner", "protocol")
 
 @contextmanager
 def checked(kind: str, part: Any) -> Iterator[None]:
-    """Look at a part before and after its check: a frozen dataclass of its kind, equal to its copy, never changed.
+    """Check a part before and after its check: a frozen dataclass of its kind, equal to its copy, never changed.
 
     Raises
     ------
     InputError
-        It is no instance, lacks a method of its kind, or holds a word in place of a number where nothing replaces it.
+        It is no instance, lacks a method of its kind, or has an unresolved key without data to resolve it.
     AssertionError
-        It is not frozen, not equal to its copy, or changed by what was done with it.
+        It is not frozen, not equal to its copy, or changed by its use.
     """
     if isinstance(part, type):
         raise InputError(f"{kind} = {part.__name__} is a class: pass an instance of it, {part.__name__}()")
@@ -97,7 +97,7 @@ def compiled_form(part: object, kind: str) -> Any:
 
 
 def sealed(array: Array) -> Array:
-    """Copy an array for good: read-only and C-contiguous, as what agents hand to parts."""
+    """Return a read-only, C-contiguous copy of an array, like the arrays that agents pass to parts."""
     copied = np.ascontiguousarray(array, dtype=np.float64).copy()
     copied.flags.writeable = False
     return copied

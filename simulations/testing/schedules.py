@@ -18,8 +18,8 @@ STEPS = (*range(50), 1000, 10**6)
 def check_schedule(schedule: Schedule) -> None:
     """Check that a schedule keeps its contract, ``agents/parts/schedules.py``.
 
-    Step sizes that are positive numbers, the same whenever they are asked for and none above ``largest``; and those of
-    ``over``, where it has that, with the bits of ``at``.
+    Step sizes that are positive numbers, the same at every call and none above ``largest``; and those of ``over``, if
+    it has that, with the bits of ``at``.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def check_schedule(schedule: Schedule) -> None:
     AssertionError
         A property does not hold; the text names it.
     InputError
-        It is no schedule, or a word in place of a number.
+        It is no schedule, or an unresolved word.
     """
     with checked("schedule", schedule):
         etas = [schedule.at(step) for step in STEPS]
@@ -52,8 +52,8 @@ def check_schedule(schedule: Schedule) -> None:
 def check_budget(budget: Budget) -> None:
     """Check that a compression budget keeps its contract, ``agents/parts/budgets.py``.
 
-    Bounds that are finite and not negative; a state, one number, that goes in and comes out, so that the same questions
-    have the same answers; and the same bits compiled, where it hands that over.
+    Bounds that are finite and not negative; a state, one number, that is passed in and returned, so that the same calls
+    have the same results; and the same bits from its compiled functions.
 
     Parameters
     ----------

@@ -17,10 +17,10 @@ SIZES = ([1] * 640, [32] * 20, [5, 0, 600, 1, 34])
 def check_stream(stream: Stream, nodes: int = NODES, repeats: bool = False) -> None:
     """Check that a stream keeps its contract, ``simulations/streams/contract.py``.
 
-    Arrays of finite float64 numbers that nobody can write to; classes that are whole numbers below their count; samples
-    that do not depend on how they are cut into draws, that the seed decides, that each node has for itself, and that go
-    on from a state of plain numbers or a copy of the source; finite data that end after their epochs; held-out samples
-    that stay, are not learned from, and whose truth is what the source says.
+    Read-only arrays of finite float64 numbers; classes that are whole numbers below their count; samples that do not
+    depend on the sizes of draws, that follow from the seed, that differ between nodes, and that go on from a state of
+    plain numbers or a copy of the source; finite data that end after their epochs; constant held-out samples, which are
+    not learned from, with the truth that the source declares.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def check_stream(stream: Stream, nodes: int = NODES, repeats: bool = False) -> N
     nodes : int
         The nodes to deal it to, for data that name their nodes; at least 2.
     repeats : bool
-        Whether rows may repeat in the data, as discrete ones do: what only tells without repeats is then left out.
+        Whether rows may repeat in the data, as discrete ones do: checks that need different rows are then left out.
 
     Raises
     ------

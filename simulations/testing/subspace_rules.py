@@ -20,9 +20,9 @@ from kernelswarm.simulations.testing.properties import (
 
 
 def check_subspace_step(step: SubspaceStep) -> None:
-    """Check that the step of a subspace's update keeps its contract: positive numbers, that depend on nothing else.
+    """Check that the step of a subspace's update keeps its contract: positive numbers, by its arguments alone.
 
-    The same bits compiled, where it hands that over.
+    The same bits from its compiled functions.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def check_subspace_step(step: SubspaceStep) -> None:
 def check_censoring(censoring: Censoring) -> None:
     """Check that a censoring rule keeps its contract: a threshold from the last fits, whatever their order.
 
-    The same bits compiled, where it hands that over.
+    The same bits from its compiled functions.
 
     Parameters
     ----------

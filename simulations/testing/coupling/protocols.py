@@ -39,20 +39,19 @@ FORMS = {"form": ("one_sided", "symmetric"), "step": ("explicit", "implicit")}
 def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> None:
     """Check that a protocol keeps its contract, ``protocols/contract.py`` or ``protocols/parameters/contract.py``.
 
-    The flags are there. Where neighbours talk: no coupling at agreement, a pull that is bounded as implicit steps need
-    and opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
-    is made of arrays, numbers and tuples, and that ``advance`` leaves as it is; dual variables that are finite and not
-    negative, and there where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
-    weights that change only with the neighbours' vectors, and a state that stays as it is. Of one that stacks
-    others: shares that add up to 1, and a state that stays as it is. On a small network
-    of `polk`, or of `random_features`, the same is learned, to the bit, compiled, by methods, in blocks, and gone
-    on with.
+    The flags exist. With communication: no coupling at agreement, a pull that is bounded as implicit steps need and
+    opposite at the other end, at the node's own samples and, symmetric, at its neighbours'; a state of links that
+    is made of arrays, numbers and tuples, and that ``advance`` does not change; dual variables that are finite and not
+    negative, and exist where ``sends_duals``. Of a protocol of vectors: a vector of the same length in all rounds,
+    weights that change only with the neighbours' vectors, and a state that is not changed in place. Of an ensemble:
+    mixture weights that add up to 1, and a state that is not changed in place. A small network of `polk`, or of
+    `random_features`, has the same bits compiled, by methods, in blocks, and resumed.
 
     Parameters
     ----------
     protocol : Rule, ParameterRule or StackedRule
         A frozen dataclass.
-    stream : Stream, or what an experiment file says of one
+    stream : Stream, or its value in an experiment file
         Data of the small network.
 
     Raises
@@ -85,7 +84,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
 
 
 def _known(protocol: AnyRule) -> list[Any]:
-    """Take a node through rounds of a protocol of any family; returns what it knew."""
+    """Take a node through rounds of a protocol of any family; returns its states."""
     if isinstance(protocol, ParameterRule):
         return ran(protocol)
     if isinstance(protocol, StackedRule):
@@ -98,8 +97,8 @@ def check_distance(distance: Distance) -> None:
 
     Not negative, and 0 where values are equal; a pull that is the derivative of ``values`` by the own values times the
     strength, bounded as implicit steps need, and opposite at the other end; the same bound at all values where
-    ``smooth``; the same bits compiled, where it hands that over. Of one output and of several. Where proximity may
-    constrain it, the mean of ``values`` times ``multiple``, which is at most what ``growth`` says.
+    ``smooth``; the same bits from its compiled functions. Of one output and of several. Where proximity may
+    constrain it, the mean of ``values`` times ``multiple``, at most the bound of ``growth``.
 
     Parameters
     ----------
@@ -200,7 +199,7 @@ def _same_compiled(distance: Distance, own: Array, answers: Array, strengths: Ar
 
 
 def _ran(rule: Rule) -> list[Any]:
-    """Take a node of three neighbours through rounds; returns its links as they were."""
+    """Take a node of three neighbours through rounds; returns its link states."""
     generator = np.random.default_rng(0)
     links = rule.init(neighborhood(BATCH, OUTPUTS))
     found: list[Any] = []

@@ -14,7 +14,7 @@ from kernelswarm.simulations.testing.properties import require, require_equal, r
 
 
 def ran_stacked(rule: StackedRule, batch: int, outputs: int) -> list[Any]:
-    """Take a node through rounds, one of them without samples; returns what it knew."""
+    """Take a node through rounds, one of them without samples; returns its states."""
     generator = np.random.default_rng(0)
     count, around = len(rule.members), neighborhood(batch)
     talking = [member for member in rule.members if member.communicates]

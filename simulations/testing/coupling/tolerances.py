@@ -39,9 +39,9 @@ def neighborhood(batch_size: int = 3, outputs: int = 1) -> Neighborhood:
 def check_tolerance(tolerance: Tolerance) -> None:
     """Check that a tolerance keeps its contract, ``protocols/tolerances.py``.
 
-    Tolerances of shape (deg,) that are finite and not negative; a state that ``next`` leaves alone, returns as it is
-    where it does not ``adapt``, and takes from its arguments only; and the same bits compiled, where it hands that
-    over.
+    Tolerances of shape (deg,) that are finite and not negative; a state that ``next`` does not change in place,
+    returns unchanged where it does not ``adapt``, and computes from its arguments alone; and the same
+    bits from its compiled functions.
 
     Parameters
     ----------

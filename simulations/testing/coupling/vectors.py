@@ -21,7 +21,7 @@ BATCH, FEATURES, OUTPUTS, DEGREE, ROUNDS = 3, 5, 2, 3, 12
 
 
 def ran(rule: ParameterRule) -> list[Any]:
-    """Take a node of three neighbours through rounds; returns what it knew in each."""
+    """Take a node of three neighbours through rounds; returns its state in each."""
     generator = np.random.default_rng(0)
     kind: Any = Raker if rule.mixes else RandomFeatures
     learner = kind(kernel=Gaussian(0.5), step_size=Constant(0.1), features=FEATURES, batch_size=BATCH)
@@ -50,7 +50,7 @@ def ran(rule: ParameterRule) -> list[Any]:
 
 
 def _kept(rule: ParameterRule, state: Any, change: Any, *known: Any) -> Any:
-    """Change what a node knows, and require that what went in stays as it is."""
+    """Return a node's next state, and require that its arguments are not changed in place."""
     before: list[Array] = [np.array(leaf) for leaf in leaves(copy.deepcopy(state))]
     after = change(state, *known)
     now = [np.array(leaf) for leaf in leaves(state)]
