@@ -19,6 +19,9 @@ PILOT = 500
 """Points of the pilot fit: its cost grows with their cube, 20 milliseconds for these."""
 
 
+FIRST_SHARE = 0.4
+"""Of the way to a sample's target without noise that its step goes, see `Auto`."""
+
 FEW = 16
 """Points whose Gram matrix costs little more than the call for it."""
 
@@ -138,6 +141,16 @@ class Sample:
     def mean_gain(self) -> float:
         """The mean of kappa(x, x)."""
         return float(np.mean(self._gains))
+
+    @property
+    def gain(self) -> float:
+        """The kappa(x, x) that steps are relative to: the mean, and at least two fifths of the largest.
+
+        It is kappa(x, x) where that is the same everywhere. Elsewhere how far steps carry noise goes with the mean, as
+        of least mean squares (Widrow and Hoff), and a step of two fifths of the way at one of this size is all the way,
+        and no further, at the largest.
+        """
+        return max(self.mean_gain, FIRST_SHARE * self.largest_gain)
 
     @cached_property
     def _gains(self) -> Array:

@@ -268,7 +268,8 @@ gained less where it was strong, 75, or lost where it was weak, 150 (docs/decisi
 class Auto:
     """A step size that training data decide: b times what suits a single sample, as far as a batch of b allows.
 
-    With kappa the largest kappa(x, x) of the data, a single sample takes, for regression,
+    With kappa the mean of the data's kappa(x, x), at least two fifths of the largest, a single sample takes, for
+    regression,
 
         eta_1 = 0.4 scale calm spread / (slope kappa)        at most 0.4 scale calm / (l'' kappa)
         calm  = 0.15 sqrt((1 - v) / v)                       at least 0.1, at most 1
@@ -284,7 +285,7 @@ class Auto:
 
     with e the error rate of a pilot fit, since where classes overlap a small step averages over more samples, and
     ``unit`` the usual size of f: 1 for hinge losses, which ask for that margin, 2.5 for logistic ones; with squared
-    hinges at most ``1 / (l'' kappa)``, which takes a sample to its margin. Then
+    hinges at most ``1 / (l'' kappa(x, x))`` of the largest, which takes a sample to its margin. Then
 
         eta = b min(eta_1, most / lambda_max(K_b))
 
@@ -335,14 +336,14 @@ class Auto:
 
     def _eta(self, sample: Sample, calm: float) -> float:
         """Return the step size of a batch where a single sample's is ``calm`` times that of targets without noise."""
-        loss, gain = sample.loss, sample.largest_gain
+        loss, gain = sample.loss, sample.gain
         # Slopes of logistic losses end at 1, whatever the step; others grow with what a step has gone too far.
         steep = loss.quadratic or (sample.classes and loss.curvature > 1.0)
         if sample.classes:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
             first = self.scale * unit * calm / gain
             if steep:
-                first = min(first, 1.0 / (loss.curvature * gain))
+                first = min(first, 1.0 / (loss.curvature * sample.largest_gain))
         else:
             scale = 0.4 * self.scale * calm
             first = scale * sample.spread / (sample.slope * gain)
