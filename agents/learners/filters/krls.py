@@ -82,7 +82,8 @@ class Krls(CertainDescent, DescentInSpace):
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature: the weight of ``||f||^2`` in samples. 0, as in the paper,
         needs a quadratic loss. "auto" is the noise's variance over that of the function beneath it, from a sample of
-        the data, at least 0.1; for classes 0.005.
+        the data, at least 0.1; of classes a
+        quarter of that, at least 0.005, with squared hinges 0.2.
     dependency : float
         The paper's nu, at least 1e-8 and below 1: the share of kappa(x, x) that a point must have outside the span.
     forgetting : float or "auto"

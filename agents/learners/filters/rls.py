@@ -136,7 +136,8 @@ class Rls(CertainDescent):
         take no step size.
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive. "auto" is the noise's variance over that of the
-        function beneath it, from a sample of the data, at least 0.1; for classes 0.005.
+        function beneath it, from a sample of the data, at least 0.1; of classes a
+        quarter of that, at least 0.005, with squared hinges 0.2.
     forgetting : float or "auto"
         beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
         `newton` does.

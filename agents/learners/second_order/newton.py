@@ -87,8 +87,8 @@ class Newton(CertainDescent, DescentInSpace):
         as much of their Newton step as eta is of its largest. "auto" takes what the data suggest.
     ridge : float or "auto"
         lambda as a multiple of the loss's largest curvature, positive: the weight of ``||f||^2`` in samples. "auto" is
-        the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; for classes
-        0.005, with squared hinges 0.2.
+        the noise's variance over that of the function beneath it, from a sample of the data, at least 0.1; of classes a
+        quarter of that, at least 0.005, with squared hinges 0.2.
     forgetting : float or "auto"
         beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. lambda is forgotten as
         the samples are, and renewed in some coordinates after each step, in turn: none loses over a quarter of it.

@@ -20,6 +20,7 @@ from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.experiment.variation import read_compare
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.report.tables import of_comparison
+from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion import trials
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
 from kernelswarm.simulations.suggestion.ranges import own_ranges
@@ -86,8 +87,9 @@ def test_the_ridge_of_classes_is_tried_around_what_auto_stands_for() -> None:
     learner = {"name": "newton", "kernel": TABLE["learner"]["kernel"], "loss": "multiclass_logistic"}
     one = Experiment.from_dict({**TABLE, "stream": {"name": "gaussian_mixture", "classes": 3}, "learner": learner})
     (ridge,) = own_ranges(one)
-    assert (ridge.key, ridge.now) == ("learner.ridge", pytest.approx(0.005))
-    assert (ridge.low, ridge.high) == (pytest.approx(0.00005), pytest.approx(0.5))
+    found: Any = open_network(one).experiment.learner
+    assert (ridge.key, ridge.now) == ("learner.ridge", pytest.approx(found.ridge))
+    assert (ridge.low, ridge.high) == (pytest.approx(0.01 * found.ridge), pytest.approx(100.0 * found.ridge))
 
 
 def test_a_bad_ridge_is_mended() -> None:
