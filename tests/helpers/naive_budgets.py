@@ -191,12 +191,30 @@ def margin_coefficient(f: NaiveSum, x: Array, task: str, value: Array, target: f
     return np.zeros(len(value)) if min(loss, last) <= 0.0 else -direction * min(1.0, loss / inside, last)
 
 
-def passive_aggressive_on_a_budget(f: NaiveSum, x: Array, weight: Array, budget: int, maintenance: str) -> None:
-    """Wang and Vucetic: of all points to remove the one whose best replacement by the paper's subspace loses least."""
+def _apart(f: NaiveSum, place: int, x: Array) -> float:
+    """Return the squared distance of an element to that of x, less what all have in common."""
+    return f.k(f.points[place], f.points[place]) - 2.0 * f.k(f.points[place], x)
+
+
+def passive_aggressive_on_a_budget(
+    f: NaiveSum, x: Array, weight: Array, budget: int, maintenance: str, received: bool = False
+) -> None:
+    """Wang and Vucetic: of all points to remove the one whose best replacement by the paper's subspace loses least.
+
+    A received point may be the one, replaced by a single element.
+    """
     if len(f.points) < budget:
         f.add(x, weight)
         return
     best = None
+    for onto in range(len(f.points)) if received and maintenance != "projecting" else ():
+        trial = NaiveSum(f.kernel)
+        trial.points, trial.weights = list(f.points), list(f.weights)
+        trial.project(x, weight, [onto])
+        share = f.k(x, f.points[onto]) ** 2 / f.k(f.points[onto], f.points[onto])
+        squared = float(weight @ weight) * (f.k(x, x) - share)
+        if best is None or squared < best[0]:
+            best = (squared, trial)
     for r in range(len(f.points)):
         trial = NaiveSum(f.kernel)
         trial.points, trial.weights = list(f.points), list(f.weights)
@@ -207,7 +225,7 @@ def passive_aggressive_on_a_budget(f: NaiveSum, x: Array, weight: Array, budget:
         if maintenance == "projecting":
             onto = list(range(last + 1))
         elif maintenance == "nearest":
-            near = max(range(last), key=lambda j: trial.k(trial.points[j], gone))
+            near = min(range(last), key=lambda j: _apart(trial, j, gone))
             onto = [near, last]
         trial.project(gone, old, onto)
         # the distance between f + w kappa(x, .) and the trial

@@ -46,8 +46,8 @@ from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
-AGGRESSIVENESS = FIRST + 1
-"""Among the rule's numbers, behind the limit of projections."""
+AGGRESSIVENESS, OWN_SAMPLES = FIRST + 1, FIRST + 2
+"""Among the rule's numbers, behind the limit of projections: C, and b, behind which a step's points are received."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,9 @@ class Bpa(MistakeDriven):
     - ``simple``: kappa(x, .) (BPA-S);
     - ``nearest``: that, and the element nearest to r (BPA-NN);
     - ``projecting``: all that stays (BPA-P), in O(M^2).
+
+    Points that neighbours or replay bring come with small weights, and may be the ones that go: where the element of
+    such a point loses least, projected on one element, that is what happens under simple and nearest.
 
     Parameters
     ----------
@@ -157,7 +160,13 @@ class Bpa(MistakeDriven):
 
     def rule_numbers(self) -> list[float]:
         """Return the budget, what a mistake is, the limit of projections, and the aggressiveness."""
-        return [float(self.budget_size), *self.mistake_numbers(), span_limit(self.kernel), self.largest]
+        return [
+            float(self.budget_size),
+            *self.mistake_numbers(),
+            span_limit(self.kernel),
+            self.largest,
+            float(self.batch_size),
+        ]
 
     @property
     def compiled(self) -> CompiledDescent:
@@ -206,6 +215,10 @@ def project_on_the_new(
                 return NORMS
             row = line(work, HEADER + capacity, order)
             leaves, share, squared = _on_the_new(old, line(work, HEADER, order), row, gram[n, n])
+            if n >= own[OWN_SAMPLES] and _stays_out(
+                old, line(work, HEADER, order), row, weights, n, gram, squared, work
+            ):
+                continue
             work[ERROR] += math.sqrt(squared)
             _replace(dictionary, old, order, leaves, share, points, weights, n)
         else:
@@ -249,6 +262,12 @@ def project_on_the_nearest(
             row = line(work, HEADER + capacity, order)
             if order == most:
                 leaves, partner, share, others, squared = with_nearest(products, near, old, row, gram[n, n], order)
+                if n >= own[OWN_SAMPLES]:
+                    diagonal = line(work, HEADER, order)
+                    for m in range(order):
+                        diagonal[m] = products[m, m]
+                    if _stays_out(old, diagonal, row, weights, n, gram, squared, work):
+                        continue
                 if partner >= 0:
                     for c in range(old.shape[1]):
                         old[partner, c] += others * old[leaves, c]
@@ -294,6 +313,32 @@ def _on_the_new(weights: Array, diagonal: Array, row: Array, itself: float) -> t
         if squared < least:
             best, least = r, squared
     return best, row[best] / itself, least
+
+
+@inline_always
+def _stays_out(
+    old: Array,
+    diagonal: Array,
+    row: Array,
+    weights: ReadOnly,
+    n: int,
+    gram: ReadOnly,
+    squared: float,
+    work: Array,
+) -> bool:
+    """Project point n itself on the element where it loses least, if that is no more than ``squared``; tell whether."""
+    best, most = -1, 0.0
+    for r in range(len(row)):
+        if row[r] * row[r] > most * diagonal[r]:
+            best, most = r, row[r] * row[r] / diagonal[r]
+    lost = squared_length(weights, n) * max(gram[n, n] - most, 0.0)
+    if best < 0 or lost > squared:
+        return False
+    for c in range(old.shape[1]):
+        old[best, c] += row[best] / diagonal[best] * weights[n, c]
+    work[ERROR] += math.sqrt(lost)
+    work[PHASE] = NEXT
+    return True
 
 
 RULES = {

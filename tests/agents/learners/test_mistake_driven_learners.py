@@ -88,6 +88,30 @@ def test_the_dictionary_is_the_papers(name, regularization, loss):
     np.testing.assert_allclose(found.weights[order], np.array(wanted.weights)[again], rtol=0.0, atol=close)
 
 
+@pytest.mark.parametrize("kernel", [KERNEL, Polynomial(3, 1.0, 0.5)], ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize("name", ["bpa", "bpa, nearest", "bpa, projecting"])
+def test_a_received_point_may_be_the_one_that_a_full_dictionary_does_without(name, kernel):
+    learner = altered(DRIVEN[name], kernel=kernel, aggressiveness=np.inf)
+    points, targets = data(np.random.default_rng(7), learner.loss, 60)
+    received = np.random.default_rng(8).normal(size=(60, 2))
+    pulls = np.random.default_rng(9).normal(size=(60, 1)) * np.where(np.arange(60) % 3, 0.01, 2.0)[:, None]
+    state, f, out = learner.init(2, 1), NaiveSum(kernel), 0
+    for k in range(60):
+        sets = [learner.evaluate(state, points[k : k + 1]), learner.evaluate(state, received[k : k + 1])]
+        gradients = [learner.gradient(state, sets[0], targets[k : k + 1]), pulls[k : k + 1]]
+        learner.step(state, sets, gradients, None, targets[k : k + 1])
+        for x, gradient, heard in ((points[k], gradients[0][0], False), (received[k], pulls[k], True)):
+            if gradient.any():
+                passive_aggressive_on_a_budget(
+                    f, x, -gradient, learner.budget_size, learner.maintenance, received=heard
+                )
+        out += not (np.array(f.points) == received[k]).all(axis=1).any()
+        order, again = np.lexsort(state.function.points.T), np.lexsort(np.array(f.points).T)
+        np.testing.assert_array_equal(state.function.points[order], np.array(f.points)[again])
+        np.testing.assert_allclose(state.function.weights[order], np.array(f.weights)[again], rtol=1e-6, atol=1e-8)
+    assert out > 20 if learner.maintenance != "projecting" else out == 0
+
+
 @pytest.mark.parametrize("size", [1, 3, 20])
 @pytest.mark.parametrize(
     "name", ["forgetron", "projectron, full", "projectron++, full", "bpa", "bpa, nearest", "bpa, projecting"]
