@@ -86,10 +86,16 @@ REGULARIZATION, LIMIT, UNIT, BATCH_SIZE, LARGE_BATCH, LARGE_ORDER, FIRST = range
 """POLK's own numbers, behind those of the kernel and before those of the budget."""
 
 
-@inline_always
 def inspection_due(order: int) -> int:
-    """Return the number of changes after which the factor of ``order`` dictionary points is looked at."""
+    """Return the number of changes after which the factor of ``order`` dictionary points is looked at.
+
+    Python calls it thousands of samples after the first one, when a stream has no time to wait for a compiler.
+    """
     return max(INSPECT_EVERY, INSPECT_PER_POINT * order)
+
+
+due = inline_always(inspection_due)
+"""The same in compiled code."""
 
 
 @njit_no_refcount
@@ -232,7 +238,7 @@ def is_large(own: Array, order: int, points: int) -> bool:
 @inline_always
 def wanted(own: Array, order: int, changes: int, late: int) -> int:
     """Note in a state's integers that it needs maintenance: a check of its factor, or a function not yet compiled."""
-    if changes >= inspection_due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
+    if changes >= due(order) or (order >= own[LARGE_ORDER] and is_missing(late)):
         return LOOK
     return NOTHING
 

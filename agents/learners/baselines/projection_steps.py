@@ -35,7 +35,7 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
 )
 from kernelswarm.agents.learners.baselines.rows_of_points import NEXT, row_wanted
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
-from kernelswarm.agents.learners.polk_steps import inspection_due
+from kernelswarm.agents.learners.polk_steps import due
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.protocols.compiling import inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
@@ -176,7 +176,7 @@ def _take_out(known: Tables, storage: Array, counts: Integers, work: Array, plac
 @inline_always
 def inspect_in_time(storage: Array, counts: Integers) -> None:
     """Have the factor inspected after many changes, which may have cost it its accuracy."""
-    counts[WANTS] = LOOK if storage[CHANGES] >= inspection_due(counts[ORDER]) else NOTHING
+    counts[WANTS] = LOOK if storage[CHANGES] >= due(counts[ORDER]) else NOTHING
 
 
 PROJECT_SMALLEST = DictionaryRule(project_smallest, rows=6, gram=True, norms=True, blocks=True)
