@@ -116,9 +116,9 @@ class Posterior:
         if missing:
             raise ValueError(f"{', '.join(missing)} is missing beside the other arrays of the variance")
         packed, below, units, noise = (np.asarray(arrays[name], dtype=np.float64) for name in NAMES)
-        order = function.order
-        entries = order * (order + 1) // 2
         of_kernel = hasattr(function, "rows")
+        order = function.order if of_kernel else len(function.coefficients)  # an intercept is a feature too
+        entries = order * (order + 1) // 2
         wanted = ((entries,), (entries,) if of_kernel else (0,), (2,), (function.outputs,))
         for name, array, shape in zip(NAMES, (packed, below, units, noise), wanted, strict=True):
             if array.shape != shape:
