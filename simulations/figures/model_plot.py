@@ -20,6 +20,7 @@ Array = npt.NDArray[np.float64]
 
 CURVE = 400  # points of a curve
 SIDE = 160  # points along each side of a plane
+MOST = 5000  # samples that are drawn; a million dots would be one grey area, and a PDF of 15 MB
 FADED = 0.9  # of a surface, where nothing is known
 
 
@@ -45,11 +46,13 @@ def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: 
     Raises
     ------
     InputError
-        When the model has more than two inputs, or several outputs over two, or the points have other columns.
+        When the model has more than two inputs, or several outputs over two, or the points have other columns, or there
+        are not as many targets.
 
     Notes
     -----
-    All axes are in the units of the data, as `Model.predict` takes and gives them.
+    All axes are in the units of the data, as `Model.predict` takes and gives them. Of more than 5,000 samples an even
+    selection is drawn.
     """
     if model.inputs > 2:
         raise InputError(f"a model of {model.inputs} inputs cannot be drawn: only one and two inputs can")
@@ -58,6 +61,13 @@ def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: 
     except ValueError as error:
         raise InputError(str(error)) from error
     low, high = _reach(dictionary(model) if samples is None or not len(samples) else samples)
+    if samples is not None and targets is not None:
+        targets = np.asarray(targets)
+        if targets.ndim == 0 or len(targets) != len(samples):
+            raise InputError(f"targets have shape {targets.shape} and must be one for each of {len(samples)} points")
+        if len(samples) > MOST:
+            some = np.linspace(0, len(samples) - 1, MOST).round().astype(np.intp)
+            samples, targets = samples[some], targets[some]
     if model.inputs == 1:
         _curves(model, axes, np.linspace(low[0], high[0], CURVE), samples, targets)
     elif model.classes is not None:

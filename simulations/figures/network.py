@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
     from matplotlib.colors import Colormap, Normalize
 
     from kernelswarm.simulations.records.result import Result, Table
@@ -30,6 +31,7 @@ SIDE = 270.0  # points, of the square that the network is drawn into
 LABELLED = 60  # nodes; more labels than these would cover one another
 FITTING = 4  # characters of a node's name; longer names stand below the node
 MOST = 20  # characters of a name that are shown
+BESIDE = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}  # edges run under names below nodes
 CROWD = 400  # nodes; more of them are small dots without rims, or they would cover the page
 THREADS = 400  # edges; more are thinner and let one another through
 DRAWN = 4000  # edges at most; of more, an even selection is drawn
@@ -207,6 +209,7 @@ def _write_names(
             va="center" if inside else "top",
             color="white" if inside and luminance < 0.55 else "black",
             fontsize=8 if area > 200 else 6 if area > 90 else 5,
+            bbox=None if inside else BESIDE,
             zorder=3,
         )
 
@@ -229,7 +232,7 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
     if nodes is not None:
         label = f"node: {style.column_label('risk', result.config, result.facts)}"
         label = label if len(label) * letter < 0.8 * box.height else "node: risk"
-        style.ticks(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label))
+        _mark(axes.figure.colorbar(nodes, ax=axes, location="right", shrink=0.85, label=label), risks.values())
     if edges is not None:
         short = "edge: share of messages delivered" if delivered else "edge: mean square difference"
         more = where
@@ -243,7 +246,16 @@ def with_bars(axes: Axes, result: Result, learned: Learned | None) -> None:
         label = short + more if len(short + more) < 2.5 * letters else short
         lines = math.ceil(len(label) / letters)
         label = style.wrapped(label, min(letters, len(label) // lines + 6))  # lines of similar lengths
-        style.ticks(axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label))
+        bar = axes.figure.colorbar(edges, ax=axes, location="bottom", shrink=0.85, aspect=35, label=label)
+        _mark(bar, (0.0, 1.0) if delivered else differences.values())
+
+
+def _mark(bar: Colorbar, values: Collection[float]) -> None:
+    """Mark a colour bar; of values that are all alike it shows this one, and none below or above it."""
+    style.ticks(bar)
+    low, high = min(values), max(values)
+    if low == high:
+        bar.set_ticks([low], labels=[f"{low:.3g}"])
 
 
 def _colors(

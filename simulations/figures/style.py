@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ PROTOCOLS: dict[str, tuple[str, Any, str]] = {
     "centralized": (BLACK, ":", "D"),
     "batch": (PURPLE, (0, (5, 1, 1, 1, 1, 1)), "v"),
 }
-OTHER_COLORS = (VERMILLION, SKY, GREY)
+OTHER_COLORS = (VERMILLION, SKY, GREY, "#332288", "#882255")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
 SWEEP = 5  # curves of one protocol; of more the shades say in which order they are
@@ -155,7 +156,8 @@ def scale(axes: Axes, values: Iterable[Array], axis: str = "y") -> None:
     finite = np.concatenate([*listed, np.zeros(0)])
     finite = finite[np.isfinite(finite)]
     if len(finite) and finite.min() >= 0 and finite.min() <= 0.5 * finite.max():
-        axes.set_ylim(bottom=0) if axis == "y" else axes.set_xlim(left=0)
+        limits = (0.0, None) if finite.max() > 0.0 else (-0.05, 1.0)  # zeros are seen beside an axis, not on it
+        axes.set_ylim(*limits) if axis == "y" else axes.set_xlim(*limits)
 
 
 def units(axes: Axes, against: str) -> None:
@@ -219,9 +221,31 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+def distinct(names: Iterable[object], most: int = 32) -> list[str]:
+    """Return names as `short` does, but where that makes two alike, without the words that all begin with, or cut in
+    the middle.
+
+    Examples
+    --------
+    >>> distinct(["sensor of field 1", "sensor of field 2"], 9)
+    ['…1', '…2']
+    """
+    texts = [short(name, sys.maxsize) for name in names]
+    first, last = min(texts, default=""), max(texts, default="")  # what these begin with alike, all do
+    differ = (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    start = first.rfind(" ", 0, next(differ, 0)) + 1
+    head, tail = (most - 1) // 2, most // 2
+    forms = (
+        [short(text, most) for text in texts],
+        [f"…{short(text[start:], most - 1)}" for text in texts],
+        [text if len(text) <= most else f"{text[:head]}…{text[-tail:]}" for text in texts],
+    )
+    return max(forms, key=lambda form: len(set(form)))  # the first of those that are as good
+
+
 def node_names(result: Result, most: int = 32) -> dict[int, str]:
-    """Return the name of each node, `short` and `literal`."""
-    return {node: literal(short(name, most)) for node, name in result.node_names.items()}
+    """Return the name of each node, `distinct` and `literal`."""
+    return dict(zip(result.node_names, map(literal, distinct(result.node_names.values(), most)), strict=True))
 
 
 def without_formulas(figure: Figure) -> None:
@@ -234,6 +258,14 @@ def without_formulas(figure: Figure) -> None:
         if text not in numbers:
             text.set_parse_math(False)
             text.set_text(text.get_text().replace(r"\$", "$"))  # what `literal` has written
+
+
+def fit_name(axes: Axes) -> None:
+    """Break the name of a vertical axis into lines where axes of the user's are lower than it is long."""
+    label = axes.yaxis.label
+    letter = 0.6 * float(label.get_fontsize()) / 72.0  # inches
+    height = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted()).height
+    axes.set_ylabel(wrapped(axes.get_ylabel(), max(8, int(height / letter))))
 
 
 def wrapped(text: str, width: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
@@ -131,6 +133,7 @@ class ResultPlots:
     ) -> Figure:
         if ax is not None:
             figure, kept = figure_of(ax), draw(ax, self._result)
+            style.fit_name(ax)
             if ax.get_legend_handles_labels()[1]:
                 ax.legend()
         else:
@@ -145,7 +148,9 @@ class ResultPlots:
             count = len(self._result.network.get("round", ()))
             if count < FEWEST:
                 raise InputError(f"the run has no {what} to draw: it was measured {count} times, and a curve takes two")
-            raise InputError(f"the run has no {what} to draw: it measured {', '.join(self._result.network)}")
+            columns = self._result.network.items()
+            measured = [name for name, found in columns if np.nan_to_num(np.asarray(found, dtype=np.float64)).any()]
+            raise InputError(f"the run has no {what} to draw: it measured {', '.join(measured)}")
         return figure
 
 

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
-from kernelswarm.simulations.figures import network
+from kernelswarm.simulations.figures import network, style
 from kernelswarm.simulations.records.measured_table import MeasuredTable
 from tests.simulations.figures.test_plots import believable
 
@@ -77,3 +77,13 @@ def test_links_that_lose_nothing_show_differences() -> None:
     sent = np.full(len(result.edges["round"]), 45)
     result.edges = MeasuredTable({**result.edges, "sent": sent, "delivered": sent, "late": 0 * sent, "lost": 0 * sent})
     assert network.delivered_shares(result) == {}  # as of nodes that sleep
+
+
+def test_long_names_that_begin_alike_stay_different() -> None:
+    names = [f"station number {place} of the northern field" for place in range(12)]
+    found = style.distinct(names, 20)
+    assert len(set(found)) == 12 and max(map(len, found)) <= 20
+    assert all(f"{place} " in name for place, name in enumerate(found))
+    middles = [f"{side} field, sensor {place}" for side in ("northern", "southern") for place in range(3)]
+    assert len(set(style.distinct(middles, 12))) == 6
+    assert style.distinct(["one", "a name that is too long"], 9) == ["one", "a name t…"]

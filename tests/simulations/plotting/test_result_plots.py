@@ -108,9 +108,53 @@ def test_the_band_of_a_model_is_its_interval(learner: str) -> None:
     assert (np.isclose(ends, low) | np.isclose(ends, high)).all() and len(at) > 100
 
 
+def test_names_of_low_axes_are_broken_into_lines(result: Result) -> None:
+    figure = Figure(figsize=(3.5, 1.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.subplots()
+    for draw in (result.plot.model_order, result.plot.disagreement, result.plot.risk):
+        draw(ax=ax)
+        figure.draw_without_rendering()
+        label = ax.yaxis.label.get_window_extent()
+        assert label.y0 >= 0.0 and label.y1 <= figure.bbox.height
+
+
+def test_many_samples_are_drawn_as_an_even_selection(result: Result) -> None:
+    points = np.linspace(-1.0, 1.0, 20_001)[:, None]
+    ax = axes()
+    result.model(0).plot(ax, points, np.sin(points))
+    (dots,) = (line for line in ax.lines if line.get_marker() == ".")
+    drawn = np.asarray(dots.get_xdata())
+    assert len(drawn) == 5000 and np.ptp(np.diff(drawn)) < 2e-4 and (drawn[0], drawn[-1]) == (-1.0, 1.0)
+    with pytest.raises(InputError, match=r"targets have shape \(3,\) and must be one for each of 20001 points"):
+        result.model(0).plot(ax, points, np.zeros(3))
+
+
+def test_errors_that_are_all_zero_are_seen_and_no_number_below_zero_is_marked() -> None:
+    data = (np.random.default_rng(0).uniform(size=(200, 1)), np.zeros(200))
+    keys = {key: value for key, value in KEYS.items() if key != "stream"}
+    exact = simulate(**{**keys, "data": data, "protocol": "consensus"})
+    ax = axes()
+    exact.plot.risk(ax=ax)
+    assert ax.get_ylim()[0] < 0.0 < ax.get_ylim()[1] and not ax.lines[0].get_ydata().any()
+    figure = exact.plot.network()
+    figure.draw_without_rendering()
+    marked = [
+        label.get_text()
+        for bar in figure.axes[1:]
+        for axis in (bar.xaxis, bar.yaxis)
+        for label in axis.get_majorticklabels()
+        if label.get_text()
+    ]
+    assert marked == ["0", "0"]
+
+
 def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) -> None:
     with pytest.raises(InputError, match="the run has no dual variables to draw: it measured round, "):
         simulate(**{**KEYS, "protocol": "isolated"}).plot.duals()
+    alone = simulate(**{**KEYS, "topology": {"name": "ring", "nodes": 1}, "protocol": "isolated"})
+    with pytest.raises(InputError, match=r"no disagreement to draw: it measured round, (?!.*disagreement)"):
+        alone.plot.disagreement()
     with pytest.raises(InputError, match="no risk to draw: it was measured 1 times, and a curve takes two"):
         simulate(**{**KEYS, "rounds": 10}).plot.risk()
     with pytest.raises(InputError, match="ax is a int and must be matplotlib axes"):
