@@ -16,6 +16,7 @@ from kernelswarm.graphs.given.matrices import from_matrix
 EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
+CODE = re.compile(r"0[0-9]+")
 
 
 def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
@@ -212,10 +213,17 @@ def _graph(pairs: Iterable[tuple[str, str]], alone: Iterable[str]) -> nx.Graph[A
 def meant(labels: Iterable[str]) -> dict[str, Any]:
     """Return the label that each text in a file stands for: a whole number where all are, the text itself otherwise.
 
+    It is the text too where one has a zero in front, as codes of stations have.
+
     Raises
     ------
     ValueError
         Two texts are the same number.
+
+    Examples
+    --------
+    >>> meant(["7", "12"]), meant(["7", "hall"]), meant(["007", "12"])
+    ({'7': 7, '12': 12}, {'7': '7', 'hall': 'hall'}, {'007': '007', '12': '12'})
     """
     labels = list(labels)
     if not all(INTEGER.fullmatch(label) for label in labels):
@@ -225,7 +233,8 @@ def meant(labels: Iterable[str]) -> dict[str, Any]:
         other = texts.setdefault(int(label), label)
         if other != label:
             raise ValueError(f"the labels {other!r} and {label!r} are the same integer: rename one of them")
-    return {label: int(label) for label in labels}
+    coded = any(map(CODE.fullmatch, labels))
+    return {label: label if coded else int(label) for label in labels}
 
 
 def _matrix(lines: Sequence[Line]) -> nx.Graph[Any]:

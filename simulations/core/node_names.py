@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from kernelswarm.graphs.given.names import Name as Name
-from kernelswarm.graphs.given.names import as_numbers, is_number, text
+from kernelswarm.graphs.given.names import as_numbers, compared, is_number, text
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.messages import nearest, shown, some
@@ -57,7 +57,8 @@ def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
 def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
     """Return the label in the network of a node that is given by this label or by its own name.
 
-    A number may be the label of one node and the own name of another; then only the name as text is understood.
+    A number may be the label of one node and the own name of another; then only the name as text is understood. A name
+    of digits is found without the zeros in front of it too, if no other node has the same number.
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
     --------
     >>> find_node("south", {0: "north", 1: "south"}), find_node(100, {0: 100, 1: 101}), find_node("1", {0: 1, 1: 2})
     (1, 0, 0)
-    >>> find_node((0, 1), {0: "(0, 0)", 1: "(0, 1)"})
-    1
+    >>> find_node((0, 1), {0: "(0, 0)", 1: "(0, 1)"}), find_node(16, {0: "007", 1: "016"})
+    (1, 1)
     """
     (found,) = find_nodes([node], names)
     return found
@@ -110,6 +111,9 @@ def _found(node: Hashable, names: Mapping[int, Name], named: Mapping[Name, int],
         return label
     if known is not None:
         return known
+    ours, (wanted,) = compared(list(names.values()), [called])
+    if ours.count(wanted) == 1:
+        return list(names)[ours.index(wanted)]
     owns = [str(name) for name in names.values()]
     labels = f", or a label from {min(names)} to {max(names)}" if any(k != name for k, name in names.items()) else ""
     given = shown(node) if isinstance(node, int | str) else called

@@ -18,8 +18,10 @@ from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
+from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.guessing import Guess, guess
 from kernelswarm.simulations.streams.rows.rows import Rows
+from kernelswarm.simulations.streams.written.node_columns import node_columns
 
 LARGEST_RING = 30
 """Nodes of a ring, at most: around a larger one what nodes learn takes hundreds of rounds."""
@@ -140,6 +142,8 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
 def naming_columns(found: Guess, path: Path) -> list[str]:
     """Return the columns whose words are all names of nodes in a user's network; none where rows name their nodes.
 
+    So are numbers of a column that is called as those that name nodes are, unless the network's are but places.
+
     Parameters
     ----------
     found : Guess
@@ -152,10 +156,16 @@ def naming_columns(found: Guess, path: Path) -> list[str]:
     ValueError
         There is no network in the file.
     """
-    names = as_network(read_graph(path), fresh=True).names
-    if names is None or found.rows.ids is not None:
+    network = as_network(read_graph(path), fresh=True)
+    names: list[Name] = network.labels.tolist() if network.names is None else network.names
+    if names == list(range(len(names))) or found.rows.ids is not None:
         return []
-    words: dict[str, Sequence[Name]] = {each.name: each.words for each in found.rows.kinds if each.kind == "words"}
+    rows = found.rows
+    words: dict[str, Sequence[Name]] = {each.name: each.words for each in rows.kinds if each.kind == "words"}
+    numbered = node_columns(rows.columns, rows.points) if are_names(rows.columns) else ()
+    for column in (column for column in numbered if column not in words):
+        values = rows.points[:, rows.columns.index(column)]
+        words[column] = np.unique(values[~np.isnan(values)]).astype(np.int64).tolist()
     for column in found.words:
         ids = guess(replace(found.file, node_column=column, drop=(), features=())).rows.ids
         words[column] = [] if ids is None else np.unique(ids).tolist()

@@ -165,7 +165,7 @@ def write_for(
         chosen = own or chosen_network(found.rows, size)
     if network is not None and len(named) == 1:
         text = write_for(data, path, target, named[0], features, drop, changes, network)
-        return f"{text}\n{shown(named[0])} says which node a row is of: its words are nodes of {network.name}"
+        return f"{text}\n{shown(named[0])} says which node a row is of: its values are nodes of {network.name}"
     what = _described(data.name, found, target)
     text = TEMPLATE.format(
         what=" ".join(what.split()),

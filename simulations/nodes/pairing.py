@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelswarm.graphs.adjacency import NAME, NUMBERED, Adjacency
 from kernelswarm.graphs.directed import renumbered
-from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, compared
+from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, compared, key
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.core.node_names import node_names
@@ -101,9 +101,15 @@ def _places(called: Sequence[Name], names: Sequence[Name]) -> list[int] | None:
     """Return the place of each data name among the network's; None where the names differ."""
     known, wanted = compared(called, names)
     places = {name: place for place, name in enumerate(known)}
-    if len(places) == len(known) == len(wanted) and places.keys() == set(wanted):
-        return [places[name] for name in wanted]
-    return None
+    if not (len(places) == len(known) == len(wanted) and places.keys() == set(wanted)):
+        return None
+    found = [places[name] for name in wanted]
+    pairs = [(name, called[place]) for name, place in zip(names, found, strict=True)]
+    zeros = [f"{name} is called {other}" for name, other in pairs if key(name) != key(other)]
+    if zeros and list(called) != list(range(len(called))):  # those are places
+        more = f", and {len(zeros) - 1} more alike" if len(zeros) > 1 else ""
+        warnings.warn(f"data and network differ in zeros in front of names: {zeros[0]} there{more}", stacklevel=2)
+    return found
 
 
 def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:

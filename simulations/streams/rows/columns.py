@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
-from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, parsed
+from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, parsed
 from kernelswarm.simulations.streams.rows.encoding.text import (
     MOST_WORDS,
     Entries,
@@ -45,6 +46,8 @@ CATEGORIES, ORDERED = b"categories", b"ordered"
 """The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
 
 COUNTING = "the first row of data is row 1"
+
+WHOLE = re.compile(r"[+-]?\d+")
 
 #: Text of digits with more different values than this is a column of numbers that was written as text.
 MOST_CODES = 100
@@ -320,6 +323,35 @@ def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
                 'nodes are whole numbers or text: correct it, or set stream.node_column = "" to ignore the column'
             )
     return values if gaps.any() else values.astype(np.int64)
+
+
+def with_nodes(table: pyarrow.Table, column: str, decimal: str) -> pyarrow.Table:
+    """Return a csv file's table with its nodes, which are text, as numbers where all are: 007 is the name as it stands.
+
+    Parameters
+    ----------
+    table, column
+        The table, and the column that names nodes.
+    decimal
+        What stands before fractions in it.
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    if not is_text(table.column(column)):
+        return table
+    values = compute.utf8_trim_whitespace(table.column(column))
+    known = [text for text in compute.unique(values).to_pylist() if text is not None]
+    if any(map(CODE.fullmatch, known)):
+        return table
+    whole = all(map(WHOLE.fullmatch, known))
+    try:
+        numbered = (values if whole else compute.replace_substring(values, decimal, ".")).cast(
+            pyarrow.int64() if whole else pyarrow.float64()
+        )
+    except pyarrow.ArrowInvalid:
+        return table
+    return table.set_column(table.column_names.index(column), column, numbered)
 
 
 def words(table: pyarrow.Table, column: str) -> Numbers:

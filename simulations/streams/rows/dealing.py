@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.graphs.given.names import compared
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import shown
@@ -285,17 +286,13 @@ def by_id(rows: Rows, nodes: int) -> Placement:
             names.tolist(),
         )
 
-    places = np.argsort(names)
-
     def rule(data: Rows, order: Indices) -> Indices:
         assert data.ids is not None
-        if data.ids.dtype.kind != names.dtype.kind:
-            raise ValueError(
-                f"{data.name}: row {data.row(0)} names its node {shown(data.ids[0])}, and the rows to learn from name "
-                f"theirs {shown(names[0])}: use numbers in both, or text in both"
-            )
-        owners = places[np.minimum(np.searchsorted(names[places], data.ids), nodes - 1)]
-        unknown = np.flatnonzero(names[owners] != data.ids)
+        found, each = np.unique(data.ids, return_inverse=True)
+        known, wanted = compared(names.tolist(), found.tolist())
+        places = {name: place for place, name in enumerate(known)}
+        owners: Indices = np.array([places.get(name, -1) for name in wanted], dtype=np.intp)[each]
+        unknown = np.flatnonzero(owners < 0)
         if len(unknown):
             raise ValueError(
                 f"{data.name}: row {data.row(unknown[0])} belongs to node {data.ids[unknown[0]]} "

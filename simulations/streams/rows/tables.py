@@ -22,6 +22,7 @@ from kernelswarm.simulations.streams.rows.columns import (
     names_of_nodes,
     numbers,
     read_input,
+    with_nodes,
 )
 from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, with_tabs
 from kernelswarm.simulations.streams.rows.encoding.codes import (
@@ -38,7 +39,7 @@ from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
 from kernelswarm.simulations.streams.written.excel import as_csv
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
-from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, texts_of
+from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, records, texts_of
 from kernelswarm.simulations.streams.written.reading import binary, call, check_names, shorten
 from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table
 from kernelswarm.simulations.streams.written.units import in_words
@@ -153,13 +154,18 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     import pyarrow
     from pyarrow import csv
 
+    lines = lines_of(start_of(content))
+    head = head_of(texts_of(lines), dialect.delimiter, skip)
+    held = records(texts_of(lines), head.skipped, dialect.delimiter)
+    header = head.names or (held[0].fields if held else ())
+    texts = [name for name in header if name.strip() in (*columns.texts, columns.node)]
     # Any other word in a column of numbers is shown as it stands in the file.
     gaps = [*WRITTEN, *words_in(columns.na_values)]
     convert = csv.ConvertOptions(
         null_values=[f"{before}{gap}{after}" for gap in gaps for before in ("", " ") for after in ("", " ")],
         strings_can_be_null=True,
         decimal_point=dialect.decimal,
-        column_types=dict.fromkeys(columns.texts, pyarrow.string()),
+        column_types=dict.fromkeys(texts, pyarrow.string()),
     )
     odd: list[csv.InvalidRow] = []
 
@@ -170,13 +176,13 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         return "error"
 
     parse = csv.ParseOptions(delimiter=dialect.delimiter, invalid_row_handler=passed_over)
-    lines = lines_of(start_of(content))
-    head = head_of(texts_of(lines), dialect.delimiter, skip)
     below = content.slice(sum(map(len, lines[: head.skipped])))
     try:
         names = csv.ReadOptions(column_names=list(head.names) or None)
         table = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
         table = _with_names(table)
+        if columns.node in table.column_names and columns.node not in columns.texts:
+            table = with_nodes(table, columns.node, dialect.decimal)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(
             f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}"

@@ -21,6 +21,7 @@ FEWEST = 30
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 BLANKS = re.compile(r"[\s_]+")
+ZEROS = re.compile(r"^0+(?=\d+$)")
 
 
 def repeated_rows(columns: Iterable[npt.NDArray[np.generic]], targets: npt.NDArray[np.generic]) -> str:
@@ -69,7 +70,9 @@ def _marks(columns: Iterable[npt.NDArray[np.generic]], count: int) -> npt.NDArra
 
 
 def alike_nodes(names: Iterable[object]) -> str:
-    """Say which names of nodes differ in nothing but capital letters, blanks and underscores; empty where none do.
+    """Say which names of nodes differ in nothing but capital letters, blanks, underscores and zeros in front.
+
+    Empty where none do.
 
     Examples
     --------
@@ -80,7 +83,7 @@ def alike_nodes(names: Iterable[object]) -> str:
     """
     groups: dict[str, list[str]] = {}
     for name in sorted({name for name in names if isinstance(name, str)}):
-        groups.setdefault(BLANKS.sub(" ", name).strip().casefold(), []).append(name)
+        groups.setdefault(ZEROS.sub("", BLANKS.sub(" ", name).strip().casefold()), []).append(name)
     alike = [group for group in groups.values() if len(group) > 1]
     listed = "; ".join(some(list(map(shown, group))) for group in alike[:3])
     more = f"; and {len(alike) - 3} more" if len(alike) > 3 else ""

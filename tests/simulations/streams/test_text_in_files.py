@@ -119,7 +119,7 @@ def test_labels_or_nodes_of_two_kinds_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **numbers, **text)
     assert "must both be numbers or both be text" in refusal(File(tmp_path / "a.npz"))
     np.savez(tmp_path / "a.npz", **(numbers | text | {"y_test": np.arange(12) % 2}))
-    assert 'row 0 names its node "s9", and the rows to learn from name theirs 0' in refusal(File(tmp_path / "a.npz"))
+    assert "row 0 belongs to node s9 (rows count from 0), which has no rows" in refusal(File(tmp_path / "a.npz"))
 
 
 def test_a_mistyped_number_among_the_targets_is_no_label(tmp_path: Path) -> None:
