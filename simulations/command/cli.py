@@ -6,6 +6,7 @@ Results go to standard output, progress and errors to standard error. Exit codes
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     texts = False
+    _show_all_letters()
     try:
         with one_thread_from_the_start(), completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
@@ -78,6 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == STOPPED and not texts:
         print_error("stopped by Ctrl-C")
     sys.exit(code)
+
+
+def _show_all_letters() -> None:
+    """Have letters that a terminal or a file cannot hold printed with their escapes, as on standard error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @app.callback(invoke_without_command=True)

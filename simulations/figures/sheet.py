@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.series import AGAINST
@@ -373,13 +373,22 @@ def save(figure: Figure, path: Path) -> Path:
     """Write the figure in the format of the path's ending, under a temporary name, and rename it.
 
     Neither software version nor date goes into the file, so that equal figures are equal files.
+
+    Raises
+    ------
+    SimulationError
+        The disk is full or the place may not be written; nothing of the file is left behind.
     """
     import matplotlib
 
     ending = path.suffix.removeprefix(".")
     partial = path.with_name(f".{path.name}.part")
     style.without_formulas(figure)
-    with matplotlib.rc_context(TEXT):
-        figure.savefig(partial, format=ending, metadata=UNSAID[ending])
-    os.replace(partial, path)
+    try:
+        with matplotlib.rc_context(TEXT):
+            figure.savefig(partial, format=ending, metadata=UNSAID[ending])
+        os.replace(partial, path)
+    except OSError as error:  # the disk is full
+        partial.unlink(missing_ok=True)
+        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
     return path
