@@ -137,7 +137,8 @@ def _kind(path: Path, format: Format) -> str:
         known = ", ".join(SUFFIXES)
         raise RefusedKey(
             "path",
-            f"= {str(path)!r} has the suffix {suffix!r}, which names no format: use one of {known}, or set format",
+            f"= {str(path)!r} has the suffix {suffix!r}, which names no format: use one of {known} (.txt for lines of "
+            "edges, as in KONECT's out.NAME), or set format",
         )
     return SUFFIXES[suffix]
 

@@ -16,6 +16,7 @@ import numpy as np
 from kernelswarm.graphs.given.characters import as_utf8
 from kernelswarm.graphs.given.dot import read_dot
 from kernelswarm.graphs.given.ends import ends_of
+from kernelswarm.graphs.given.from_python import graph_of
 from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.graphs.given.matrices import from_matrix
 from kernelswarm.graphs.given.names import own_names
@@ -183,7 +184,9 @@ def _npz(content: bytes) -> nx.Graph[Any]:
 
 
 def _npy(content: bytes) -> nx.Graph[Any]:
-    return from_matrix(np.load(io.BytesIO(content), allow_pickle=False))
+    graph = graph_of(np.load(io.BytesIO(content), allow_pickle=False))  # also of pairs
+    assert graph is not None  # an array is a form of one
+    return graph
 
 
 def _matlab(content: bytes) -> nx.Graph[Any]:
@@ -222,7 +225,7 @@ READERS: dict[str, tuple[Callable[[bytes], nx.Graph[Any]], str]] = {
     JSON: (_json, "json.dump(networkx.node_link_data(graph), file)"),
     MARKET: (_market, "scipy.io.mmwrite"),
     NPZ: (_npz, "scipy.sparse.save_npz, or numpy.savez with one adjacency matrix"),
-    NPY: (_npy, "numpy.save of an adjacency matrix"),
+    NPY: (_npy, "numpy.save of an adjacency matrix, or of edges, (E, 2)"),
     MATLAB: (_matlab, "save -v7 and one adjacency matrix"),
     PAJEK: (_pajek, "networkx.write_pajek"),
     GRAPH6: (_graph6, "networkx.write_graph6"),

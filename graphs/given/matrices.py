@@ -27,7 +27,8 @@ def from_matrix(matrix: Any) -> nx.Graph[Any]:
     """
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         shape = " x ".join(map(str, matrix.shape))
-        raise ValueError(f"an adjacency matrix has as many rows as columns, and this one is {shape}")
+        pairs = ": transpose edges, a pair in each row" if len(matrix.shape) == 2 and matrix.shape[0] == 2 else ""
+        raise ValueError(f"an adjacency matrix has as many rows as columns, and this one is {shape}{pairs}")
     entries: Any = coo_array(matrix)
     if entries.dtype.kind not in "biuf" or not np.isfinite(entries.data).all():
         raise ValueError("an adjacency matrix holds finite numbers, 0 where there is no edge")

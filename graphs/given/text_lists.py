@@ -16,6 +16,7 @@ from kernelswarm.graphs.given.matrices import from_matrix
 EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
+DIMACS = re.compile(r"p [a-z]+ \d+ \d+", re.IGNORECASE)
 CODE = re.compile(r"0[0-9]+")
 
 
@@ -40,6 +41,8 @@ def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
         It is none, or it could be more than one of them.
     """
     lines = lines_of(text)
+    if not kind:
+        _refuse_others(lines)
     kind = kind or kind_of(lines)
     if kind == MATRIX:
         return _matrix(lines)
@@ -162,6 +165,8 @@ def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:
     columns = _header(lines)
     kept = lines if columns is None else lines[1:]
     i, j = columns or (0, 1)
+    if columns is None:
+        _refuse_places(kept)
     pairs, alone = [], []
     for number, fields in kept:
         ends = [fields[column] for column in (i, j) if column < len(fields)]
@@ -172,6 +177,38 @@ def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:
         else:
             alone.append(ends[0])
     return _graph(pairs, alone)
+
+
+def _refuse_places(lines: Sequence[Line]) -> None:
+    """Refuse lines of a node and its place, such as ``1 21.5 23``, of which every node would be an edge to a number."""
+    rows = [line.fields for line in lines if len(line.fields) > 2]
+    if len(rows) < len(lines) or not all(_is_number(field) for row in rows for field in row[1:3]):
+        return
+    if all(INTEGER.fullmatch(row[0]) for row in rows) and any(not INTEGER.fullmatch(row[1]) for row in rows):
+        number, fields = lines[0]
+        raise ValueError(
+            f"line {number}, {' '.join(fields)!r}, has a node and its place, and no edge: give the places as positions "
+            'to name = "nearest_neighbors" in [topology], or write two nodes in each line'
+        )
+
+
+def _refuse_others(lines: Sequence[Line]) -> None:
+    """Refuse the formats of DIMACS and METIS, whose lines could be edges of another network."""
+    rows = [line.fields for line in lines]
+    stated = next((line for line in lines if DIMACS.fullmatch(" ".join(line.fields))), None)
+    if stated is not None:
+        raise ValueError(
+            f"line {stated.number}, {' '.join(stated.fields)!r}, is of DIMACS' format, which is not read: keep the two "
+            "nodes of its lines of edges, as awk '$1 ~ /^[ea]$/ {print $2, $3}' does"
+        )
+    first = rows[0] if rows else []
+    if not 2 <= len(first) <= 3 or not all(map(str.isdecimal, first)) or int(first[0]) != len(rows) - 1:
+        return
+    if len(rows) > 2 and sum(map(len, rows[1:])) == 2 * int(first[1]):
+        raise ValueError(
+            f"line {lines[0].number}, {' '.join(first)!r}, counts the nodes and edges of METIS' format, which is not "
+            "read: write each node before its neighbours, as an adjacency list, without this line"
+        )
 
 
 def _adjacency_list(lines: Sequence[Line]) -> nx.Graph[Any]:

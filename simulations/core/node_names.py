@@ -54,6 +54,41 @@ def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
     return dict(zip(nodes, nodes if names is None else names.tolist(), strict=True))
 
 
+MELT = 'pandas\' frame.melt("time", var_name="node", value_name="y") makes a row for each node and time'
+"""What to do about a table with a column for each node."""
+
+
+def columns_of_nodes(columns: Sequence[str], names: Sequence[Name]) -> str:
+    """Say that data have a column for each node, by what columns and nodes are called; empty where they have not.
+
+    So it is where at least three columns, and half of all, are called as nodes that are more than places.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Inputs and targets of data that have no column with the names of nodes.
+    names : sequence of int or str
+        What the network's nodes are called.
+
+    Examples
+    --------
+    >>> columns_of_nodes(["12", "7", "31", "weekday"], [7, 12, 31, 90]).partition(",")[0]
+    'the columns "12"'
+    >>> columns_of_nodes(["0", "1", "2"], [0, 1, 2]), columns_of_nodes(["a", "b", "c"], ["d", "e"])
+    ('', '')
+    """
+    if list(names) == list(range(len(names))):
+        return ""
+    theirs, ours = compared(columns, names)
+    found = [column for column, own in zip(columns, theirs, strict=True) if own in set(ours)]
+    if len(found) < max(3, len(columns) / 2):
+        return ""
+    return (
+        f"the columns {', '.join(map(shown, found[:3]))}{', ...' if len(found) > 3 else ''} are called as nodes of the "
+        f"network, and no column says which node a row is of: {MELT}; or rename them, where they are no nodes"
+    )
+
+
 def find_node(node: Hashable, names: Mapping[int, Name]) -> int:
     """Return the label in the network of a node that is given by this label or by its own name.
 

@@ -16,7 +16,7 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, compared, key
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import shown, some, toml
-from kernelswarm.simulations.core.node_names import in_order
+from kernelswarm.simulations.core.node_names import columns_of_nodes, in_order
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.guessing import Guess, guess
@@ -106,12 +106,15 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     Raises
     ------
     ValueError
-        There is no network in the file, or it lacks a node that the rows name.
+        There is no network in the file, it lacks a node that the rows name, or the data have a column for each node.
     """
     network = as_network(read_graph(path), fresh=True)
     names: list[Name] = network.labels.tolist() if network.names is None else network.names
     table, words = f'name = "file"\npath = {toml(written)}', f"{path.name}, {len(names)} nodes"
     if rows.ids is None:
+        wide = columns_of_nodes((*rows.columns, *rows.target_columns), names)
+        if wide:
+            raise ValueError(wide)
         return Chosen(table, words, nodes=len(names))
     named = in_order(rows.ids).tolist()
     known, wanted = compared(names, named)

@@ -16,6 +16,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown, some, toml
+from kernelswarm.simulations.core.node_names import MELT
 from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
 from kernelswarm.simulations.experiment.chosen_network import (
     chosen_network,
@@ -196,6 +197,7 @@ def _options_named() -> Iterator[None]:
     except NoTarget as error:
         raise InputError(
             f'{error.name} has no column "y": name the target with --target, one of {some(error.columns)}'
+            + (f"; where each of them is a node, {MELT}" if all(map(str.isdecimal, error.columns)) else "")
         ) from error
     except ValueError as error:
         option = OPTIONS.get(error.key) if isinstance(error, RefusedKey) else None

@@ -14,7 +14,7 @@ from kernelswarm.graphs.directed import renumbered
 from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, compared, key
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
-from kernelswarm.simulations.core.node_names import node_names
+from kernelswarm.simulations.core.node_names import columns_of_nodes, node_names
 from kernelswarm.simulations.nodes.without_data import refuse_rows
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows.dealing import OtherNodesError
@@ -46,11 +46,15 @@ def paired(
     Raises
     ------
     InputError
-        The stream is refused, or graph and data name different nodes.
+        The stream is refused, graph and data name different nodes, or the data have a column for each node.
     """
     source = _opened(adjacency, opened, without)
     described = source.description.nodes
     if described is None:
+        columns = (*source.description.inputs.names, *source.description.targets.names)
+        wide = columns_of_nodes(columns, adjacency.names or adjacency.labels.tolist())
+        if wide:
+            raise InputError(f"stream: {wide}")
         if adjacency.names is None:
             return adjacency, source
         nodes = np.array(adjacency.names)

@@ -32,10 +32,11 @@ POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 
 
 class Dialect(NamedTuple):
-    """A character between fields, and "." or "," before fractions."""
+    """A character between fields, "." or "," before fractions, and whether tabs stand for blanks in the file."""
 
     delimiter: str
     decimal: str
+    blanks: bool = False
 
 
 def dialect_of(content: bytes, delimiter: str, decimal: str, skip: int | str = AUTO) -> Dialect:

@@ -277,9 +277,10 @@ class File:
         else:
             texts = [text_of(name, path, self.encoding) for name, (_, path) in zip(names, found, strict=True)]
             delimiter, skip = self.delimiter, self.skip_lines
-            if is_parted_by_blanks(start_of(texts[0]), delimiter, skip):
+            blanks = is_parted_by_blanks(start_of(texts[0]), delimiter, skip)
+            if blanks:
                 texts, delimiter = [parted_by_tabs(text) for text in texts], "\t"
-            dialect = dialect_of(start_of(texts[0]), delimiter, self.decimal, skip)
+            dialect = dialect_of(start_of(texts[0]), delimiter, self.decimal, skip)._replace(blanks=blanks)
         rows = rows_of(names[0], texts[0], dialect, self.skip_lines, columns)
         if len(found) == 1:
             return rows, None

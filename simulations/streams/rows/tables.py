@@ -184,6 +184,12 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
         if columns.node in table.column_names and columns.node not in columns.texts:
             table = with_nodes(table, columns.node, dialect.decimal)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
+        if dialect.blanks and odd:
+            raise ValueError(
+                f"{name} has {odd[0].expected_columns} fields with blanks between them, and {odd[0].actual_columns} "
+                f"in another line{_where(odd, content)}: what is missing between blanks cannot be seen, write NA in "
+                "its place, or leave such lines out"
+            ) from error
         raise ValueError(
             f"{name} cannot be read as csv with delimiter {shown(dialect.delimiter)} ({shorten(error)}"
             f"{_where(odd, content)}): it must have as many fields in every line as in the header; stream.delimiter "

@@ -27,6 +27,9 @@ SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 GAPS = {"?", "NA", "nan", "NaN"}
 """What stands in a first row in place of a number; an empty field may be the name of an index."""
 
+TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?")
+"""What looks as dates and times do; in a header they stand above something else."""
+
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -77,14 +80,15 @@ def separator_of(lines: Sequence[str]) -> str:
 def head_of(lines: Sequence[str], delimiter: str, skip: int | str = AUTO) -> Head:
     """Find the header of a csv file.
 
-    Nothing but what cannot be meant otherwise is taken for something else than the header: a first line that names the
-    separator; lines that begin with "#", the last of which is the header where it has as many fields as the line below
-    it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields that are
-    mostly empty, whose first line holds no number. A header with one field less than all rows, whose first fields count
-    them or are words that differ, lacks the name of the index, as R writes tables. A first line of numbers, in which
-    all words come again below, is a row: there is no header, and the columns are x1, x2, ... Whole numbers at equal
-    distances, such as 0, 1, 2 of pandas or years, are a header. Words below the header, above columns of numbers, are
-    :func:`units <kernelswarm.simulations.streams.written.units.lines_of_units>`.
+    Nothing but what cannot be meant otherwise is taken for something else than the header: a first line that names
+    the separator; lines that begin with "#", the last of which is the header where it has as many fields as the line
+    below it, which holds a number; at most 50 lines with fewer or more fields than the table below them, or fields
+    that are mostly empty, whose first line holds no number. A header with one field less than all rows, whose first
+    fields count them or are words that differ, lacks the name of the index, as R writes tables. A first line of
+    numbers, in which all words come again below, or are times as those below, is a row: there is no header, and the
+    columns are x1, x2, ... Whole numbers at equal distances, such as 0, 1, 2 of pandas or years, are a header. Words
+    below the header, above columns of numbers, are :func:`units
+    <kernelswarm.simulations.streams.written.units.lines_of_units>`.
 
     Parameters
     ----------
@@ -162,13 +166,17 @@ def numbered(count: int) -> tuple[str, ...]:
 
 
 def _are_rows(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of some lines holds numbers, and besides only words that its column has again, or gaps."""
+    """Whether the first of some lines holds numbers, and besides only times, gaps, and words that come again below."""
     if not rows or not _holds_number(rows[0]) or _count(rows[0]):
         return False
     return all(
         is_number(field)
         or field.strip() in GAPS
-        or any(field == row[place] for row in rows[1:] if len(row) == len(rows[0]))
+        or any(
+            field == row[place] or (TIME.fullmatch(field) and TIME.fullmatch(row[place]))
+            for row in rows[1:]
+            if len(row) == len(rows[0])
+        )
         for place, field in enumerate(rows[0])
     )
 

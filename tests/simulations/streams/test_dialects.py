@@ -14,7 +14,7 @@ from kernelswarm.simulations.streams.rows.file import File
 
 
 def found(text: str, delimiter: str = "auto", decimal: str = "auto") -> tuple[str, str]:
-    return tuple(dialect_of(text.encode(), delimiter, decimal))  # type: ignore[return-value]
+    return tuple(dialect_of(text.encode(), delimiter, decimal)[:2])
 
 
 @pytest.mark.parametrize(
