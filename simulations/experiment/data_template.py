@@ -142,8 +142,7 @@ def write_for(
     Returns
     -------
     str
-        What was found, in a sentence, and in lines under it what network was chosen, what whole numbers are taken for,
-        and which inputs may number the rows or name nodes.
+        What was found, the chosen network, what whole numbers are taken for, and inputs that may number rows or nodes.
 
     Raises
     ------
