@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 RIDGE_OF_NUMBERS, RIDGE_OF_CLASSES, RIDGE_OF_MARGINS = 0.1, 0.005, 0.2
 """The ridge that "auto" stands for. Targets that are numbers take the first at least, noisy ones more. Classes
-that can be told apart ask for functions of large norm, and take the second at least, those that overlap more; squared
+that can be separated ask for functions of large norm, and take the second at least, those that overlap more; squared
 hinges for no larger ones than their margin does: of .05 to .8 this erred least, or next to least, on ten sets
 (docs/estimators.md)."""
 
