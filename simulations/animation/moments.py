@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures.network import Edge, node_risks, over_pairs
 from kernelswarm.simulations.records.series import rows_at
 
@@ -49,8 +50,8 @@ def moments(result: Result, most: int) -> list[Moment]:
     rounds = np.unique(result.network.get("round", np.empty(0, dtype=np.int64)))
     if len(rounds) < 2:
         raise InputError(
-            f"the run was measured {len(rounds)} times, and an animation shows at least two: choose a smaller "
-            "evaluate_every"
+            f"the run was measured {number_of(len(rounds), 'time')}, and an animation shows at least two: choose a "
+            "smaller evaluate_every"
         )
     places = np.unique(np.linspace(0, len(rounds) - 1, min(most, len(rounds))).round().astype(int))
     found = []

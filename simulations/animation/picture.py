@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures import curves, functions, network, regions, style
 from kernelswarm.simulations.figures.run_figures import title
 from kernelswarm.simulations.records.series import over_network, over_nodes
@@ -95,7 +96,7 @@ class Picture:
 
 
 def _moment(moment: Moment) -> str:
-    return f"round {moment.round:,} · {moment.samples:,.0f} samples a node"
+    return f"round {moment.round:,} · {number_of(round(moment.samples), 'sample')} a node"
 
 
 class _Curve:

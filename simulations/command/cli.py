@@ -35,6 +35,7 @@ from kernelswarm.simulations.command.options import (
     place_option,
 )
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.machine.interruption import in_words
 from kernelswarm.simulations.machine.threads import one_thread_from_the_start
 
@@ -176,7 +177,7 @@ def resume(
         finished = running.resume(folder, options, observe)
     if finished.before:
         done = finished.result.summary["rounds"]
-        print(f"{folder} is complete: all {done:,} rounds are done; --rounds asks for more")
+        print(f"{folder} is complete after {number_of(done, 'round')}; --rounds asks for more")
     else:
         _show(finished, drawing if figures else None)
 
@@ -257,7 +258,9 @@ def compare(
     print(f"report   {written}")
     print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
     if failed := len(comparison.failed):
-        raise SimulationError(f"{failed} of {len(comparison.runs)} runs failed; the table gives their reasons")
+        raise SimulationError(
+            f"{failed} of {number_of(len(comparison.runs), 'run')} failed; the table gives their reasons"
+        )
 
 
 @app.command(epilog=epilog("reproduce"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelswarm.simulations.command.progress_text import duration
 from kernelswarm.simulations.core.data_description import DOUBTS
-from kernelswarm.simulations.core.messages import called
+from kernelswarm.simulations.core.messages import called, number_of
 from kernelswarm.simulations.records.target_units import measured_in, own_error
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ def as_text(result: Result, width: int = 100) -> str:
     from kernelswarm.simulations.round.bands import BANDS
 
     summary, final = result.summary, result.final
-    lines = [("protocol", f"{summary['protocol']} on {called(result.config['topology'])}, {summary['nodes']:,} nodes")]
+    nodes = number_of(summary["nodes"], "node")
+    lines = [("protocol", f"{summary['protocol']} on {called(result.config['topology'])}, {nodes}")]
     compiled = summary.get("compile_seconds") or 0.0
     after = f", after {compiled:.0f} s of compiling, once" if compiled >= 1.0 else ""
     seconds = summary["wall_seconds"] - compiled
@@ -62,10 +63,12 @@ def as_text(result: Result, width: int = 100) -> str:
     lines += [("warning", str(facts[name])) for name in DOUBTS if name in facts]
     ends = summary.get("used_up")
     if ends is not None and ends["first"] < ends["last"]:
-        lines.append(("own data", f"used up after {ends['first']:,} (first node) to {ends['last']:,} rounds (last)"))
+        lines.append(
+            ("own data", f"used up after {ends['first']:,} (first node) to {number_of(ends['last'], 'round')} (last)")
+        )
     fitted = summary["backend"]
     if "landmarks" in fitted:
-        lines.append(("fitted to", f"{fitted['rows']:,} of {fitted['samples']:,} samples"))
+        lines.append(("fitted to", f"{fitted['rows']:,} of {number_of(fitted['samples'], 'sample')}"))
         lines.append(("regularization", f"{fitted['regularization']:.3g}, chosen by {fitted['chosen_by']}"))
     private = summary.get("privacy")
     if private is not None:

@@ -23,6 +23,7 @@ from kernelswarm.simulations.command.options import (
     place_option,
 )
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.machine.interruption import in_words
 
 
@@ -211,4 +212,5 @@ def check(
         print(as_text(examine(described)))
     if plan.vary:
         before = ", after each is tuned on other seeds" if plan.tune else ""
-        print(f"comparison\n  {count} combinations, {plan.seeds} seeds each: {count * plan.seeds} runs{before}")
+        rows, runs = number_of(count, "combination"), number_of(count * plan.seeds, "run")
+        print(f"comparison\n  {rows}, {number_of(plan.seeds, 'seed')} each: {runs}{before}")

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kernelswarm.simulations.core.messages import number_of
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -93,7 +95,7 @@ def of_share(what: str, share: float, seconds: float, memory: str) -> str:
 def runs(progress: ComparisonProgress) -> str:
     """Return how many runs have ended, and how many of them failed."""
     failed = f", {progress.failed} failed" if progress.failed else ""
-    return f"{progress.done} of {progress.total} runs{failed}"
+    return f"{progress.done} of {number_of(progress.total, 'run')}{failed}"
 
 
 def remaining(progress: Progress | ComparisonProgress) -> str:
@@ -144,7 +146,7 @@ def pilots(rounds: int, candidates: int) -> str:
     >>> pilots(1200, 1), pilots(30, 8)
     ('1 candidate for 1,200 rounds', '8 candidates for 30 rounds')
     """
-    return f"{candidates} candidate{'s' if candidates != 1 else ''} for {rounds:,} rounds"
+    return f"{number_of(candidates, 'candidate')} for {number_of(rounds, 'round')}"
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 
 Array = npt.NDArray[np.float64]
 
@@ -135,7 +135,7 @@ class CodedColumn:
     def __str__(self) -> str:
         """Describe the coding of the column in a few words; empty where its numbers stay."""
         if self.kind == "words":
-            return f"{self.name} (0 or 1 for each of {len(self.words)} words)"
+            return f"{self.name} (0 or 1 for each of {number_of(len(self.words), 'word')})"
         if self.kind == "ranks":
             return f"{self.name} ({self.words[0]} = 0 to {self.words[-1]} = {len(self.words) - 1})"
         cycles = f" and {', '.join(cycle for cycle, _, _ in self._cycles)} as sine and cosine" if self._cycles else ""

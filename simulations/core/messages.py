@@ -280,6 +280,18 @@ def some(names: Sequence[str]) -> str:
     return ", ".join(shown)
 
 
+def number_of(count: float, noun: str) -> str:
+    """Return how many of something there are, one or several; thousands are parted by commas.
+
+    Examples
+    --------
+    >>> number_of(1, "node"), number_of(1200, "node"), number_of(0, "branch")
+    ('1 node', '1,200 nodes', '0 branches')
+    """
+    several = f"{noun}es" if noun.endswith(("s", "ch", "sh", "x")) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
 def choices(name: str, known: Sequence[str]) -> str:
     """Return the end of a sentence about an unknown name: what there is, and the nearest of it."""
     return f": use one of {some(known)}{nearest(name, known)}"

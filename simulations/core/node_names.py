@@ -10,7 +10,7 @@ from kernelswarm.graphs.given.names import Name as Name
 from kernelswarm.graphs.given.names import as_numbers, compared, is_number, text
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Labels
-from kernelswarm.simulations.core.messages import nearest, shown, some
+from kernelswarm.simulations.core.messages import nearest, number_of, shown, some
 
 
 def in_order(names: Labels) -> Labels:
@@ -50,7 +50,9 @@ def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
     {0: 'north', 1: 'south'}
     """
     if names is not None and len(names) != len(nodes):
-        raise ValueError(f"the data names {len(names)} nodes, and the network has {len(nodes)}: name each of them once")
+        raise ValueError(
+            f"the data names {number_of(len(names), 'node')}, and the network has {len(nodes)}: name each of them once"
+        )
     return dict(zip(nodes, nodes if names is None else names.tolist(), strict=True))
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.estimators.first_rows import untouched_where_refused
 from kernelswarm.simulations.estimators.labels import checked_classes, places_of, refuse_mixed, several
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column
@@ -69,7 +70,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
             samples = self._data(X, y, sample_weight, first)
             if not first and samples.targets.shape[1] != self.state_.function.outputs:
                 wanted = self.state_.function.outputs
-                raise ValueError(f"y has {samples.targets.shape[1]} columns: the first batch had {wanted}")
+                raise ValueError(f"y has {number_of(samples.targets.shape[1], 'column')}: the first batch had {wanted}")
             if samples.size:
                 self._learn_on(samples, None)
         return self

@@ -33,7 +33,7 @@ from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.estimators import first_rows
 from kernelswarm.simulations.estimators.judgement import message
 from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, variance
@@ -327,7 +327,9 @@ def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
     wanted = getattr(kernel, "inputs", None)
     if wanted is not None and wanted != inputs:
         if not isinstance(getattr(kernel, "bandwidth", ()), tuple):
-            raise InputError(f"kernel = {kernel} takes {wanted} inputs, and X has {inputs} columns")
+            raise InputError(
+                f"kernel = {kernel} takes {number_of(wanted, 'input')}, and X has {number_of(inputs, 'column')}"
+            )
         raise InputError(
             f"bandwidth has {wanted} entries, and X has {inputs} columns: give one length for each, or one for all"
         )
@@ -386,7 +388,7 @@ def _cause(learner: Polk, steps: int, points: Array) -> str:
     eta = learner.step_size.at(steps)
     if eta * largest >= 2.0:
         remedy = f"step_size = {eta:.3g} must stay below 2 / (l'' max kappa(x, x)) = {2.0 / largest:.3g}: {remedy}"
-    return f"learning diverged after {steps} steps: {remedy}"
+    return f"learning diverged after {number_of(steps, 'step')}: {remedy}"
 
 
 def _is_number(value: Any) -> bool:

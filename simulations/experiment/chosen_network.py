@@ -15,7 +15,7 @@ from kernelswarm.graphs.directed import who_asks
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, compared, key
 from kernelswarm.graphs.validation import as_network
-from kernelswarm.simulations.core.messages import shown, some, toml
+from kernelswarm.simulations.core.messages import number_of, shown, some, toml
 from kernelswarm.simulations.core.node_names import columns_of_nodes, in_order
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.frames import are_names
@@ -110,7 +110,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     """
     network = as_network(read_graph(path), fresh=True)
     names: list[Name] = network.labels.tolist() if network.names is None else network.names
-    table, words = f'name = "file"\npath = {toml(written)}', f"{path.name}, {len(names)} nodes"
+    table, words = f'name = "file"\npath = {toml(written)}', f"{path.name}, {number_of(len(names), 'node')}"
     if rows.ids is None:
         wide = columns_of_nodes((*rows.columns, *rows.target_columns), names)
         if wide:

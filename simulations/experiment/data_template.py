@@ -15,7 +15,7 @@ import numpy as np
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import plain, shown, some, toml
+from kernelswarm.simulations.core.messages import number_of, plain, shown, some, toml
 from kernelswarm.simulations.core.node_names import MELT
 from kernelswarm.simulations.experiment.changes import parse_assignment, parse_value
 from kernelswarm.simulations.experiment.chosen_network import (
@@ -298,9 +298,9 @@ def _described(name: str, found: _Found, target: str) -> str:
     """Return a sentence on the data, and on the choices for them."""
     rows, classes, file = found.rows, found.classes, found.guess.file
     inputs, named = rows.points.shape[1], 0 if rows.ids is None else len(np.unique(rows.ids))
-    kind = f"classification into {classes} classes" if classes else "regression"
-    what = f"{name}: {len(rows):,} rows, {inputs} input{'s' * (inputs != 1)}, a {kind}"
-    what += f", at {named} nodes that the rows name" if named else ""
+    kind = f"classification into {number_of(classes, 'class')}" if classes else "regression"
+    what = f"{name}: {number_of(len(rows), 'row')}, {number_of(inputs, 'input')}, a {kind}"
+    what += f", at {number_of(named, 'node')} that the rows name" if named else ""
     decimals = classes and not (rows.labelled or rows.whole)
     labels = ", ".join(f"{label:g}" for label in np.unique(rows.targets)) if decimals else ""
     what += f", numbered {labels}" if decimals else ""
@@ -363,7 +363,9 @@ def made_of(rows: Rows) -> str:
     sentences = []
     for column in rows.kinds:
         if column.kind == "words":
-            sentences.append(f"{shown(column.name)} becomes 0 or 1 for each of its {len(column.words)} words")
+            sentences.append(
+                f"{shown(column.name)} becomes 0 or 1 for each of its {number_of(len(column.words), 'word')}"
+            )
         elif column.kind == "ranks":
             sentences.append(f"{shown(column.name)} becomes 0 to {len(column.words) - 1} in its order")
         elif column.kind in ("time", "clock", "duration"):

@@ -26,7 +26,7 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import lazy
 from kernelswarm.simulations.core.errors import InputError, RefusedEntry, require_at_least
 from kernelswarm.simulations.core.former_names import renewed
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
 from kernelswarm.simulations.experiment.graph_function import given_graph
@@ -169,9 +169,10 @@ class Experiment:
         """Name the tables, each on a line of its own; that of a network given as a graph is its size."""
         table = self.to_dict()
         if isinstance(self.topology, nx.Graph):
-            table["topology"] = f"{self.topology.number_of_nodes()} nodes, {self.topology.number_of_edges()} edges"
+            sizes = (self.topology.number_of_nodes(), "node"), (self.topology.number_of_edges(), "edge")
+            table["topology"] = ", ".join(number_of(*size) for size in sizes)
         lines = [f"{key} = {shown(table[key])}" for key in ("topology", "stream", "learner", "protocol")]
-        return "\n  ".join([f"Experiment({self.rounds:,} rounds, seed {self.seed})", *lines])
+        return "\n  ".join([f"Experiment({number_of(self.rounds, 'round')}, seed {self.seed})", *lines])
 
     def _repr_html_(self) -> str:
         page: str = lazy.found("experiment_page")(self)

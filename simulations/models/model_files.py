@@ -33,7 +33,7 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.experiment.parts import build, describe
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.machine import archives
@@ -179,7 +179,8 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
             if variables.mean is not None and len(variables.mean) != width:
                 raise ValueError(f"{key} has {len(variables.mean)} means, and the function has {width} {key}")
         if inputs.names and len(inputs.names) != function.inputs:
-            raise ValueError(f"inputs has {len(inputs.names)} columns, and the function has {function.inputs} inputs")
+            columns = number_of(len(inputs.names), "column")
+            raise ValueError(f"inputs has {columns}, and the function has {number_of(function.inputs, 'input')}")
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)

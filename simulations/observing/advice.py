@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kernelswarm.simulations.core.data_description import Variables
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.observing.training_rows import TrainingRows
 from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.streams.contract import Array, Source
@@ -60,10 +61,12 @@ def advice(
     keys = " and ".join(f"learner.{key}" for key in ("kernel", "step_size") if key in learner) or "the learner"
     fewest = FEW if source.fewest is None else source.fewest
     if offline:
-        few = f", from which a node has {fewest} rows" if fewest < FEW else ""
+        few = f", from which a node has {number_of(fewest, 'row')}" if fewest < FEW else ""
         return f"compare {keys} with the scale of inputs and targets{few}"
     if fewest < FEW:
-        return f"a node has {fewest} rows to learn from: kernelswarm suggest finds {keys} that suit few rows"
+        return (
+            f"a node has {number_of(fewest, 'row')} to learn from: kernelswarm suggest finds {keys} that suit few rows"
+        )
     if source.description.inputs.mean is None:
         return f"compare the scale of inputs and targets with {keys}, or let kernelswarm suggest try values for them"
     return f"let kernelswarm suggest try values for {keys}"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from kernelswarm.graphs.adjacency import Adjacency, Graph
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.core.node_names import Name
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.models.model import Model
@@ -83,7 +84,7 @@ class State:
 
     def __repr__(self) -> str:
         """Return a text with the round and the risk."""
-        return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {len(self.nodes['node'])} nodes)"
+        return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {number_of(len(self.nodes['node']), 'node')})"
 
     @property
     def graph(self) -> Graph:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures import curves, functions, network, run_figures, style
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.model_plot import plot_model
@@ -147,7 +148,9 @@ class ResultPlots:
         if not kept:
             count = len(self._result.network.get("round", ()))
             if count < FEWEST:
-                raise InputError(f"the run has no {what} to draw: it was measured {count} times, and a curve takes two")
+                raise InputError(
+                    f"the run has no {what} to draw: it was measured {number_of(count, 'time')}, and a curve takes two"
+                )
             columns = self._result.network.items()
             measured = [name for name, found in columns if np.nan_to_num(np.asarray(found, dtype=np.float64)).any()]
             raise InputError(f"the run has no {what} to draw: it measured {', '.join(measured)}")

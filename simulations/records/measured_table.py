@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.simulations.core.messages import number_of
+
 if TYPE_CHECKING:
     import pandas
     import polars
@@ -49,7 +51,11 @@ class MeasuredTable(Mapping[str, npt.NDArray[Any]]):
         """Name the columns; their entries would fill pages."""
         names = list(self)
         rows = len(self[names[0]]) if names else 0
-        return f"{type(self).__name__}({rows:,} rows: {', '.join(names)})" if names else f"{type(self).__name__}(empty)"
+        return (
+            f"{type(self).__name__}({number_of(rows, 'row')}: {', '.join(names)})"
+            if names
+            else f"{type(self).__name__}(empty)"
+        )
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas data frame.

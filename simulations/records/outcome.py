@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from kernelswarm.simulations.core import lazy
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.experiment.draws import RandomValues
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Cell, differing
 from kernelswarm.simulations.records.paired_differences import Difference, Value, paired_differences
@@ -161,7 +162,9 @@ class Comparison:
         """Return a text on the comparison, with the risk and error of the first rows."""
         keys = ", ".join(self.keys) or "nothing varied"
         failed = f", {len(self.failed)} failed" if self.failed else ""
-        lines = [f"Comparison({keys}: {len(self.cells)} cells, {len(self.runs)} runs{failed})"]
+        lines = [
+            f"Comparison({keys}: {number_of(len(self.cells), 'cell')}, {number_of(len(self.runs), 'run')}{failed})"
+        ]
         for row in self.rows()[:SHOWN]:
             names = [name for name in ("risk", "error") if math.isfinite(row.mean[name]) and name not in self.repeated]
             figures = [f"{name} {row.mean[name]:.4g}" for name in names]

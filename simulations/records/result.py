@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.simulations.core import lazy
 from kernelswarm.simulations.core.data_description import DataDescription
-from kernelswarm.simulations.core.messages import called
+from kernelswarm.simulations.core.messages import called, number_of
 from kernelswarm.simulations.core.node_names import Name, node_names
 from kernelswarm.simulations.records.graph_on_demand import GraphOnDemand, adjacency_of
 from kernelswarm.simulations.records.measured_table import MeasuredTable, measured
@@ -81,7 +81,7 @@ class Result:
         topology = called(self.config.get("topology") or self.summary.get("topology", "?"))
         name = (
             f"Result({self.summary.get('protocol', '?')} on {topology}, "
-            f"{self.adjacency.number_of_nodes()} nodes, {count} evaluation{'' if count == 1 else 's'}, {status})"
+            f"{number_of(self.adjacency.number_of_nodes(), 'node')}, {number_of(count, 'evaluation')}, {status})"
         )
         shown = [(key, self.final.get(key)) for key in FINAL]
         figures = ", ".join(f"{key.replace('_', ' ')} {value:.4g}" for key, value in shown if value is not None)

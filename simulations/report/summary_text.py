@@ -9,6 +9,7 @@ from kernelswarm.simulations.comparison.supported import supported
 from kernelswarm.simulations.comparison.table_columns import once
 from kernelswarm.simulations.comparison.table_notes import above, explanation, under
 from kernelswarm.simulations.core.data_description import DOUBTS
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.figures.style import called, readable
 from kernelswarm.simulations.records.target_units import amount, measured_in
 
@@ -31,14 +32,14 @@ def verdict(result: Result) -> list[str]:
     parts = int(summary.get("parts") or 1)
     falls = f" in {parts:,} parts" if parts > 1 else ""
     edges = result.graph.number_of_edges()
-    size = f"{nodes:,} nodes and {edges:,} edges{falls}, seed {result.config.get('seed', 0)}"
+    size = f"{number_of(nodes, 'node')} and {number_of(edges, 'edge')}{falls}, seed {result.config.get('seed', 0)}"
     if result.failed:
         texts = [f"The run failed after round {rounds:,} on {size}: {summary.get('reason') or 'no reason is known'}."]
     elif summary.get("status") == "unfinished":
         texts = [f"The run has not ended: it was measured until round {rounds:,}, on {size}."]
     else:
         ended = "was stopped early after" if summary.get("status") == "stopped early" else "is done:"
-        texts = [f"The run {ended} {rounds:,} rounds on {size}."]
+        texts = [f"The run {ended} {number_of(rounds, 'round')} on {size}."]
     risk, constant, first = final.get("risk"), final.get("constant_risk"), _first(result)
     if risk is not None:
         begun = "" if first is None else f", from {readable(first[1])} after round {first[0]:,}"
@@ -87,7 +88,7 @@ def comparison_verdict(comparison: Comparison) -> list[str]:
     seeds, failed = len({run.seed for run in comparison.runs}), len(comparison.failed)
     count = f"{len(comparison.cells):,} row{'s' if len(comparison.cells) != 1 else ''}"
     ended = "all ended well" if not failed else f"{failed:,} did not end well"
-    runs = f"{len(comparison.runs):,} runs: {count}, {seeds} seed{'s' if seeds != 1 else ''} each; {ended}."
+    runs = f"{number_of(len(comparison.runs), 'run')}: {count}, {number_of(seeds, 'seed')} each; {ended}."
     return [runs, *above(comparison), *supported(comparison, most=None)]
 
 

@@ -22,7 +22,7 @@ from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.data_description import DOUBTS
-from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.messages import number_of, shown, some
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import describe
@@ -163,7 +163,7 @@ def _experiment(experiment: Experiment, network: Network) -> Section:
         [
             ("seed", str(experiment.seed)),
             ("rounds", rounds),
-            ("evaluations", f"{evaluations:,}, every {experiment.evaluate_every} rounds"),
+            ("evaluations", f"{evaluations:,}, every {number_of(experiment.evaluate_every, 'round')}"),
             ("backend", " ".join([backend["name"], *(f"{k} = {shown(v)}" for k, v in backend.items() if k != "name")])),
             *lines,
             ("execution", way),

@@ -11,7 +11,7 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_part
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.own_code import OwnCode
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe, in_short
@@ -151,9 +151,10 @@ def _refuse_other_inputs(learner: Learner, source: Source) -> None:
         lengths = getattr(kernel, "bandwidth", ())
         if not isinstance(lengths, tuple):
             raise InputError(
-                f"learner.kernel = {in_short(kernel)} takes {inputs} inputs, and the stream has {source.inputs}"
+                f"learner.kernel = {in_short(kernel)} takes {number_of(inputs, 'input')}, and the stream has "
+                f"{source.inputs}"
             )
         raise InputError(
-            f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has {source.inputs} "
-            "inputs: give one length for each input, or one number for all"
+            f"learner.kernel.bandwidth = {shown(lengths)} has {inputs} entries, and the stream has "
+            f"{number_of(source.inputs, 'input')}: give one length for each input, or one number for all"
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.keywords import described
@@ -137,7 +137,8 @@ class Simulation:
         """Return a text with the rounds done."""
         done, network = self._driver.done, self._driver.network
         ended = ", ended" if self._driver.functions is not None or self._ended is not None else ""
-        return f"Simulation({network.adjacency.number_of_nodes()} nodes, round {done:,} of {network.rounds:,}{ended})"
+        nodes = number_of(network.adjacency.number_of_nodes(), "node")
+        return f"Simulation({nodes}, round {done:,} of {network.rounds:,}{ended})"
 
     def __enter__(self) -> Simulation:
         """Return the simulation, which ends with the block."""

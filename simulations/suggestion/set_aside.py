@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
 from kernelswarm.simulations.streams.pooled import members
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
@@ -124,8 +125,8 @@ def refuse_too_few(source: Source) -> None:
     fewest = FOLDS if source.fewest is None else source.fewest
     if fewest < FOLDS:
         raise InputError(
-            f"stream: a node has {fewest} samples to learn from, and one of {FOLDS} is set aside to compare values on: "
-            "use fewer nodes or more data"
+            f"stream: a node has {number_of(fewest, 'sample')} to learn from, and one of {FOLDS} is set aside to "
+            "compare values on: use fewer nodes or more data"
         )
 
 

@@ -225,7 +225,7 @@ def numbers(
     import pyarrow
 
     values = without_words(table.column(column))
-    if pyarrow.types.is_null(values.type):
+    if values.null_count == len(values):
         return np.full(len(values), np.nan)
     if pyarrow.types.is_boolean(values.type):
         values = values.cast(pyarrow.int64())
@@ -243,6 +243,8 @@ def numbers(
         if not is_number(odd.word):
             text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}"
             raise refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target))
+    if pyarrow.types.is_temporal(values.type) and is_target:
+        cure = "give a number in its place, such as the days since the first"
     row, value = first_word(values.to_pylist())
     other = "text" if is_number(value) else NO_NUMBER
     raise ValueError(
@@ -304,7 +306,7 @@ def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
     """
     if is_text(table.column(column)):
         return words(table, column)
-    values = numbers(name, table, column)
+    values = numbers(name, table, column, cure="give the nodes whole numbers or text as names")
     gaps = are_gaps(values)
     known = values[~gaps]
     rows = np.flatnonzero(~gaps) + 1

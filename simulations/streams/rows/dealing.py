@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.graphs.given.names import compared
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.core.seeding import Role, generator
@@ -128,7 +128,8 @@ def deal(
     least = 2 if test is None else 1
     if len(rows) < nodes * least:
         raise ValueError(
-            f"{rows.name}: {len(rows)} rows are too few for {nodes} nodes, each of which needs "
+            f"{rows.name}: {number_of(len(rows), 'row')} {'is' if len(rows) == 1 else 'are'} too few for "
+            f"{number_of(nodes, 'node')}, each of which needs "
             + ("one to learn from and one to measure its risk on" if least == 2 else "at least one")
             + ": use fewer nodes or more data"
         )

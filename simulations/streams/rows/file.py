@@ -64,6 +64,8 @@ FORMATS: dict[str, Format] = {
     ".libsvm": "svmlight",
 }
 
+ARFF = "; scipy.io.arff.loadarff reads ARFF, and pandas.DataFrame(loadarff(path)[0]) is data in Python"
+
 NAMELESS = "npz", "mat", "svmlight"
 """Formats whose columns have no names."""
 
@@ -346,7 +348,8 @@ class File:
             raise RefusedKey(
                 "format",
                 f'= "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
-                f"set format to {some(sorted(set(FORMATS.values())))}, or use an ending of {', '.join(FORMATS)}",
+                f"set format to {some(sorted(set(FORMATS.values())))}, or use an ending of {', '.join(FORMATS)}"
+                + (ARFF if ending == ".arff" else ""),
             )
         return FORMATS[ending]
 

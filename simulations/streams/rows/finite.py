@@ -10,7 +10,7 @@ import numpy as np
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Coding
 from kernelswarm.simulations.core.data_description import DataDescription, Labels, Variables
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import in_order
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, freeze
@@ -231,13 +231,13 @@ def check_task_split(task: str, split: Split, rows: Rows, reason: str) -> None:
 def check_same_columns(rows: Rows, test: Rows) -> None:
     """Refuse test rows that have other dimensions than the rows to learn from."""
     for what, ours, theirs in (
-        ("inputs", rows.points.shape[1], test.points.shape[1]),
-        ("targets", rows.targets.shape[1], test.targets.shape[1]),
+        ("input", rows.points.shape[1], test.points.shape[1]),
+        ("target", rows.targets.shape[1], test.targets.shape[1]),
     ):
         if ours != theirs:
             raise ValueError(
-                f"{test.name}: the test rows have {theirs} {what}, the rows to learn from {ours} ({rows.name}): give "
-                "both the same columns"
+                f"{test.name}: the test rows have {number_of(theirs, what)}, the rows to learn from {ours} "
+                f"({rows.name}): give both the same columns"
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -169,11 +170,22 @@ def named(frame: Any, name: str) -> dict[str, Any]:
         known = list(frame)
     else:
         known = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # the former of pyarrow
-    called = [str(column) for column in known]
+    called = list(map(column_name, known))
     twice = sorted({column for column in called if called.count(column) > 1})
     if twice:
         raise ValueError(f"{name}: the column name {shown(twice[0])} occurs more than once: rename one of the columns")
     return {text: frame[column] for text, column in zip(called, known, strict=True)}
+
+
+def column_name(column: Any) -> str:
+    """Return a column's name as text: of one with several levels those that are there, as records in records have it.
+
+    Examples
+    --------
+    >>> column_name("a"), column_name(7), column_name(("pose", "x")), column_name(("y", ""))
+    ('a', '7', 'pose.x', 'y')
+    """
+    return ".".join(str(level) for level in column if level != "") if isinstance(column, tuple) else str(column)
 
 
 def arrow(columns: Mapping[str, Any], name: str) -> dict[str, pyarrow.ChunkedArray]:
@@ -284,6 +296,7 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
         return values
     if isinstance(values, pyarrow.Array):
         return pyarrow.chunked_array([values])
+    values = _without_spans(values)
     if has_categories(values) and np.asarray(values.dtype.categories).dtype.kind not in "biuf":
         made = values.to_arrow() if hasattr(values, "to_arrow") else pyarrow.array(values)  # which have an order
         return pyarrow.chunked_array([made])
@@ -306,10 +319,26 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
         ) from error
 
 
-def _in_files(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return a column in a type that parquet files keep: they have no times that count seconds."""
-    from pyarrow import timestamp, types
+def _without_spans(values: Any) -> Any:
+    """Return a series of pandas whose periods are their first moments, and whose categories are text or numbers."""
+    kind = getattr(values, "dtype", None)
+    if hasattr(kind, "freq") and hasattr(values, "dt"):
+        return values.dt.to_timestamp()
+    categories: Any = getattr(kind, "categories", None)
+    if hasattr(getattr(categories, "dtype", None), "closed"):  # of pandas.cut
+        return values.cat.rename_categories(list(map(str, categories)))
+    if hasattr(kind, "fill_value"):  # sparse
+        return np.asarray(values)
+    return values
 
+
+def _in_files(values: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column in a type that parquet files keep: they have no times that count seconds; bytes are text."""
+    from pyarrow import ArrowInvalid, string, timestamp, types
+
+    if types.is_binary(values.type) or types.is_large_binary(values.type):  # as scipy reads ARFF, and h5py words
+        with suppress(ArrowInvalid):  # they are in no UTF-8: whoever reads the column refuses them
+            return values.cast(string())
     in_seconds = types.is_timestamp(values.type) and values.type.unit == "s"
     return values.cast(timestamp("us", values.type.tz)) if in_seconds else values
 

@@ -54,6 +54,9 @@ def from_python(
     ValueError
         They are no such data; the text says what they are and what to do.
     """
+    target, node = _text(target), _text(node)
+    if target is not None and not isinstance(target, str | Sequence):
+        raise ValueError(f"target is a {type(target).__name__} and must be the name of a column, or a list of names")
     data, test = (_with_levels(rows, target, node) for rows in (data, test))
     data, test = _by_column(_of_all_nodes(data, NAME)), _by_column(_of_all_nodes(test, TEST_NAME))
     pieces = _pieces(data, NAME)
@@ -71,8 +74,6 @@ def from_python(
         if test is not None:
             raise ValueError('test stands beside a dict of arrays: put them in as "x_test" and "y_test"')
         return HeldArrays({str(name): _array(str(name), values) for name, values in data.items()}), {}
-    if target is not None and not isinstance(target, str | Sequence):
-        raise ValueError(f"target is a {type(target).__name__} and must be the name of a column, or a list of names")
     table, target, node = _table(data, NAME, target, node)
     other = None if test is None else _table(test, TEST_NAME, target, node)[0]
     wanted = () if target is None else (target,) if isinstance(target, str) else tuple(map(str, target))
@@ -80,6 +81,11 @@ def from_python(
     if node is not None:
         check_names(NAME, "node", [node], table.column_names)
     return HeldTable(table, other), {"target": wanted, "node_column": "node" if node is None else node}
+
+
+def _text(name: Any) -> Any:
+    """Return a column's name as text where it is a number, as pandas numbers columns."""
+    return str(name) if isinstance(name, int | np.integer) and not isinstance(name, bool) else name
 
 
 def _pieces(data: Any, name: str) -> Sequence[Any] | None:

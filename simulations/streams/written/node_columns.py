@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.streams.written.row_numbers import WORD
 
 NODES = re.compile(
-    r"(nodes?|agents?|sensors?|stations?|sites?|devices?|motes?|clients?|robots?|drones?|vehicles?|gateways?|buoys?|probes?"
+    r"(nodes?|agents?|sensors?|stations?|sites?|locations?|devices?|motes?|clients?|robots?|drones?|vehicles?|gateways?|buoys?|probes?"
     r"|households?|patients?|subjects?|hospitals?|clinics?|stationen|stationsname)(id|name|no)?"
 )
 """Words by which columns are called that say where a row comes from."""

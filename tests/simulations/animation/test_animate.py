@@ -180,5 +180,5 @@ def test_what_cannot_be_written_is_refused(name: str, seconds: float, said: str,
 def test_a_run_that_was_measured_once_is_refused(tmp_path: Path) -> None:
     result = believable()
     once = Result(result.config, result.graph, network={name: column[:1] for name, column in result.network.items()})
-    with pytest.raises(InputError, match="measured 1 times"):
+    with pytest.raises(InputError, match="measured 1 time"):
         animate(once, tmp_path / "a.gif")

@@ -262,7 +262,7 @@ def test_targets_of_several_columns_share_one_dictionary() -> None:
     assert prediction.shape == (len(x), 2)
     np.testing.assert_array_equal(prediction[:, 0], -prediction[:, 1])
     assert PolkRegressor(epochs=1).fit(x, y[:, np.newaxis]).predict(x).shape == (len(x), 1)
-    with pytest.raises(ValueError, match="y has 1 columns: the first batch had 2"):
+    with pytest.raises(ValueError, match="y has 1 column: the first batch had 2"):
         model.partial_fit(x, y)
 
 

@@ -80,7 +80,7 @@ def test_lengths_are_one_for_each_input_and_positive() -> None:
         Gaussian((1.0, -2.0))
     with pytest.raises(ValueError, match=r"has 3 entries, and points have 2 inputs"):
         Gaussian(LENGTHS).cross(np.zeros((1, 2)), np.zeros((1, 2)))
-    with pytest.raises(InputError, match=r"learner.kernel.bandwidth = \[0.3, 2.0, 0.7\] has 3 entries.* has 1 inputs"):
+    with pytest.raises(InputError, match=r"learner.kernel.bandwidth = \[0.3, 2.0, 0.7\] has 3 entries.* has 1 input:"):
         open_network(experiment(learner={"name": "polk", "kernel": {"bandwidth": list(LENGTHS)}}))
 
 

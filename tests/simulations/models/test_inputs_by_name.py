@@ -146,7 +146,7 @@ def test_a_model_file_with_other_columns_than_its_function_is_refused(tmp_path: 
     arrays = dict(np.load(tmp_path / "model.npz"))
     arrays["description"] = np.array(str(arrays["description"]).replace('"warmth", ', ""))
     np.savez(tmp_path / "model.npz", **arrays)
-    with pytest.raises(ValueError, match="inputs has 1 columns, and the function has 2 inputs"):
+    with pytest.raises(ValueError, match="inputs has 1 column, and the function has 2 inputs"):
         load_model(tmp_path / "model.npz")
 
 

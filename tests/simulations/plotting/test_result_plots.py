@@ -155,7 +155,7 @@ def test_what_was_not_measured_and_what_is_no_axes_is_refused(result: Result) ->
     alone = simulate(**{**KEYS, "topology": {"name": "ring", "nodes": 1}, "protocol": "isolated"})
     with pytest.raises(InputError, match=r"no disagreement to draw: it measured round, (?!.*disagreement)"):
         alone.plot.disagreement()
-    with pytest.raises(InputError, match="no risk to draw: it was measured 1 times, and a curve takes two"):
+    with pytest.raises(InputError, match="no risk to draw: it was measured 1 time, and a curve takes two"):
         simulate(**{**KEYS, "rounds": 10}).plot.risk()
     with pytest.raises(InputError, match="ax is a int and must be matplotlib axes"):
         result.plot.risk(3)

@@ -247,7 +247,7 @@ def test_command_says_that_a_run_is_complete(call: Command) -> None:
     assert call("run", "small.toml", "--out", "here", "--no-figures").code == 0
     before = Path("here/summary.json").stat().st_mtime_ns
     answer = call("resume", "here")
-    assert answer == (0, "here is complete: all 40 rounds are done; --rounds asks for more\n", "")
+    assert answer == (0, "here is complete after 40 rounds; --rounds asks for more\n", "")
     assert Path("here/summary.json").stat().st_mtime_ns == before
 
 

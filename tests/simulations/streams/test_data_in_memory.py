@@ -186,7 +186,7 @@ def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
         ({"data": (np.ma.masked_less(X, 0.1), Y)}, 'column "x[:, 0]" is missing (rows count from 0), one of'),
         ({"data": {"a": Y, "y": Y[:3]}}, 'data: column "y" has 3 rows and "a" 160: give all columns the same rows'),
         ({"data": {}}, "data has no columns"),
-        ({"data": COLUMNS, "target": 3}, "target is a int and must be the name of a column"),
+        ({"data": COLUMNS, "target": 3.0}, "target is a float and must be the name of a column"),
         ({"data": (X, Y), "target": "y"}, 'target = "y" names a column, and arrays have none'),
         ({"data": COLUMNS, "target": "z"}, 'target = "z" is not a column of data: use one of a, b, y, node'),
         ({"data": COLUMNS, "node": "owner"}, 'node = "owner" is not a column of data'),

@@ -164,7 +164,7 @@ def test_tables_need_a_header_with_different_names(tmp_path: Path) -> None:
         ({"x": X[:, 0], "y": Y}, "x has shape (10,); it must be (rows, inputs): save x[:, None]"),
         ({"x": X, "y": Y[:9]}, "y has shape (9,); with x of shape (10, 2)"),
         ({"x": X, "y": Y, "x_test": X}, 'has no array "y_test"'),
-        ({"x": X, "y": Y, "x_test": X[:, :1], "y_test": Y}, "the test rows have 1 inputs, the rows to learn from 2"),
+        ({"x": X, "y": Y, "x_test": X[:, :1], "y_test": Y}, "the test rows have 1 input, the rows to learn from 2"),
         ({"x": X, "y": np.array([b"a"] * 10)}, "y has type |S1; it must hold real numbers, or labels as text"),
         ({"x": np.array([["a"]] * 10), "y": Y}, "x has type <U1; it must hold real numbers: convert it"),
         ({"x": X.astype(object), "y": Y}, 'the array "x" cannot be read'),

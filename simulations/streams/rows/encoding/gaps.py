@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
-from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.messages import number_of, shown
 
 DONE = {
     "drop": "their rows are left out",
@@ -104,7 +104,7 @@ def gaps_in_words(
         done += f"; {out} without a target: {WITHOUT}"
     elif left_out:
         done += f"; {out} without a target or node {'is' if left_out == 1 else 'are'} left out"
-    of = f"{total:,} value{'s' * (total != 1)} missing of {rows:,} rows{coded and f', {coded}'}, in {listed}"
+    of = f"{number_of(total, 'value')} missing of {number_of(rows, 'row')}{coded and f', {coded}'}, in {listed}"
     return f"{of}: {done}{unused and f'; {unused}'}"
 
 
