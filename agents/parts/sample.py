@@ -110,12 +110,15 @@ class Sample:
         if not self.classes and np.any(self.values):
             center[:] = self.targets.mean(axis=0)
         predictions = np.tile(center, (len(self.points), 1))
-        slopes = np.asarray(self.loss.derivatives(predictions, np.ascontiguousarray(self.targets)))
+        slopes = np.asarray(self.loss.derivatives(predictions, self.targets.copy()))
         if slopes.shape != predictions.shape:
             raise ValueError(
                 f"{type(self.loss).__name__}.derivatives returned an array of shape {slopes.shape}, and "
                 f"{predictions.shape} is asked for"
             )
+        if not np.isfinite(slopes).all():
+            wrong = slopes[~np.isfinite(slopes)][0]
+            raise ValueError(f"{type(self.loss).__name__}.derivatives returned {wrong} and must return finite numbers")
         return float(np.sqrt(np.mean(np.sum(slopes**2, axis=1)))) or 1.0
 
     @property

@@ -352,7 +352,13 @@ class Auto:
         if self.offset == math.inf:
             first /= sample.steps**SHARING
         most = 1.0 / loss.curvature if steep else 4.0 * first * gain
-        return sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
+        found = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
+        if not 0.0 < found < math.inf:
+            raise ValueError(
+                f'step_size = "auto" would be {found:.3g}: the kernel is not positive semidefinite, or the loss has no '
+                "slope: hold them to kernelswarm.testing.check_kernel and check_loss"
+            )
+        return float(found)
 
     def at(self, step: int) -> float:
         """Raise ValueError: there is no number yet."""

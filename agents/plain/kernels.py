@@ -26,13 +26,16 @@ def kernel_form(kernel: Kernel) -> CompiledKernel:
 def kernel_rows(kernel: Kernel, points: Array, centers: Array) -> Array:
     """Return kappa(points[i], centers[j]) for all pairs, as compiled code takes it: (n, p) and (m, p) give (n, m).
 
-    A kernel in plain Python may return any layout and type of numbers, such as the transpose of another array.
+    A kernel in plain Python may return any layout and type of numbers, such as the transpose of another array. It is
+    given copies.
 
     Raises
     ------
     ValueError
         It returned another shape.
     """
+    if not hands_over(kernel):  # one in plain Python may write to what it is given, which is the state of a learner
+        points, centers = points.copy(), centers.copy()
     answer = kernel.cross(points, centers)
     size = len(points), len(centers)
     if type(answer) is np.ndarray and answer.shape == size and answer.dtype == np.float64 and answer.flags.c_contiguous:
@@ -51,7 +54,7 @@ def kernel_diagonal(kernel: Kernel, points: Array) -> Array:
         The kernel returned another shape.
     """
     found = np.empty(len(points))
-    fill(found, kernel.diagonal(points), f"{type(kernel).__name__}.diagonal")
+    fill(found, kernel.diagonal(points if hands_over(kernel) else points.copy()), f"{type(kernel).__name__}.diagonal")
     return found
 
 
@@ -65,7 +68,7 @@ def _cross(kernel: Kernel) -> Compiled:
 
     def cross(_numbers: Array, points: Array, centers: Array, values: Array) -> None:
         if len(points) and len(centers):  # methods are not called without points
-            fill(values[:, : len(centers)], kernel.cross(points, centers), name)
+            fill(values[:, : len(centers)], kernel.cross(points.copy(), centers.copy()), name)
 
     return cross
 
@@ -74,6 +77,6 @@ def _diagonal(kernel: Kernel) -> Compiled:
     name = f"{type(kernel).__name__}.diagonal"
 
     def diagonal(_numbers: Array, points: Array, values: Array) -> None:
-        fill(values, kernel.diagonal(points), name)
+        fill(values, kernel.diagonal(points.copy()), name)
 
     return diagonal

@@ -9,7 +9,7 @@ from kernelswarm.agents.arithmetic.abi import CompiledLoss
 from kernelswarm.agents.parts.losses import CurvedLoss, Loss
 from kernelswarm.agents.parts.offers import OfferingLoss
 from kernelswarm.agents.plain.filling import fill
-from kernelswarm.protocols.compiled import NotCompiledError, handed_over
+from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
 
@@ -39,3 +39,36 @@ def _filling(loss: Any, method: str) -> Compiled:
         fill(found, asked(predictions, targets), name)
 
     return function
+
+
+def loss_values(loss: Loss, predictions: Array, targets: Array) -> Array:
+    """Return l of predictions (n, C) and targets (n, q), (n,), of whatever layout and type a loss in Python returns.
+
+    It is given copies.
+
+    Raises
+    ------
+    ValueError
+        It returned another shape.
+    """
+    found = np.empty(len(predictions))
+    fill(found, loss.values(*_handed(loss, predictions, targets)), f"{type(loss).__name__}.values")
+    return found
+
+
+def loss_derivatives(loss: Loss, predictions: Array, targets: Array) -> Array:
+    """Return l' by the predictions (n, C), (n, C), in the same way.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`loss_values`.
+    """
+    found = np.empty(predictions.shape)
+    fill(found, loss.derivatives(*_handed(loss, predictions, targets)), f"{type(loss).__name__}.derivatives")
+    return found
+
+
+def _handed(loss: Loss, *arrays: Array) -> list[Array]:
+    """Return what a loss is given: copies where it is in plain Python, and might write to them."""
+    return [array if hands_over(loss) else array.copy() for array in arrays]

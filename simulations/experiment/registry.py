@@ -13,6 +13,7 @@ from typing import Any
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.former_names import renamed
 from kernelswarm.simulations.core.messages import nearest, shown
+from kernelswarm.simulations.core.own_code import is_own, refuse_declared
 from kernelswarm.simulations.experiment.entry_points import entry_points
 from kernelswarm.simulations.experiment.importing import import_part, load, refuse_elsewhere
 
@@ -382,13 +383,8 @@ def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who:
     return part
 
 
-def is_own(cls: type[Any]) -> bool:
-    """Return whether a class is the user's own, and not one of kernelswarm's."""
-    return not cls.__module__.startswith("kernelswarm.")
-
-
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
-    """Refuse a part, or the class of one, that lacks a method of its kind's contract; raises InputError."""
+    """Refuse a part, or the class of one, that lacks what its kind's contract asks for; raises InputError."""
     absent = [[one for one in way if not callable(getattr(part, one, None))] for way in FAMILIES.get(kind, ((),))]
     lacking = min(absent, key=len)
     lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
@@ -398,3 +394,4 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
             f"{path} = {shown(name)} is no {kind}: it has no method {renamed(part, lacking)}; docs/contributing.md "
             f"says what a {kind} has (known: {', '.join(names(kind))})"
         )
+    refuse_declared(kind, part, path)

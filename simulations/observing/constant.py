@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.plain.losses import loss_values
 from kernelswarm.simulations.round.scores import by_sample
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -33,8 +34,8 @@ def _risks(loss: Loss, constants: Sequence[Array], held_out: Sequence[HeldOut], 
     grid = grid_of(loss)
     areas = [0.0 if grid is None else grid.volume * len(grid.points) * float(each.sum()) for each in constants]
     # Read-only targets, as streams hand them out, would have the loss compiled a second time.
-    losses = loss.values(
-        np.repeat(np.stack(constants), size, axis=0), np.concatenate([data.targets for data in held_out])
+    losses = loss_values(
+        loss, np.repeat(np.stack(constants), size, axis=0), np.concatenate([data.targets for data in held_out])
     )
     means = losses.reshape(len(constants), size).mean(axis=1).tolist()
     return [mean + area for mean, area in zip(means, areas, strict=True)]

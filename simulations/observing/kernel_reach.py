@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.sample import spaced
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.simulations.round.block import AgentPlan
 
 Array = npt.NDArray[np.float64]
@@ -42,8 +43,8 @@ def reach(kernel: Any, points: Array) -> tuple[str, str] | None:
     points = np.ascontiguousarray(points[spaced(len(points), AMONG)])
     chosen = spaced(len(points), ASKED)
     asked = np.ascontiguousarray(points[chosen])
-    sizes = np.sqrt(kernel.diagonal(points))
-    shares = kernel.cross(asked, points) / (sizes[chosen, np.newaxis] * sizes)
+    sizes = np.sqrt(kernel_diagonal(kernel, points))
+    shares = kernel_rows(kernel, asked, points) / (sizes[chosen, np.newaxis] * sizes)
     # A point, or a copy of it that a stream repeats, is no neighbour of its own; repeated rows are not judged.
     others = np.array([(points != point).any(axis=1) for point in asked])
     if not others.any(axis=1).all():

@@ -8,8 +8,9 @@ from types import FrameType, TracebackType
 from kernelswarm.agents.node.node import Node
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.experiment.parts import in_short
-from kernelswarm.simulations.experiment.registry import is_own, part_name
+from kernelswarm.simulations.experiment.registry import part_name
 
 
 class Asked:

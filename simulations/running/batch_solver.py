@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
+from kernelswarm.agents.plain.losses import loss_derivatives, loss_values
 
 Array = npt.NDArray[np.float64]
 
@@ -106,7 +108,7 @@ def fit(
     chosen = points[:landmarks]
     rows, squares, projection = features(kernel, points, chosen)
     samples = Samples(rows, squares, targets)
-    grid = GRID * float(np.mean(kernel.diagonal(points)))
+    grid = GRID * float(np.mean(kernel_diagonal(kernel, points)))
     if not len(squares):  # all points are 0 in the Hilbert space
         return Fit(chosen, np.zeros((len(chosen), outputs)), 0.0, "nothing")
     if loss.quadratic:
@@ -139,12 +141,12 @@ def features(kernel: Kernel, points: Array, landmarks: Array) -> tuple[Array, Ar
     """
     from scipy.linalg import eigh
 
-    values, vectors = eigh(kernel.cross(landmarks, landmarks))
+    values, vectors = eigh(kernel_rows(kernel, landmarks, landmarks))
     kept = values > max(values[-1], 0.0) * len(values) * np.finfo(np.float64).eps
     projection = vectors[:, kept] / np.sqrt(values[kept])
     rows = np.empty((len(points), projection.shape[1]))
     for start in range(0, len(points), AT_ONCE):
-        rows[start : start + AT_ONCE] = kernel.cross(points[start : start + AT_ONCE], landmarks) @ projection
+        rows[start : start + AT_ONCE] = kernel_rows(kernel, points[start : start + AT_ONCE], landmarks) @ projection
     if not rows.shape[1]:
         return rows, np.zeros(0), projection
     squares, rotation = eigh(rows.T @ rows)
@@ -180,9 +182,9 @@ def minimum(loss: Loss, samples: Samples, regularization: float, start: Array, s
     def objective(scaled: Array) -> tuple[float, Array]:
         coefficients = scale * scaled.reshape(start.shape)
         predictions = np.ascontiguousarray(rows @ coefficients)
-        slopes = rows.T @ loss.derivatives(predictions, targets) / len(rows) + regularization * coefficients
+        slopes = rows.T @ loss_derivatives(loss, predictions, targets) / len(rows) + regularization * coefficients
         penalty = 0.5 * regularization * float(np.sum(coefficients**2))
-        return float(np.mean(loss.values(predictions, targets))) + penalty, (scale * slopes).ravel()
+        return float(np.mean(loss_values(loss, predictions, targets))) + penalty, (scale * slopes).ravel()
 
     found, _, _ = fmin_l_bfgs_b(objective, (start / scale).ravel(), m=20, factr=1e6, pgtol=1e-6, maxiter=steps)
     coefficients: Array = scale * np.asarray(found).reshape(start.shape)
@@ -204,7 +206,8 @@ def _ridge(loss: Loss, outputs: int, samples: Samples, grid: Array) -> tuple[Arr
     """
     rows, squares, targets = samples
     count = len(rows)
-    wanted = -loss.derivatives(np.zeros((count, outputs)), targets) / loss.curvature  # (n, C), where the loss is least
+    slopes = loss_derivatives(loss, np.zeros((count, outputs)), targets)
+    wanted = -slopes / loss.curvature  # (n, C), where the loss is least
     shrinking = 1.0 / (squares[:, np.newaxis] + count * grid / loss.curvature)  # (r, L)
     solutions = (rows.T @ wanted)[:, np.newaxis, :] * shrinking[:, :, np.newaxis]  # (r, L, C)
     risks = np.zeros(len(grid))
@@ -214,7 +217,7 @@ def _ridge(loss: Loss, outputs: int, samples: Samples, grid: Array) -> tuple[Arr
         fitted = (block @ solutions.reshape(len(squares), -1)).reshape(len(block), len(grid), outputs)
         for place in range(len(grid)):
             left_out = goal - (goal - fitted[:, place]) / (1.0 - leverage[:, place, np.newaxis])
-            risks[place] += np.sum(loss.values(np.ascontiguousarray(left_out), targets[start : start + AT_ONCE]))
+            risks[place] += np.sum(loss_values(loss, np.ascontiguousarray(left_out), targets[start : start + AT_ONCE]))
     best = int(np.argmin(np.where(np.isfinite(risks), risks, np.inf)))
     return solutions[:, best], float(grid[best])
 
@@ -239,7 +242,7 @@ def _validated(loss: Loss, outputs: int, samples: Samples, grid: Array, folds: l
         for place, (part, fold) in enumerate(parts):
             found[place] = minimum(loss, part, regularization, found[place], TRIAL_STEPS)
             predictions = np.ascontiguousarray(samples.rows[fold] @ found[place])
-            risk += float(np.sum(loss.values(predictions, samples.targets[fold])))
+            risk += float(np.sum(loss_values(loss, predictions, samples.targets[fold])))
         if risk < least:
             best, start, least, worse = regularization, np.mean(found, axis=0), risk, 0
         else:
@@ -251,6 +254,6 @@ def _validated(loss: Loss, outputs: int, samples: Samples, grid: Array, folds: l
 
 def _first(loss: Loss, outputs: int, samples: Samples, regularization: float) -> Array:
     """Return where a Newton step from 0 ends, (r, C): at 0 all classes tie, which is a kink of some losses."""
-    slopes = loss.derivatives(np.zeros((len(samples.rows), outputs)), samples.targets)
+    slopes = loss_derivatives(loss, np.zeros((len(samples.rows), outputs)), samples.targets)
     first: Array = -(samples.rows.T @ slopes) / len(samples.rows) / _stiffness(loss, samples, regularization)
     return first

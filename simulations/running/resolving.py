@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolv
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.core.own_code import OwnCode
+from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
 from kernelswarm.simulations.experiment.parts import describe, in_short
 from kernelswarm.simulations.streams.contract import Array, NodeSource, Source
@@ -131,7 +132,10 @@ def _resolved(
 ) -> Learner:
     try:
         outputs = learner.loss.outputs(source.targets, source.classes)
-        return resolved_learner(learner, points, targets, outputs, owners, steps, settles)
+        parts = learner, learner.loss, getattr(learner, "kernel", learner)
+        own = any(is_own(type(part)) for part in parts)
+        with OwnCode("turning words such as auto into numbers", ValueError, ArithmeticError) if own else nullcontext():
+            return resolved_learner(learner, points, targets, outputs, owners, steps, settles)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
 

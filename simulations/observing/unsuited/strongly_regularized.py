@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.losses import Loss, grid_of
+from kernelswarm.agents.plain.losses import loss_derivatives
 from kernelswarm.simulations.observing.constant import best_constant
 from kernelswarm.simulations.streams.contract import HeldOut
 
@@ -41,7 +42,7 @@ def held_down(strength: float, loss: Loss, outputs: int, targets: npt.NDArray[np
     if not strength or loss.task != "regression" or grid_of(loss) is not None:
         return "", strength
     constant = best_constant(loss, outputs, HeldOut(np.zeros((len(targets), 1)), targets))
-    slopes = loss.derivatives(np.tile(constant, (len(targets), 1)), np.ascontiguousarray(targets))
+    slopes = loss_derivatives(loss, np.tile(constant, (len(targets), 1)), np.ascontiguousarray(targets))
     size = float(np.sqrt(np.mean(np.sum((targets - targets.mean(axis=0)) ** 2, axis=1))))
     slope = float(np.sqrt(np.mean(np.sum(slopes**2, axis=1))))
     if not strength * size >= SHARE * slope > 0.0:
