@@ -92,8 +92,11 @@ def watch_compilation(
 
 
 def keep_by_contents(module: str) -> None:
-    """Have numba load its files of a user's module only while all of their sources have the same contents."""
-    if "numba" in sys.modules:
+    """Have numba load its files of a user's module only while all of their sources have the same contents.
+
+    Code that `exec` or `runpy` has run stands in no module, and nothing of it is kept.
+    """
+    if "numba" in sys.modules and module in sys.modules:
         from kernelswarm.kept_code import keep_all
 
         keep_all(sys.modules[module])

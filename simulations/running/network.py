@@ -210,7 +210,10 @@ def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
 
     def opened(nodes: int, locations: Array | None) -> Source:
         with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
-            return experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
+            source = experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
+        if len(source.nodes) != nodes:
+            raise InputError(f"stream: open({nodes}, ...) returned {len(source.nodes)} nodes: return one for each")
+        return source
 
     return opened_for_all(places_without_data(experiment, adjacency), adjacency, opened)
 

@@ -212,7 +212,7 @@ def test_the_page_about_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {"__name__": "page"}
     for block in blocks("docs/python.md", "python"):
-        exec(compile(block, "docs/python.md", "exec"), scope)
+        exec(compile(block, "docs/python.md", "exec", dont_inherit=True), scope)
     early, named = scope["early"], scope["named"]
     assert early.summary["status"] in ("done", "stopped early")  # type: ignore[attr-defined]
     assert named.node_names == {0: "a", 1: "b", 2: "c", 3: "d"}  # type: ignore[attr-defined]
