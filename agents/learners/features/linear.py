@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from kernelswarm.agents.functions.mixed import combined
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Linear as LinearKernel
+from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import sole
 
@@ -115,7 +116,8 @@ class Linear(LinearInFeatures):
     loss : Loss
         The loss of a sample.
     step_size : Schedule
-        eta, a number or a schedule; below 1 / regularization.
+        eta, a number or a schedule; below 1 / regularization. The default is half of "auto": a line has little to
+        learn, and where hardly any of the targets is linear the rest of them is noise to average.
     regularization : float
         lambda, the Tikhonov coefficient of the weights, not negative; the intercept is free.
     batch_size : int
@@ -124,6 +126,7 @@ class Linear(LinearInFeatures):
         Whether there is an intercept v.
     """
 
+    step_size: Schedule = field(default=Auto(0.5), metadata={"part": "schedule", "scalar": "constant"})
     intercept: bool = True
 
     @property
