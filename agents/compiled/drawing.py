@@ -9,11 +9,10 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import CompiledLearner
 from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.compiled.arrays import Links, ends_of
-from kernelswarm.agents.learners.contract import Evaluated
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import Node, Outgoing, UnevenDraws, follow_bands
+from kernelswarm.agents.node.node import Node, UnevenDraws, follow_bands
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Integers
 
@@ -26,9 +25,6 @@ LONGEST = 256
 """Rounds for which samples are drawn ahead, at most."""
 
 NOT_KEPT = np.zeros((0, 0, 0, 0))
-
-NOT_YET = np.zeros((0, 0))
-"""The rows and values of points at which a function has not been evaluated."""
 
 
 class Batches(NamedTuple):
@@ -166,13 +162,13 @@ def part_in(x: Array, y: Array, counts: Integers, points: Array, targets: Array)
 
 def ahead(rounds: int, completed: int, agents: Sequence[Node] = ()) -> int:
     """Return for how many rounds to draw where they are asked for one by one: for as many as have been run, so that
-    short runs draw little that they do not need, and long ones seldom.
+    short runs draw little that they do not need, and long ones seldom; before the first, for those that prime.
 
     Samples that come unevenly are not drawn for later: snapshots do not say how many belong to each round.
     """
     if any(fulfils(agent.source, UnevenDraws) for agent in agents):
         return rounds
-    return max(rounds, min(completed, LONGEST))
+    return max(rounds, min(abs(completed), LONGEST))
 
 
 def draw_rounds(
@@ -209,30 +205,6 @@ def draw_rounds(
                 counts[:, i] = np.clip(len(points) - b * np.arange(known), 0, b)
         drawn.append((points, targets))
     return drawn, counts
-
-
-def prime(agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> bool:
-    """Have agents that have only sent their first points draw what follows, so that they can move into arrays.
-
-    Their functions are evaluated there: one by one, agents would make several arrays for each edge. False where they
-    have sent more, or less; nothing is drawn then.
-    """
-    if any(agent.following is None or agent.targets is not None for agent in agents):
-        return False
-    for agent in agents:
-        assert agent.following is not None
-        points, agent.targets = agent.following
-        agent.own = Evaluated(points, NOT_YET, NOT_YET)
-        agent.following = agent.draw([messages[other].points for other in agent.neighbors])
-    return True
-
-
-def in_flight(agent: Agent) -> tuple[Array, Array, Array, Array]:
-    """Return the points and targets that an agent learns from next, and those that follow."""
-    assert agent.own is not None
-    assert agent.targets is not None
-    assert agent.following is not None
-    return agent.own.points, agent.targets, *agent.following
 
 
 def sizes_ahead(
@@ -284,34 +256,26 @@ def put_back(agent: Node, points: Array, targets: Array) -> None:
         agent.source = Ahead(points, targets, agent.source)
 
 
-def first_samples(
-    agents: Sequence[Agent],
-    messages: Mapping[int, Outgoing],
-    places: Mapping[int, int],
-    outside: Sequence[int],
-    sizes: Integers,
-    room: int,
+def in_flight(
+    agents: Sequence[Agent], places: Mapping[int, int], outside: Sequence[int], sizes: Integers, room: int
 ) -> Batches:
-    """Return what is learned from next and then, where batches have up to so many samples, (V + outside,), and nodes
-    send up to ``room`` points."""
-    flights = [in_flight(agent) for agent in agents]
+    """Return what agents learn from next and then, nothing at first, and what neighbours have in the first of both.
+
+    Batches have up to so many samples, (V + outside,), and nodes send up to ``room`` points. What nodes outside have
+    sent last is not known yet.
+    """
     points = np.zeros((len(places), 2, room, agents[0].width))
-    targets = np.zeros((len(agents), 2, int(sizes.max()), flights[0][1].shape[1]))
+    targets = np.zeros((len(agents), 2, int(sizes.max()), agents[0].targets.shape[1]))
     samples, sent = np.zeros((2, len(agents)), dtype=np.int64), np.zeros((2, len(places)), dtype=np.int64)
-    for i, flight in enumerate(flights):
-        for at, (x, y) in enumerate((flight[:2], flight[2:])):
+    for i, agent in enumerate(agents):
+        for at, (x, y) in enumerate(((agent.points, agent.targets), agent.following)):
             points[i, at, : len(x)], targets[i, at, : len(y)] = x, y
             samples[at, i], sent[at, i] = len(y), len(x)
-    if not outside:
-        return Batches(points, targets, samples, sent)
-    answered = any(agent.theirs for agent in agents)
-    found = [
-        (0, other, evaluation.points)
-        for agent in agents
-        for other, evaluation in zip(agent.neighbors, agent.theirs, strict=False)
-    ]
-    for at, node, x in found + [(int(answered), node, messages[node].points) for node in outside]:
-        points[places[node], at, : len(x)], sent[at, places[node]] = x, len(x)
+    elsewhere = set(outside)
+    for agent in agents if elsewhere else ():
+        for other, x in zip(agent.neighbors, agent.received_points, strict=True):
+            if other in elsewhere:
+                points[places[other], 0, : len(x)], sent[0, places[other]] = x, len(x)
     return Batches(points, targets, samples, sent)
 
 
@@ -320,10 +284,11 @@ def hand_over(agents: Sequence[Agent], places: Mapping[int, int], batches: Batch
     what follows; returns what was drawn behind these: points (n, p) and targets (n, q) of each."""
     points, targets, samples, sent = batches
     for i, agent in enumerate(agents):
-        agent.targets = targets[i, 0, : samples[0, i]].copy()
-        others = [places[other] for other in agent.neighbors]
-        agent.evaluate(points[i, 0, : sent[0, i]].copy(), [points[k, 0, : sent[0, k]].copy() for k in others])
+        agent.points, agent.targets = points[i, 0, : sent[0, i]].copy(), targets[i, 0, : samples[0, i]].copy()
         agent.following = points[i, 1, : sent[1, i]].copy(), targets[i, 1, : samples[1, i]].copy()
+        agent.received_points = [
+            points[k, 0, : sent[0, k]].copy() for k in (places[other] for other in agent.neighbors)
+        ]
     return batches.behind()
 
 

@@ -25,11 +25,10 @@ from kernelswarm.agents.compiled.arrays import (
     Received,
     Sums,
     Workspace,
-    ends_of,
 )
 from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.plain.kernels import compares_alike
 from kernelswarm.agents.plain.losses import loss_form
 from kernelswarm.protocols.compiled import (
@@ -183,14 +182,6 @@ def links_of(agents: Sequence[Node], places: Mapping[int, int], form: CompiledRu
         state=np.concatenate(state),
         sent=np.zeros(leaving),
     )
-
-
-def answers_at(links: Links, sent: Integers, room: int) -> Integers:
-    """Return the place, in points, of the first answer on each edge, (E,), to nodes that sent ``sent`` (V,) points."""
-    ends = ends_of(links)
-    start = links.start[ends]
-    begins: Integers = start * room + (np.arange(len(start)) - start) * sent[ends]
-    return begins
 
 
 def matrix_of(form: CompiledRule, agent: Node) -> Array:
@@ -366,34 +357,3 @@ def sums_of(agents: Sequence[Agent], edges: int) -> Sums:
         np.array([agent.samples for agent in agents], dtype=np.float64),
         np.array([agent.distinct for agent in agents], dtype=np.float64),
     )
-
-
-def received_edges(
-    agents: Sequence[Agent], outside: Sequence[int], messages: Mapping[int, Outgoing]
-) -> list[tuple[int, Outgoing, int]]:
-    """List the edges on which outside nodes send, their messages, and the receivers' places among their neighbours."""
-    edges = enumerate(pair for agent in agents for pair in zip(agent.neighbors, agent.slots, strict=True))
-    elsewhere = set(outside)
-    return [(e, messages[other], slot) for e, (other, slot) in edges if other in elsewhere]
-
-
-def receive(received: Received, links: Links, e: int, at: int, message: Outgoing, slot: int) -> None:
-    """Copy the message of the outside neighbour on edge e, its answers to the place ``at`` in points; a message without
-    answers holds nothing to copy."""
-    outputs, size = received.values.shape[2], received.values.shape[1]
-    answer = message.answers[slot] if message.answers else None
-    if answer is None:
-        return
-    for values, row_sums, variances, place, found in (
-        (received.answers, received.answer_row_sums, received.answer_variances, at, answer),
-        (received.values, received.row_sums, received.variances, links.other[e] * size, message.own),
-    ):
-        if found is not None and len(found):
-            there = slice(place, place + len(found))
-            values.reshape(-1, outputs)[there] = found[:, :outputs]
-            if found.shape[1] > outputs:
-                row_sums.reshape(-1)[there] = found[:, outputs]
-            if found.shape[1] > outputs + 1:
-                variances.reshape(-1)[there] = found[:, outputs + 1]
-    if message.duals is not None:
-        links.sent[links.reverse[e]] = message.duals[slot]

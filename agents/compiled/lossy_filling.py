@@ -6,15 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.arithmetic.abi import CompiledLearner
-from kernelswarm.agents.compiled.arrays import ABSENT, Counts, Kept, Links, Mail, Terms, first_row
+from kernelswarm.agents.compiled.arrays import ABSENT, Counts, Kept, Links, Mail, Realized, Terms, ends_of
 from kernelswarm.agents.compiled.filling import sent_points
-from kernelswarm.agents.learners.plain import PlainLearner
-from kernelswarm.agents.node.inbox import SILENT, Packet, coarse
+from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Packet, coarse
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
-from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.first_class import address
@@ -26,6 +24,7 @@ from kernelswarm.protocols.unreliable.realization import NODE, Realization, keys
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
 """A node on unreliable links."""
@@ -101,36 +100,27 @@ def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[i
     return Realization(agents[0].conditions, np.array(labels[: len(agents)], dtype=np.int64), facts)
 
 
-def mail_of(
-    agents: Sequence[LossyNode],
-    links: Links,
-    places: Mapping[int, int],
-    layout: MessageLayout,
-    messages: Mapping[int, Outgoing],
-) -> Mail:
+def realized_from(realization: Realization, now: int) -> tuple[Realized, int]:
+    """Return what links and clocks do in some rounds, and the place of round ``now`` there; they are ideal while the
+    network is primed."""
+    nodes, edges = len(realization.awake), len(realization.deliveries)
+    if now < PRIMING:
+        awake, active = (np.ones((count, PRIMING), dtype=np.bool_) for count in (nodes, edges))
+        return Realized(awake, np.zeros((edges, PRIMING), dtype=np.int64), active, -PRIMING), now
+    place = realization.look(now - PRIMING)  # which may draw more rounds
+    return Realized(realization.awake, realization.deliveries, realization.active, realization.first), place
+
+
+def mail_of(agents: Sequence[LossyNode], links: Links, places: Mapping[int, int], layout: MessageLayout) -> Mail:
     """Return the messages of the agents' inboxes in slots."""
     first, now = agents[0], agents[0].now
     slots, nodes, edges, sent = first.inbox.reach + 1, len(places), len(links.other), len(links.sent)
     mail = empty_mail(slots, nodes, edges, sent, layout)
     own_parts = mail.own, mail.own_row_sums, mail.own_variances, mail.evaluated
     answer_parts = mail.answers, mail.answer_row_sums, mail.answer_variances, mail.answered_points
-    slot = (now - 1) % slots
-    for label, place in places.items():
-        message = messages[label]
-        assert message.stamps is not None
-        count = mail.sent[slot, place] = len(message.points)
-        mail.points[slot, place, :count], mail.samples[slot, place] = message.points, count - message.replayed
-        mail.previous[slot, place] = int(message.stamps[0])
-        _put(message.own, slot, place, *own_parts)
     for i, agent in enumerate(agents):
-        for d, (other, back) in enumerate(zip(agent.neighbors, agent.slots, strict=True)):
-            e, message = int(links.start[i]) + d, messages[other]
-            assert message.stamps is not None
-            mail.answered[slot, e] = int(message.stamps[1 + back])
-            _put(message.answers[back], slot, e, *answer_parts)
-            if message.duals is not None:
-                mail.duals[slot, links.reverse[e]] = message.duals[back]
-            mail.deliveries[slot, e] = agent.inbox.delivery(d, now - 1)
+        for d in range(len(agent.neighbors)):
+            e = int(links.start[i]) + d
             mail.last[e], latest = agent.inbox.last[d], agent.inbox.latest[d]
             if latest is not None:
                 mail.latest_sent[links.other[e]] = len(latest)
@@ -147,19 +137,27 @@ def mail_of(
                 mail.duals[then, links.reverse[e]] = packet.dual
                 _put(packet.own, then, sender, *own_parts)
                 _put(packet.answer, then, e, *answer_parts)
-            if layout.sends_duals:
-                own = messages[agent.node].duals
-                assert own is not None
-                mail.duals[slot, e] = own[d]
-    # The last answers to nodes of other blocks: `flight` reads them here.
-    for i, agent in enumerate(agents):
-        message = messages[agent.node]
-        assert message.stamps is not None
-        for d in range(len(agent.neighbors)):
-            back = int(links.reverse[int(links.start[i]) + d])
-            mail.answered[slot, back] = int(message.stamps[1 + d])
-            _put(message.answers[d], slot, back, *answer_parts)
     return mail
+
+
+def send_again(
+    mail: Mail,
+    links: Links,
+    realization: Realization,
+    now: int,
+    sends: Booleans,
+    vectors: Array,
+    asked: Booleans,
+) -> None:
+    """Put what nodes sent in the round before ``now`` in its slot: vectors (V, n) of those that sent any, (V,), on the
+    edges, (E,), on which others ask for them."""
+    if not now:
+        return
+    slot, (realized, place) = (now - 1) % len(mail.points), realized_from(realization, now - 1)
+    mail.points[slot, : len(sends), 0][sends] = vectors[sends]
+    mail.previous[slot, : len(sends)][sends] = NO_ANSWER
+    mail.answered[slot, links.reverse[sends[ends_of(links)] & realized.active[:, place] & asked]] = NO_ANSWER
+    mail.deliveries[slot] = realized.deliveries[:, place]
 
 
 def empty_mail(slots: int, nodes: int, edges: int, sent: int, layout: MessageLayout) -> Mail:
@@ -242,21 +240,18 @@ def empty_kept(
     )
 
 
-def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], links: Links, columns: int) -> Kept:
+def kept_of(agents: Sequence[LossyAgent], links: Links, columns: int) -> Kept:
     """Copy the samples, values and last messages of agents."""
     first = agents[0]
-    assert first.targets is not None
     samples, memory = max(agent.learner.batch_size for agent in agents), first.inbox.memory + 1
     layout = MessageLayout(sent_points(agents), first.width, first.outputs, certain=certainty_of(first.rule) > 0.0)
     kept = empty_kept(len(agents), len(links.other), memory, layout, samples, first.targets.shape[1], columns)
     kept.learning[:], kept.following[:] = np.array([agent.sent_at for agent in agents], dtype=np.int64).T
-    kept.products[:] = [agent.own_products for agent in agents]
     kept.asks[:] = [entry for agent in agents for entry in agent.asks]
     kept.asked[:] = [entry for agent in agents for entry in agent.asked]
     for i, agent in enumerate(agents):
-        assert agent.own is not None and agent.targets is not None
-        kept.own_sent[i], kept.own_samples[i] = len(agent.own.points), len(agent.targets)
-        kept.own_points[i, : len(agent.own.points)] = agent.own.points
+        kept.own_sent[i], kept.own_samples[i] = len(agent.points), len(agent.targets)
+        kept.own_points[i, : len(agent.points)] = agent.points
         kept.own_targets[i, : len(agent.targets)] = agent.targets
         for at, (points, targets) in agent.drawn.items():
             place = i, at % memory
@@ -264,37 +259,15 @@ def kept_of(agents: Sequence[LossyAgent], forms: Sequence[CompiledLearner], link
             kept.points[place][: len(points)], kept.targets[place][: len(targets)] = points, targets
         for at, values in agent.predicted.items():
             kept.predicted[i, at % memory, : len(values)] = values
-        for d, evaluation in enumerate(agent.theirs):
-            e, count = int(links.start[i]) + d, len(evaluation.points)
+        for d, points in enumerate(agent.received_points):
+            e, count = int(links.start[i]) + d, len(points)
             kept.received_at[e], kept.used[e], kept.quiet[e] = agent.received_at[d], agent.used[d], agent.quiet[d]
-            kept.received_sent[e], kept.received_points[e, :count] = count, evaluation.points
+            kept.received_sent[e], kept.received_points[e, :count] = count, points
             last_sent = agent.last_sent[d]
             if last_sent is not None:
                 count = kept.last_sent[e] = len(last_sent.points)
                 kept.last_sent_points[e, :count], kept.last_sent_values[e, :count] = last_sent
-        keep_evaluated(agent, forms[i], i, int(links.start[i]), kept)
     return kept
-
-
-def keep_evaluated(agent: LossyAgent, form: CompiledLearner, i: int, begin: int, kept: Kept) -> None:
-    """Copy the evaluations of an agent, node i with edges from ``begin`` on."""
-    assert agent.own is not None
-    row, before, kept.products[i] = first_row(i, begin, kept.values.shape[1]), 0, agent.own_products
-    for k, evaluation in enumerate((agent.own, *agent.theirs)):
-        rows = form.rows(agent.state, evaluation) if isinstance(form, PlainLearner) else evaluation.rows
-        count = len(evaluation.points)
-        kept.rows[row + before : row + before + count, : rows.shape[1]] = rows
-        values, row_sums, variances = (
-            (kept.received_values, kept.received_row_sums, kept.received_variances)
-            if k
-            else (kept.values, kept.row_sums, kept.variances)
-        )
-        place = begin + k - 1 if k else i
-        values[place, :count] = evaluation.values
-        for known, target in ((agent.row_sums, row_sums), (agent.variances, variances)):
-            if len(target) and len(known) >= before + count:
-                target[place, :count] = known[before : before + count]
-        before += count
 
 
 def counts_of(agents: Sequence[LossyNode], links: Links) -> Counts:

@@ -1,6 +1,6 @@
 """Agents on unreliable links and clocks, held in arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from kernelswarm.agents.compiled.arrays import (
     Flight,
     LossyExchange,
     Own,
-    Realized,
     Received,
 )
 from kernelswarm.agents.compiled.filling import (
@@ -34,21 +33,21 @@ from kernelswarm.agents.compiled.filling import (
 from kernelswarm.agents.compiled.lossy_filling import (
     MessageLayout,
     counts_of,
-    keep_evaluated,
     kept_of,
     mail_of,
     packets_of,
     realization_of,
+    realized_from,
     sealed,
     terms_of,
     widened,
 )
-from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
+from kernelswarm.agents.compiled.lossy_rounds import resume, run_lossy_rounds
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.learners.plain import PlainLearner
 from kernelswarm.agents.node.lossy import LossyAgent
-from kernelswarm.agents.node.node import DIVERGED, PRIMING, Outgoing
+from kernelswarm.agents.node.node import DIVERGED
 from kernelswarm.agents.node.remembered import LastSent
 from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.agents.plain.turn import AtTurn
@@ -56,6 +55,7 @@ from kernelswarm.protocols.replay import replay_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 ROOM_AT_FIRST = 16
 """Dictionary points for which there is room at first beside those of a step; doubled when used up."""
@@ -67,12 +67,10 @@ class LossyPopulation(Population):
     Parameters
     ----------
     agents : sequence of LossyAgent
-        In sorted order of their labels, past the rounds that prime the network.
-    messages : mapping of int to Outgoing
-        The last messages of these agents and of the outside nodes that send to them, by label.
+        In sorted order of their labels.
     """
 
-    def __init__(self, agents: Sequence[LossyAgent], messages: Mapping[int, Outgoing]) -> None:
+    def __init__(self, agents: Sequence[LossyAgent]) -> None:
         self.agents: Sequence[LossyAgent] = agents
         first = agents[0]
         self.room, self._buffers = sent_points(agents), buffers_of(agents)
@@ -81,7 +79,6 @@ class LossyPopulation(Population):
         self.places = {label: place for place, label in enumerate(labels)}
         self.batch_sizes = drawing.batch_sizes_of(agents, self.places)
         self._now = first.now
-        self._completed = first.round
         rule, form = first.rule, rule_form(first.rule, [agent.links for agent in agents if agent.neighbors])
         self.links = links_of(agents, self.places, form)
         self._rule_form = form
@@ -112,8 +109,8 @@ class LossyPopulation(Population):
             self.sends_duals and self._coupling.duals >= 0,
             certain,
         )
-        self._mail = mail_of(agents, self.links, self.places, self._layout, messages)
-        self._kept = kept_of(agents, self._forms, self.links, self._columns())
+        self._mail = mail_of(agents, self.links, self.places, self._layout)
+        self._kept = kept_of(agents, self.links, self._columns())
         self._counts = counts_of(agents, self.links)
         size, columns = self._kept.targets.shape[2:]
         self._ahead = drawing.Laid.nothing(len(agents), size, first.width, columns)
@@ -121,8 +118,10 @@ class LossyPopulation(Population):
         self._followed = self._ahead
         self._bands_at = self._counts.cursor.tolist()  # the steps that bands have followed
         self._unfollowed = 0  # the rounds since
-        self._step_sizes = np.zeros((len(agents), 1, 1))
+        self._step_sizes = drawing.sizes_ahead(agents, self._forms, 0, 1)
         self._make_work(self._columns())
+        if self._now:
+            self._resume(np.ones(len(agents), dtype=np.bool_), sends=True)
 
     def flight(self) -> Flight:
         """Return the messages sent last, with room for those received next."""
@@ -150,8 +149,8 @@ class LossyPopulation(Population):
         """Run ``rounds`` rounds; raises as Population."""
         left, self.completed, realized = rounds, 0, self._realization
         while left:
-            place = realized.look(self._now - PRIMING)
-            count = min(left, realized.awake.shape[1] - place)
+            happens, place = realized_from(realized, self._now)
+            count = min(left, happens.awake.shape[1] - place)
             with AtTurn(self, self._states.turn):
                 reason, completed, node, curvature = run_lossy_rounds(
                     self._network(),
@@ -161,7 +160,7 @@ class LossyPopulation(Population):
                     self._spare_scratch,
                     self._ahead,
                     self._predicted,
-                    Realized(realized.awake, realized.deliveries, realized.active, realized.first),
+                    happens,
                     self._now,
                     count,
                     DIVERGED,
@@ -183,8 +182,15 @@ class LossyPopulation(Population):
                 if reason == LARGE_VALUES:
                     agent.check_values(self._kept.values[node, : self._kept.own_samples[node]])
                 agent.check_stability(float(self._work.rates[0]), curvature)
-
         self._follow_bands()
+
+    def _resume(self, evaluates: Booleans, sends: bool) -> None:
+        """Evaluate functions of some nodes, (V,), at what is in flight, and put what was sent last into its slot."""
+        exchange = LossyExchange(self._mail, self._kept, self._counts, self._terms)
+        happened, place = realized_from(self._realization, self._now - 1)
+        with AtTurn(self, self._states.turn):
+            resume(self._network(), self._own(), exchange, happened, self._now, evaluates, sends)
+        self._mail.deliveries[(self._now - 1) % len(self._mail.points)] = happened.deliveries[:, place]
 
     def _follow_bands(self) -> None:
         """Adapt bands to the steps since the last call; not at every pause of rounds, which would cost more."""
@@ -281,7 +287,9 @@ class LossyPopulation(Population):
                 if at != following
             }
             agent.sent_at = learning, following
-            self._evaluate(i)
+            agent.points = sealed(kept.own_points[i, : kept.own_sent[i]])
+            agent.targets = sealed(kept.own_targets[i, : kept.own_samples[i]])
+            agent.received_points = [sealed(kept.received_points[e, : kept.received_sent[e]]) for e in edges]
             agent.following = agent.drawn[following]
             agent.received_at = kept.received_at[edges.start : edges.stop].copy()
             agent.used = kept.used[edges.start : edges.stop].copy()
@@ -302,13 +310,6 @@ class LossyPopulation(Population):
                 agent.inbox.latest = [sealed(self._mail.latest[j, : self._mail.latest_sent[j]]) for j in others]
         return self._ahead.behind(self._counts.cursor.tolist())
 
-    def _evaluate(self, i: int) -> None:
-        """Evaluate the i-th agent's function at the points of its next step."""
-        agent, kept, edges = self.agents[i], self._kept, range(int(self.links.start[i]), int(self.links.start[i + 1]))
-        agent.targets = sealed(kept.own_targets[i, : kept.own_samples[i]])
-        received = [kept.received_points[e, : kept.received_sent[e]].copy() for e in edges]
-        agent.evaluate(sealed(kept.own_points[i, : kept.own_sent[i]]), received)
-
     @property
     def _at_first(self) -> int:
         return ROOM_AT_FIRST
@@ -319,9 +320,9 @@ class LossyPopulation(Population):
     def begin_anew(self) -> None:
         """Reset the nodes that come back in the round to come and have not been reset for it."""
         kept, now = self._kept, self._now
-        place = self._realization.look(now - PRIMING)  # which may draw more rounds
-        awake = self._realization.awake[:, place]
-        for i in np.flatnonzero(awake & (kept.following != now - 1) & (kept.begun != now)).tolist():
+        happens, place = realized_from(self._realization, now)
+        back = happens.awake[:, place] & (kept.following != now - 1) & (kept.begun != now)
+        for i in np.flatnonzero(back).tolist():
             agent, form = self.agents[i], self._forms[i]
             edges = slice(int(self.links.start[i]), int(self.links.start[i + 1]))
             agent.begin_anew()
@@ -345,13 +346,14 @@ class LossyPopulation(Population):
             self._counts.learned[i] = self._steps[i] = 0
             due = self._mail.due[:, edges]
             due[due < now] = ABSENT
-            self._evaluate(i)
-            keep_evaluated(agent, form, i, edges.start, kept)
+            kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = ABSENT, False, now
+        if back.any():
+            self._resume(back, sends=False)
+        for i in np.flatnonzero(back).tolist():
             learning = int(kept.learning[i])
             remembered = (kept.drawn_at[i] == learning) | (kept.drawn_at[i] == kept.following[i])
             kept.predicted[i, kept.drawn_at[i] == learning] = kept.values[i]
             kept.drawn_at[i, ~remembered] = ABSENT
-            kept.last_sent[edges], kept.quiet[edges], kept.begun[i] = ABSENT, False, now
 
     def _draw(self, rounds: int) -> None:
         """Draw the samples of at most ``rounds`` further rounds."""

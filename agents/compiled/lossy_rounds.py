@@ -88,7 +88,7 @@ def run_lossy_rounds(
                 if reason != DONE:
                     return reason, now - first, i, curvature
                 counts.learned[i] += gathered.taken > 0
-                counts.completed[i] += 1
+                counts.completed[i] += now >= PRIMING
                 for e in range(links.start[i], links.start[i + 1] if own.samples[0, i] else links.start[i]):
                     counts.constraint_rounds[e] += not np.isnan(network.work.constraint_values[e - links.start[i]])
         for i in range(nodes):
@@ -102,6 +102,26 @@ def run_lossy_rounds(
         for e in range(realized.deliveries.shape[0]):
             mail.deliveries[now % mail.points.shape[0], e] = realized.deliveries[e, place]
     return DONE, count, 0, 0.0
+
+
+@nogil(makes_arrays=False)
+def resume(
+    network: Network,
+    own: Own,
+    exchange: LossyExchange,
+    realized: Realized,
+    now: int,  # round of the network that comes next
+    evaluates: Booleans,  # (V,)
+    sends: bool,
+) -> None:
+    """Evaluate some nodes' functions at what is in flight, and send again what all sent in the round before."""
+    kept = exchange.kept
+    for i in range(len(network.kinds.of)):
+        network.states.turn[1] = i
+        if evaluates[i]:
+            evaluate_in_flight(i, network, own, kept)
+        if sends and kept.following[i] == now - 1:
+            put_out(i, now - 1, now - 1 - PRIMING - realized.first, network, exchange, realized.active)
 
 
 @force_inline
@@ -125,15 +145,36 @@ def waits(i: int, now: int, ahead: int, network: Network, own: Own, exchange: Lo
 @force_inline
 def publish(i: int, now: int, network: Network, own: Own, exchange: LossyExchange) -> None:
     """Evaluate node i's function at its following samples and at the newest points of its neighbours."""
-    links, work = network.links, network.work
+    links = network.links
     mail, kept, _, terms = exchange
     slots, room, inputs = mail.points.shape[0], mail.points.shape[2], mail.points.shape[3]
-    outputs, columns = kept.values.shape[2], kept.rows.shape[1]
+    outputs, kept_at = kept.values.shape[2], take_up(i, kept)
+    for e in range(links.start[i], links.start[i + 1]):
+        then = now % slots
+        for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
+            then = before(then, slots)
+            if has_arrived(mail, e, sent, then, now, terms.reach):
+                newest = carried_points(mail, then, e, links.other[e])
+                copy_matrix(newest, table(kept.received_points, e * room * inputs, room, inputs))
+                if terms.replays and kept.received_at[e] != mail.carried[then, e]:
+                    keep_points(i, newest, own.buffers)
+                kept.received_at[e], kept.received_sent[e] = mail.carried[then, e], len(newest)
+                break
+    evaluate_in_flight(i, network, own, kept)
+    answer, taken = room * outputs, kept.own_sent[i]
+    values = table(kept.values, i * answer, taken, outputs)
+    copy_matrix(values, table(kept.predicted, kept_at * answer, taken, outputs))
+
+
+@force_inline
+def evaluate_in_flight(i: int, network: Network, own: Own, kept: Kept) -> None:
+    """Evaluate node i's function at what it learns from next and at its neighbours' points."""
+    links, work, room = network.links, network.work, kept.values.shape[1]
+    inputs, outputs, columns = kept.points.shape[3], kept.values.shape[2], kept.rows.shape[1]
     begin, degree = links.start[i], links.start[i + 1] - links.start[i]
     evaluate = evaluate_at(network.kinds.functions[network.kinds.of[i], EVALUATE])
     tools, numbers, state, integers, _ = learner_of(i, network)
-    answer, sample, place = room * outputs, room * inputs, first_row(i, begin, room)
-    kept_at, taken = take_up(i, kept), kept.own_sent[i]
+    answer, sample, place, taken = room * outputs, room * inputs, first_row(i, begin, room), kept.own_sent[i]
     own_points, values = (
         table(kept.own_points, i * sample, taken, inputs),
         table(kept.values, i * answer, taken, outputs),
@@ -141,23 +182,12 @@ def publish(i: int, now: int, network: Network, own: Own, exchange: LossyExchang
     if taken:
         rows = table(kept.rows, place * columns, taken, columns)
         evaluate(tools, numbers, state, integers, own_points, rows, values)
-    copy_matrix(values, table(kept.predicted, kept_at * answer, taken, outputs))
     limited = network.coupling.implicit and degree > 0
     if limited:
         copy_matrix(own_points, work.points)
         copy_matrix(values, work.values)
     end = taken
     for e in range(begin, begin + degree):
-        then = now % slots
-        for sent in range(now - 1, max(now - terms.reach - 1, -1), -1):
-            then = before(then, slots)
-            if has_arrived(mail, e, sent, then, now, terms.reach):
-                newest = carried_points(mail, then, e, links.other[e])
-                copy_matrix(newest, table(kept.received_points, e * sample, room, inputs))
-                if terms.replays and kept.received_at[e] != mail.carried[then, e]:
-                    keep_points(i, newest, own.buffers)
-                kept.received_at[e], kept.received_sent[e] = mail.carried[then, e], len(newest)
-                break
         count = kept.received_sent[e]
         if not count:
             continue
@@ -224,17 +254,46 @@ def draw_next(i: int, now: int, network: Network, own: Own, exchange: LossyExcha
 
 
 @force_inline
-def send(
-    i: int,
-    now: int,
-    place: int,  # of the round, among the rounds of ``active``
-    network: Network,
-    exchange: LossyExchange,
-    active: Booleans,
-) -> None:
-    """Send node i's answers and its new points on the edges whose trigger fires."""
-    links, coupling = network.links, network.coupling
-    mail, kept, _, terms = exchange
+def send(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
+    """Send node i's answers and its new points on the edges whose trigger fires; rounds that prime are not counted.
+
+    ``place`` is that of the round among the rounds of ``active``.
+    """
+    links = network.links
+    mail, _, _, terms = exchange
+    slot = now % mail.points.shape[0]
+    if terms.threshold > 0.0:
+        keep_quiet(i, now, place, network, exchange, active)
+    put_out(i, now, place, network, exchange, active)
+    for e in range(links.start[i], links.start[i + 1] if now >= PRIMING else links.start[i]):
+        if mail.answered[slot, links.reverse[e]] != SILENT:
+            count_message(i, e, mail.sent[slot, i], network, exchange)
+
+
+@force_inline
+def keep_quiet(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
+    """Find on which edges node i's values have not moved enough to be sent, and keep what it sends on the others."""
+    links, (_, kept, _, terms) = network.links, exchange
+    _, room, inputs = kept.received_points.shape
+    outputs = kept.received_values.shape[2]
+    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING))
+    for e in range(links.start[i], links.start[i + 1]):
+        kept.quiet[e] = kept.last_sent[e] > 0 and moved(i, e, network, kept) <= threshold
+        if active[e, place] and not kept.quiet[e]:
+            count, sample, answer = kept.received_sent[e], e * room * inputs, e * room * outputs
+            kept.last_sent[e] = count
+            received, values = (
+                table(kept.received_points, sample, count, inputs),
+                table(kept.received_values, answer, count, outputs),
+            )
+            copy_matrix(received, table(kept.last_sent_points, sample, count, inputs))
+            copy_matrix(values, table(kept.last_sent_values, answer, count, outputs))
+
+
+@force_inline
+def put_out(i: int, now: int, place: int, network: Network, exchange: LossyExchange, active: Booleans) -> None:
+    """Put node i's messages of a round into their slot."""
+    links, coupling, (mail, kept, _, _) = network.links, network.coupling, exchange
     slots, room, inputs = mail.points.shape[0], mail.points.shape[2], mail.points.shape[3]
     outputs, memory = kept.values.shape[2], kept.points.shape[1]
     begin, degree, slot = links.start[i], links.start[i + 1] - links.start[i], now % slots
@@ -248,31 +307,18 @@ def send(
         if certain:
             mail.own_variances[slot, i, k] = kept.variances[i, k]
     mail.previous[slot, i] = kept.learning[i]
-    threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     for d in range(degree):
         e = begin + d
-        count = kept.received_sent[e]
-        values = table(kept.received_values, e * answer, count, outputs)
-        if terms.threshold > 0.0:
-            kept.quiet[e] = kept.last_sent[e] > 0 and moved(i, e, network, kept) <= threshold
-            if active[e, place] and not kept.quiet[e]:
-                kept.last_sent[e] = count
-                received = table(kept.received_points, e * sample, count, inputs)
-                copy_matrix(received, table(kept.last_sent_points, e * sample, count, inputs))
-                copy_matrix(values, table(kept.last_sent_values, e * answer, count, outputs))
-        back = links.reverse[e]
+        count, back = kept.received_sent[e], links.reverse[e]
         mail.answered_points[slot, back] = count
-        copy_matrix(values, answered_values(mail, slot, back))
+        copy_matrix(table(kept.received_values, e * answer, count, outputs), answered_values(mail, slot, back))
         for k in range(count):
             mail.answer_row_sums[slot, back, k] = kept.received_row_sums[e, k]
             if certain:
                 mail.answer_variances[slot, back, k] = kept.received_variances[e, k]
-        silent = kept.quiet[e] or not active[e, place]
-        mail.answered[slot, back] = SILENT if silent else kept.received_at[e]
+        mail.answered[slot, back] = SILENT if kept.quiet[e] or not active[e, place] else kept.received_at[e]
         if coupling.duals >= 0:
             mail.duals[slot, e] = links.state[coupling.rows * begin + coupling.duals * degree + d]
-        if not silent:
-            count_message(i, e, mail.sent[slot, i], network, exchange)
 
 
 @force_inline

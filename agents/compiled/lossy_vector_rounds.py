@@ -24,7 +24,7 @@ from kernelswarm.agents.compiled.arrays import (
 )
 from kernelswarm.agents.compiled.lossy_rounds import send_nothing
 from kernelswarm.agents.compiled.receiving import before, has_arrived, receive
-from kernelswarm.agents.compiled.vector_rounds import VectorNetwork, begin_round, end_round
+from kernelswarm.agents.compiled.vector_rounds import VectorNetwork, adapt, end_round, see
 from kernelswarm.agents.node.inbox import NO_ANSWER, SENT, SILENT
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.protocols.compiling import force_inline, nogil
@@ -80,13 +80,16 @@ def run_lossy_vector_rounds(
                 send_nothing(i, links, mail, now)
                 continue
             states.turn[0], states.turn[1] = now - first, i
-            gather(i, now, network, lossy)
             at = counts.cursor[i]
-            if not end_round(i, at, network, diverged):
-                return LARGE_VALUES, now - first, i
-            begin_round(i, at + 1, network)
-            counts.cursor[i] += 1
-            counts.learned[i] += 1
+            if now >= PRIMING:
+                gather(i, now, network, lossy)
+                if not end_round(i, at, network, diverged):
+                    return LARGE_VALUES, now - first, i
+                counts.learned[i] += 1
+                see(i, at + 1, network)
+            if now >= PRIMING - 1:
+                adapt(i, at + 1, network)
+                counts.cursor[i] += 1
             send_vector(i, now, network, lossy, realized.active, place)
         for e in range(deliveries.shape[0]):
             mail.deliveries[now % slots, e] = deliveries[e, place]
@@ -131,7 +134,7 @@ def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, ac
     begin = vectors.begins[i] + network.phases.sent
     threshold = terms.threshold * math.pow(terms.decay, float(now - PRIMING)) if terms.threshold > 0.0 else 0.0
     exchange.quiet[i] = False
-    if threshold > 0.0:
+    if threshold > 0.0 and now >= PRIMING:
         vector, last_sent = line(vectors.known, begin, width), line(vectors.last_sent, i * width, width)
         exchange.quiet[i] = math.sqrt(squared_distance(vector, last_sent)) <= threshold
     exchange.sent_at[i] = now
@@ -144,7 +147,7 @@ def send_vector(i: int, now: int, network: VectorNetwork, lossy: VectorLinks, ac
     for e in range(links.start[i], links.start[i + 1]):
         sends = active[e, place] and exchange.asked[e]
         mail.answered[slot, links.reverse[e]] = NO_ANSWER if sends else SILENT
-        if sends:
+        if sends and now >= PRIMING:
             counts.traffic[e, SENT] += 1
             counts.scalars[i] += width
             counts.bytes[i] += message

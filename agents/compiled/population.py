@@ -5,7 +5,7 @@ The agents remain what they are: their functions become views of the arrays, and
 settled, brought up to date.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from kernelswarm.agents.compiled.arrays import (
 from kernelswarm.agents.compiled.drawing import NOT_KEPT, Batches
 from kernelswarm.agents.compiled.filling import (
     NO_BUFFERS,
-    answers_at,
     buffers_of,
     coupling_of,
     find_states,
@@ -36,8 +35,6 @@ from kernelswarm.agents.compiled.filling import (
     look_at,
     nothing_received,
     outside_of,
-    receive,
-    received_edges,
     sent_points,
     states_of,
     sums_of,
@@ -47,7 +44,7 @@ from kernelswarm.agents.compiled.filling import (
 from kernelswarm.agents.compiled.rounds import run_rounds
 from kernelswarm.agents.learners.forms import learner_forms
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, follow_bands
 from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.first_class import NONE
@@ -72,10 +69,7 @@ class Population:
     Parameters
     ----------
     agents : sequence of Agent
-        In sorted order of their labels: past the rounds that prime the network, or as
-        :func:`~kernelswarm.agents.compiled.drawing.prime` leaves them.
-    messages : mapping of int to Outgoing
-        The last messages of the outside nodes that send to these, by label.
+        In sorted order of their labels.
     """
 
     answers = True
@@ -83,7 +77,7 @@ class Population:
     completed = 0
     """The rounds completed by the last call of :meth:`run`, also where that has raised."""
 
-    def __init__(self, agents: Sequence[Agent], messages: Mapping[int, Outgoing]) -> None:
+    def __init__(self, agents: Sequence[Agent]) -> None:
         self.agents = agents
         self.room, self._buffers = sent_points(agents), buffers_of(agents)
         self._outside = outside_of(agents)
@@ -99,7 +93,7 @@ class Population:
         self._kinds = kinds_of(agents, self._forms, self._coupling.certainty > 0.0)
         self._repacks = self._kinds.functions[self._kinds.of, REPACK] != NONE
         self.batch_sizes = drawing.batch_sizes_of(agents, places)
-        self.batches = drawing.first_samples(agents, messages, places, self._outside, self.batch_sizes, self.room)
+        self.batches = drawing.in_flight(agents, places, self._outside, self.batch_sizes, self.room)
         self._taken = drawing.stepped_on(self.links, self.batch_sizes + replay_of(rule).most, self.symmetric)  # at most
         self._most = int(self._taken.max())
         self._reserves = self._wanted_reserves(np.array(self._orders()))
@@ -110,17 +104,11 @@ class Population:
         self._make_room()
         self._sums = sums_of(agents, len(self.links.other))
         self._at = self._counted = 0  # the next round's samples, and the first not counted yet
-        self._completed = agents[0].round
-        self._rounds_since_sync = 0  # rounds since the agents were brought up to date
+        self._now = agents[0].now
         self._since_sync = np.zeros((3, len(places)), dtype=np.int64)  # samples, rounds with any, points sent
         self._predicted = NOT_KEPT
         self._banded = any(agent.band is not None for agent in agents)
         self._answer()
-        begins = answers_at(self.links, self.batches.sent[0], self.room)
-        for e, message, slot in received_edges(agents, self._outside, messages):
-            receive(self._received, self.links, e, int(begins[e]), message, slot)
-        for agent in agents:
-            agent.clear()
 
     def flight(self) -> Flight:
         """Return the messages sent last, with room for those received next."""
@@ -147,8 +135,7 @@ class Population:
             if self._banded:
                 follow_bands(self.agents, self._predicted, *self.batches[1:3], self._at, completed)
             self._at += completed
-            self._completed += completed
-            self._rounds_since_sync += completed
+            self._now += completed
             self.completed += completed
             left -= completed
             if reason == PAUSED:
@@ -177,7 +164,7 @@ class Population:
                     self._predicted,
                     first + completed,
                     count - completed,
-                    self._completed + completed,
+                    self._now - PRIMING + completed,
                     DIVERGED,
                     since,
                 )
@@ -216,11 +203,12 @@ class Population:
         """Bring the agents up to date."""
         self._sync_states()
         self._count()
-        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
+        rounds = max(0, self._now - PRIMING) - self.agents[0].round
         links, sums = self.links, self._sums
         since = [*self._since_sync, drawing.at_neighbors(self.links, self._since_sync[2])]
         for i, (agent, *counted) in enumerate(zip(self.agents, *(each.tolist() for each in since), strict=False)):
             tally, (samples, learned, own, others) = agent.tally, counted
+            agent.now = self._now
             agent.round += rounds
             agent.samples += samples
             agent.largest_target = float(sums.largest_target[i])
@@ -259,7 +247,7 @@ class Population:
     def _draw_rounds(self, rounds: int) -> None:
         """Draw the samples of at most ``rounds`` further rounds."""
         columns = self.batches.points.shape[3] + self.batches.targets.shape[3]
-        known = drawing.ahead(rounds, self._completed, self.agents)
+        known = drawing.ahead(rounds, self._now - PRIMING, self.agents)
         drawn = drawing.draw_rounds(self.agents, known, self.room, columns)
         batches = self.batches.since(self._at).followed_by(*drawn)
         self.load(batches, np.zeros((*batches.targets.shape[:3], self.agents[0].outputs)) if self._banded else NOT_KEPT)

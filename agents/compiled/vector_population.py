@@ -1,6 +1,6 @@
 """Many nodes that send vectors held in arrays, so that whole rounds run in compiled code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from kernelswarm.agents.compiled.vector_rounds import (
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner
 from kernelswarm.agents.learners.forms import feature_form, learner_forms
 from kernelswarm.agents.learners.plain_features import PlainFeatures
-from kernelswarm.agents.node.node import DIVERGED, Outgoing, follow_bands
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, follow_bands
 from kernelswarm.agents.node.plain_vectors import vectors_form
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.agents.plain.turn import AtTurn
@@ -45,16 +45,17 @@ class VectorPopulation:
     Parameters
     ----------
     agents : sequence of VectorNode
-        In sorted order of their labels, past the rounds that prime the network.
-    messages : mapping of int to Outgoing
-        The last messages of these nodes and of the outside ones that send to them, by label.
+        In sorted order of their labels.
     """
 
     answers = symmetric = sends_duals = False
     completed = 0
 
-    def __init__(self, agents: Sequence[VectorNode], messages: Mapping[int, Outgoing]) -> None:
+    def __init__(self, agents: Sequence[VectorNode]) -> None:
         self.agents = agents
+        self._now = agents[0].now
+        for agent in agents if not self._now else ():
+            agent.begin()
         self._outside = outside_of(agents)
         places = {agent.node: i for i, agent in enumerate(agents)}
         places |= {node: len(agents) + k for k, node in enumerate(self._outside)}
@@ -66,16 +67,16 @@ class VectorPopulation:
         self._forms = learner_forms([agent.learner for agent in agents], feature_form)
         self._kinds = kinds_of(agents, self._forms)
         vectors, sent = [self._protocol.pack(i) for i in range(len(agents))], self._protocol.sent
-        last_sent = np.zeros((len(places), sent.stop - sent.start))
-        for node in places:
-            last_sent[places[node]] = messages[node].points[0]
-        self._width = last_sent.shape[1]
+        self._width = sent.stop - sent.start
+        last_sent = np.zeros((len(places), self._width))
+        last_sent[: len(agents)] = [vector[sent] for vector in vectors]
+        for agent in agents:
+            agent.own = agent.learner.evaluate(agent.state, agent.points)
+        own = agents[0].own
         self._phases = _phases(agents, self._protocol.rule, sent.start)
         self._states = states_of(agents, self._forms, [0] * len(agents), self._batch_sizes)
         each, room = zip(agents, self._forms, self._batch_sizes.tolist(), strict=True), int(self._batch_sizes.max())
         scratch = max(form.scratch(agent.state, 0, size) for agent, form, size in each)
-        held = [_in_flight(agent) for agent in agents]
-        own = held[0][0]
         self._vectors = Vectors(
             np.concatenate(vectors),
             np.cumsum([0, *map(len, vectors)]),
@@ -84,15 +85,15 @@ class VectorPopulation:
             np.zeros((1, len(agents), room, own.values.shape[1])),
             np.zeros(scratch),
         )
-        for i, (own, _, _) in enumerate(held):
-            self._keep_evaluated(i, own, 0)
+        for i, agent in enumerate(agents):
+            self._keep_evaluated(i, agent.own, 0)
         self._banded = any(agent.band is not None for agent in agents)
-        now, following = [(own.points, targets) for own, targets, _ in held], [further for *_, further in held]
-        inputs, columns = (each.shape[1] for each in following[0])
-        laid = Laid.nothing(len(agents), room, inputs, columns).followed_by(now, np.array([[len(x) for x, _ in now]]))
-        laid = laid.followed_by(following, np.array([[len(x) for x, _ in following]]))
-        self._take_on(laid, np.zeros((1, len(agents), 1)))
-        self._at = self._counted = 0  # the next round's samples, and the first not counted yet
+        laid = Laid.nothing(len(agents), room, *(each.shape[1] for each in agents[0].following))
+        for drawn in [(agent.points, agent.targets) for agent in agents], [agent.following for agent in agents]:
+            laid = laid.followed_by(drawn, np.array([[len(x) for x, _ in drawn]]))
+        self._take_on(laid, sizes_ahead(agents, self._forms, 0, 1, by_rounds=True).swapaxes(0, 1))
+        # The samples of the next round, once nodes have adapted to them, and the first not counted yet.
+        self._at = self._counted = 0 if self._now >= PRIMING else -1
         self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
         self._since_sync = np.zeros(len(agents), dtype=np.int64)  # the samples in them
         self.restart_sums()
@@ -116,20 +117,36 @@ class VectorPopulation:
         """
         left, self.completed = rounds, 0
         while left:
+            if self._now < PRIMING:
+                self._prime()
+                left -= 1
+                continue
             if self._at == len(self._samples.step_sizes) - 1:
                 self._draw(left)
             count = min(left, len(self._samples.step_sizes) - 1 - self._at)
             with AtTurn(self, self._states.turn):
-                reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED)
+                reason, completed, node = run_vector_rounds(self._network(), self._at, count, DIVERGED, False)
             if self._banded:
                 self._follow_bands(self._at, completed)
             self._at += completed
+            self._now += completed
             self.completed += completed
             self._rounds_since_sync += completed
             left -= completed
             if reason != DONE:
                 self.sync()
                 self._check_values(node, self._at)
+
+    def _prime(self) -> None:
+        """Run a round that primes the network: in the last of them nodes adapt to their first samples."""
+        if (pool := self.agents[0].pool) is not None:
+            pool.average()
+        if self._now == PRIMING - 1:
+            with AtTurn(self, self._states.turn):
+                run_vector_rounds(self._network(), self._at, 1, DIVERGED, True)
+            self._at = self._counted = 0
+        self._now += 1
+        self.completed += 1
 
     def _network(self) -> VectorNetwork:
         return VectorNetwork(
@@ -175,6 +192,7 @@ class VectorPopulation:
             self._forms[i].sync(agent.state, self._states.counts[i], rounds)
             self._protocol.unpack(i, self._known(i))
             agent.round += rounds
+        agent.now = self._now
         agent.samples += samples
         agent.largest_target = float(self._sums.largest_target[i])
         agent.tally.rounds += rounds
@@ -196,9 +214,7 @@ class VectorPopulation:
         """Hand the samples in flight back to the nodes, after :meth:`sync`; returns those drawn ahead, by node."""
         reached = self._reached()
         for i, (agent, at) in enumerate(zip(self.agents, reached, strict=True)):
-            (points, targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
-            agent.evaluate(points, ())
-            agent.targets = targets
+            (agent.points, agent.targets), agent.following = self._batch(i, at), self._batch(i, at + 1)
         return self._behind(reached)
 
     def _batch(self, i: int, at: int) -> tuple[Array, Array]:
@@ -293,7 +309,6 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int
     both = (rule.adapt, rule.receive)
     starts = [NONE if phase is None or phase.start is None else address(phase.start, PHASE) for phase in both]
     ends = [NONE if phase is None else address(phase.finish, PHASE) for phase in both]
-    assert first.own is not None
     columns = first.own.rows.shape[1]
     learners = {agent.learner: agent for agent in agents}.values()
     return Phases(
@@ -304,11 +319,3 @@ def _phases(agents: Sequence[VectorNode], rule: CompiledParameterRule, sent: int
         sent=sent,
         implicit=first.rule.step == "implicit",
     )
-
-
-def _in_flight(agent: VectorNode) -> tuple[Evaluated, Array, tuple[Array, Array]]:
-    """Return the evaluation of the samples that a node learns from next, their targets, and those that follow."""
-    assert agent.own is not None
-    assert agent.targets is not None
-    assert agent.following is not None
-    return agent.own, agent.targets, agent.following

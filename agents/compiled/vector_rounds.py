@@ -124,13 +124,14 @@ def run_vector_rounds(
     first: int,  # the first round, by its place in the samples
     count: int,
     diverged: float,
+    primes: bool,  # whether the first samples, which nodes have seen, are only adapted to
 ) -> tuple[int, int, int]:
     """Run ``count`` rounds; returns why it stopped, the rounds completed, and the node there."""
     states, kinds, links, vectors, _, phases, _, work = network
     last_sent, width = vectors.last_sent, vectors.last_sent.shape[1]
     for t in range(first, first + count):
         states.turn[0] = t - first
-        for i in range(len(kinds.of)):
+        for i in range(0 if primes else len(kinds.of)):
             states.turn[1] = i
             for e in range(links.start[i + 1] - links.start[i]):
                 j = links.other[links.start[i] + e]
@@ -140,7 +141,9 @@ def run_vector_rounds(
                 return LARGE_VALUES, t - first, i
         for i in range(len(kinds.of)):
             states.turn[1] = i
-            begin_round(i, t + 1, network)
+            if not primes:
+                see(i, t + 1, network)
+            adapt(i, t + 1, network)
             for k in range(width):
                 last_sent[i, k] = vectors.known[vectors.begins[i] + phases.sent + k]
     return DONE, count, 0
@@ -200,22 +203,29 @@ def end_round(i: int, t: int, network: VectorNetwork, diverged: float) -> bool:
 
 
 @force_inline
-def begin_round(i: int, t: int, network: VectorNetwork) -> None:
-    """Have node i see its samples t, before it sends."""
-    states, kinds, _, vectors, _, phases, samples, work = network
-    storage, known, points, rule = states.storage, vectors.known, samples.points, phases.functions
+def see(i: int, t: int, network: VectorNetwork) -> None:
+    """Evaluate node i's function at its samples t."""
+    states, kinds, _, vectors, _, _, samples, _ = network
+    storage, points, kind = states.storage, samples.points, kinds.of[i]
     nodes, room, inputs, size = points.shape[1], points.shape[2], points.shape[3], samples.counts[t, i]
-    columns, outputs, kind, sizes = vectors.rows.shape[1], vectors.values.shape[3], kinds.of[i], work.sizes
-    rows = table(vectors.rows, i * room * columns, size, columns)
+    columns, outputs = vectors.rows.shape[1], vectors.values.shape[3]
     evaluate_at(kinds.functions[kind, EVALUATE])(
         line(kinds.tools, kind * kinds.tools.shape[1], kinds.tools.shape[1]),
         line(kinds.numbers, kind * kinds.numbers.shape[1], kinds.number_counts[kind]),
         line(storage, i * storage.shape[1], storage.shape[1]),
         line(states.counts, i * states.counts.shape[1], states.counts.shape[1]),
         table(points, (t * nodes + i) * room * inputs, size, inputs),
-        rows,
+        table(vectors.rows, i * room * columns, size, columns),
         table(vectors.values, (slot_of(t, vectors.values) * nodes + i) * room * outputs, size, outputs),
     )
+
+
+@force_inline
+def adapt(i: int, t: int, network: VectorNetwork) -> None:
+    """Have node i change what it knows by its samples t, which it has seen, before it sends."""
+    _, kinds, _, vectors, _, phases, samples, work = network
+    known, rule, kind, sizes = vectors.known, phases.functions, kinds.of[i], work.sizes
+    (_, nodes, room, _), size, columns = samples.points.shape, samples.counts[t, i], vectors.rows.shape[1]
     if rule[ADAPT_FINISH] == NONE:
         return
     for n in range(len(sizes)):
@@ -230,7 +240,7 @@ def begin_round(i: int, t: int, network: VectorNetwork) -> None:
         sizes[0],
         work.moved,
         line(phases.lambdas, kind * columns, columns),
-        rows,
+        table(vectors.rows, i * room * columns, size, columns),
         table(samples.targets, (t * nodes + i) * room * wide, size, wide),
         samples.batch_sizes[i],
     )

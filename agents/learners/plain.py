@@ -22,14 +22,13 @@ FIRST_LENGTH = 256
 class Asked:
     """A node's state, with its evaluations between steps."""
 
-    __slots__ = ("evaluated", "kept", "order", "place", "sizes", "state", "steps", "steps_at", "summed")
+    __slots__ = ("evaluated", "order", "place", "sizes", "state", "steps", "steps_at", "summed")
 
     def __init__(self, state: Any) -> None:
         self.state = state
         self.evaluated: dict[int, Evaluated] = {}  # since its last step, by number
         self.steps = True
         """Whether it takes steps; only then evaluations are kept."""
-        self.kept = 0  # how many are of before the rounds, with numbers below 0
         self.place = -1  # among the nodes
         self.order = 0
         self.summed = True
@@ -66,13 +65,6 @@ class PlainLearner:
         self._grow(FIRST_LENGTH)
         asked: Sequence[Callable[..., None]] = (self._evaluate, self._inner, self._gradient, self._step, self._grow)
         self.tools = (*(address(each, ASKED) for each in asked), int(self._head.ctypes.data))
-
-    def rows(self, state: Any, evaluation: Evaluated) -> Array:
-        """Keep an evaluation of before the rounds for the step, and return its rows, (n, 1), which hold its number."""
-        node = self._of(state)
-        node.kept -= 1
-        node.evaluated[node.kept] = evaluation
-        return np.full((len(evaluation.points), 1), float(node.kept))
 
     def follow(self, state: Any, sizes: Array, steps: bool = True) -> None:
         """Take over the array for the sizes of the steps to come, (steps, k), each filled in after the step before;

@@ -7,16 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.protocols.contract import Neighborhood
-from kernelswarm.protocols.core.callbacks import called
-from kernelswarm.protocols.first_class import address
-from kernelswarm.protocols.links.distortion import EXACT, distort, rounded_up
+from kernelswarm.protocols.links.distortion import rounded_up
 from kernelswarm.protocols.links.facts import EdgeFacts
-from kernelswarm.protocols.links.links import Clip
-from kernelswarm.protocols.links.noises import QUANTILE
-from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import NODE, Conditions, Realization, keys_of
+from kernelswarm.protocols.unreliable.realization import Conditions
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -48,8 +42,15 @@ class Packet:
         The round of the sender's message before it, whose points ``own`` is at.
     answered : int
         The round of the receiver's message whose points ``answer`` is at, or NO_ANSWER.
-    points, own, answer, dual
-        As of :class:`~kernelswarm.agents.node.agent.Outgoing`, for this edge.
+    points : Array
+        (n, p), or a vector, (1, n).
+    own : Array or None
+        The sender's values at the points that it sent before, (n, C), row sums and variances behind them where they
+        travel; symmetric form only.
+    answer : Array or None
+        The sender's values at the receiver's points, likewise.
+    dual : float
+        Its dual variable of the edge.
     """
 
     due: int
@@ -73,27 +74,9 @@ class Inbox:
         What the node knows of its links.
     neighbors : sequence of int
         The neighbours that send to it, in sorted order.
-    outputs : int
-        C, and 0 where messages hold one vector.
-    symmetric : bool
-        Whether messages hold their senders' own values.
-
-    Raises
-    ------
-    ValueError
-        The edges lack what the links need.
     """
 
-    def __init__(
-        self,
-        conditions: Conditions,
-        neighborhood: Neighborhood,
-        neighbors: Sequence[int],
-        outputs: int,
-        symmetric: bool = False,
-    ) -> None:
-        self._conditions, self._outputs, self._symmetric = conditions, outputs, symmetric
-        self._carried = "points" if outputs else "vectors"
+    def __init__(self, conditions: Conditions, neighborhood: Neighborhood, neighbors: Sequence[int]) -> None:
         links = conditions.links
         self.reach = links.reach
         """Rounds for which messages are kept."""
@@ -104,52 +87,12 @@ class Inbox:
         distances = neighborhood.distances if len(senders) else np.zeros(0)
         self.facts = EdgeFacts(senders, receivers, distances, neighborhood.edges[: len(senders)])
         """What is known of the edges."""
-        self._realization = Realization(conditions, np.array([neighborhood.node], dtype=np.int64), self.facts)
-        self._sender_keys = keys_of(*conditions.key, senders, np.full(len(senders), NODE, dtype=np.int64)).tolist()
-        own = np.array([neighborhood.node], dtype=np.int64), np.array([NODE], dtype=np.int64)
-        self._own_key: list[int] = keys_of(*conditions.key, *own)[0].tolist()
-        self._quantile = address(links.noise.quantile, QUANTILE)
-        self._exact = links.bits == EXACT and not links.noise.scale and links.clip == Clip()
-        self._faults = SpokenFaults(conditions.faults, [neighborhood.node])
         self.packets: list[dict[int, Packet]] = [{} for _ in neighbors]
         """By edge and the round in which they were sent."""
         self.last = np.full(len(senders), NO_ANSWER)
         """The rounds of the last messages sent on each edge, arrived or not."""
         self.latest: list[Array | None] = [None] * len(senders)
         """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
-
-    def active(self, round: int) -> npt.NDArray[np.bool_]:
-        """Return whether each edge is there in a round of the realization, (deg,)."""
-        if round < 0:
-            return np.ones(len(self.packets), dtype=np.bool_)
-        place = self._realization.look(round)
-        return self._realization.active[:, place]
-
-    def begin(self, e: int, message: Outgoing, slot: int) -> Array:
-        """Take what a neighbour sent in the first of the rounds that prime the network, and return its points.
-
-        It arrives in time, faults begin later, and there is nothing in it but points, or a vector.
-        """
-        assert message.stamps is not None
-        points, answered = self._changed_points(message.points, message.replayed, e), int(message.stamps[1 + slot])
-        if self._symmetric:
-            self.latest[e] = points
-        if answered != SILENT:
-            dual = 0.0 if message.duals is None else float(message.duals[slot])
-            self.last[e] = 0
-            self.packets[e][0] = Packet(1, 0, int(message.stamps[0]), answered, points, None, None, dual)
-        return points
-
-    def delivery(self, e: int, sent: int) -> int:
-        """Return the delay of a message sent in a round of the network, or LOST."""
-        if sent < PRIMING:
-            return 0
-        place = self._realization.look(sent - PRIMING)
-        return int(self._realization.deliveries[e, place])
-
-    def forget(self, now: int) -> None:
-        """Drop what has arrived before round ``now``; what is on its way still comes."""
-        self.packets = [{sent: one for sent, one in packets.items() if one.due >= now} for packets in self.packets]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the messages as arrays, for a snapshot."""
@@ -187,43 +130,6 @@ class Inbox:
         for (e, sent, due, carried, previous, answered), (mine, theirs), dual, points in entries:
             values, answer = next(own) if mine else None, next(answers) if theirs else None
             self.packets[e][sent] = Packet(due, carried, previous, answered, points, values, answer, dual)
-
-    def distort_own(self, vector: Array, sent: int) -> None:
-        """Change a message of the node itself, (1, n), as its faults and the links will, for all neighbours alike."""
-        first, second = self._own_key
-        misreport_in(vector, self._faults.rows, first, second, sent, POINTS)
-        if self._exact:
-            return
-        links = self._conditions.links
-        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
-        called(distort, vector, bound, noise, self._quantile, links.bits, first, second, sent, POINTS)
-
-    def released(self, points: Array, sent: int) -> Array:
-        """Return points of the node's own samples with the noise that links will add to them, in a round."""
-        links = self._conditions.links
-        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
-        if not noise and bound == np.inf:
-            return points
-        noisy, (first, second) = np.array(points), self._own_key
-        called(distort, noisy, bound, noise, self._quantile, EXACT, first, second, sent, POINTS)
-        return noisy
-
-    def _changed_points(self, points: Array, replayed: int, e: int) -> Array:
-        """Return points that a neighbour sent in the first round as the links change them, for all whom it tells alike.
-
-        The last ones, which are replayed, have had their noise: they are only rounded.
-        """
-        if self._exact:
-            return points
-        links, (first, second) = self._conditions.links, self._sender_keys[e]
-        changed, bits = np.array(points), links.bits
-        noise, bound = links.noise_on(self._carried), links.clip.on(self._carried)
-        if replayed:
-            samples = changed[: len(points) - replayed]
-            called(distort, samples, bound, noise, self._quantile, EXACT, first, second, 0, POINTS)
-            noise, bound = 0.0, np.inf
-        called(distort, changed, bound, noise, self._quantile, bits, first, second, 0, POINTS)
-        return changed
 
 
 def stacked(name: str, arrays: Sequence[Array]) -> dict[str, npt.NDArray[Any]]:

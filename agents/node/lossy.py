@@ -1,14 +1,13 @@
 """A node whose neighbours' messages may be late, changed or lost, and which may sleep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
-from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.node.remembered import LastSent, recalled, remembered
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.unreliable.realization import Conditions
@@ -26,7 +25,7 @@ class LossyAgent(Agent):
 
     Parameters
     ----------
-    neighborhood, slots, learner, rule, source, inputs, outputs
+    neighborhood, slots, learner, rule, source, inputs, outputs, targets
         As of :class:`Agent`.
     conditions : Conditions
         Links and clock.
@@ -37,9 +36,7 @@ class LossyAgent(Agent):
         degree = len(self.neighbors)
         self.conditions = conditions
         self._neighborhood = neighborhood
-        self.inbox = Inbox(conditions, neighborhood, self.neighbors, self.outputs, self._symmetric)
-        self.now = 0
-        """The round of the network that comes next, those included that prime it."""
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors)
         self.drawn: dict[int, tuple[Array, Array]] = {}
         """The node's own samples by the round in which it sent their points."""
         self.predicted: dict[int, Array] = {}
@@ -53,46 +50,10 @@ class LossyAgent(Agent):
         self.last_sent: list[LastSent | None] = [None] * degree
         self.quiet = np.zeros(degree, dtype=np.bool_)
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self._watched = conditions.links.trigger.threshold > 0.0
         self.without_points = False
         """Whether its points travel in the message of another copy of the learner."""
         self.asks = neighborhood.asks[:degree] or (True,) * degree
         self.asked = neighborhood.asked[:degree] or (True,) * degree
-
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Take one of the two rounds that prime the network, in which nothing is lost, late or counted."""
-        now = self.now
-        self.now += 1
-        sent = enumerate(zip(incoming, self.slots, strict=bool(incoming)))
-        received = [self.inbox.begin(e, *message) for e, message in sent]
-        if self.following is not None:
-            points, self.targets = self.following
-            self.received_at[:] = now - 1
-            self.evaluate(points, received)
-            assert self.own is not None
-            self.predicted[now - 1] = self.own.values
-            if self._watched:
-                self.last_sent = [LastSent(there.points, there.values) for there in self.theirs]
-        self.following = self.draw(received)
-        self.drawn[now] = self.following
-        self.sent_at = self.sent_at[1], now
-        return self.outgoing()
-
-    def outgoing(self) -> Outgoing:
-        """Return what the node sends, on the edges on which it sends."""
-        sent = super().outgoing()
-        stamps = np.full(1 + len(self.neighbors), float(SILENT))
-        learning, following = self.sent_at
-        if following == self.now - 1:
-            stamps[0] = learning
-            stamps[1:] = np.where(self.quiet, SILENT, self.received_at)
-            stamps[1:][~self.inbox.active(following - PRIMING)] = SILENT
-        sent.stamps = stamps
-        return sent
-
-    def released(self, points: Array) -> Array:
-        """Return points of samples with the noise with which they are sent in this round."""
-        return self.inbox.released(points, self.now - 1)
 
     def begin_anew(self) -> None:
         """Put the learner and the links where they were before the first round."""

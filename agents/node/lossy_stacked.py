@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
+from kernelswarm.agents.node.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.node.lossy import LossyAgent
-from kernelswarm.agents.node.node import PRIMING, Outgoing
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.protocols.contract import Neighborhood, Rule
 from kernelswarm.protocols.links.links import IDEAL
@@ -32,7 +31,7 @@ class LossyStackedAgent(StackedAgent):
 
     Parameters
     ----------
-    neighborhood, slots, learner, rule, source, inputs, outputs
+    neighborhood, slots, learner, rule, source, inputs, outputs, targets
         As of :class:`StackedAgent`.
     conditions : Conditions
         Links and clock.
@@ -48,9 +47,7 @@ class LossyStackedAgent(StackedAgent):
         as_it_is = replace(conditions, links=replace(conditions.links, quantization=IDEAL.quantization))
         self.conditions = as_it_is
         """Links and clock, of what it says of its copies."""
-        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors, 0)
-        self.now = 0
-        """The round of the network that comes next, those included that prime it."""
+        self.inbox = Inbox(as_it_is, neighborhood, self.neighbors)
         self.sent_at = NO_ANSWER
         """The round in which it was awake last."""
         self.begin_anew()
@@ -64,24 +61,6 @@ class LossyStackedAgent(StackedAgent):
         self.links = self.rule.begin(self._asking)
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
         """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
-
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Take what was sent before the first round, where links are ideal, and go on as on these."""
-        self.sent_at = self.now
-        self.now += 1
-        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
-            self.inbox.begin(e, message.ensemble[-1], slot)
-        return super().prime(incoming)
-
-    def outgoing(self) -> Outgoing:
-        """Return what all copies send, and what neighbours receive of their shares, if the node is awake."""
-        sent = super().outgoing()
-        stamps = np.full(1 + len(self.neighbors), float(SILENT))
-        if self.sent_at == self.now - 1:
-            stamps[0] = NO_ANSWER
-            stamps[1:] = np.where(self.inbox.active(self.sent_at - PRIMING), NO_ANSWER, SILENT)
-        sent.ensemble[-1].stamps = stamps
-        return sent
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the snapshots of all copies, and what the node has received of its neighbours'."""
@@ -105,7 +84,7 @@ class LossyStackedAgent(StackedAgent):
         """Return the bytes that the copies have sent, the points once."""
         return sum(copy.tally.bytes_sent for copy in self.ensemble)
 
-    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
         """Return a copy under one protocol."""
-        parts = (slots, self.learner, member, self._handed, inputs, self.outputs)
+        parts = (slots, self.learner, member, self.source, *self._sizes())
         return LossyAgent(neighborhood, *parts, conditions=self._conditions)

@@ -1,13 +1,12 @@
 """A node that exchanges vectors on links, and by a clock, that are not ideal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.node.inbox import NO_ANSWER, SILENT, Inbox
-from kernelswarm.agents.node.node import PRIMING, Outgoing
+from kernelswarm.agents.node.inbox import NO_ANSWER, Inbox
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.protocols.contract import Neighborhood, requirement_of
 from kernelswarm.protocols.links.links import bytes_of
@@ -27,7 +26,7 @@ class LossyVectorNode(VectorNode):
 
     Parameters
     ----------
-    neighborhood, slots, learner, rule, source, inputs, outputs
+    neighborhood, slots, learner, rule, source, inputs, outputs, targets
         As of :class:`VectorNode`.
     conditions : Conditions
         Links and clock.
@@ -37,10 +36,8 @@ class LossyVectorNode(VectorNode):
         super().__init__(neighborhood, *parts)
         degree = len(self.neighbors)
         self.conditions = conditions
-        self.inbox = Inbox(conditions, neighborhood, self.neighbors, 0)
+        self.inbox = Inbox(conditions, neighborhood, self.neighbors)
         self._neighborhood = neighborhood
-        self.now = 0
-        """The round of the network that comes next, those included that prime it."""
         self.sent_at = NO_ANSWER
         """The round in which its present vector was ready to be sent."""
         self.used = np.full(degree, NO_ANSWER)
@@ -52,43 +49,18 @@ class LossyVectorNode(VectorNode):
         self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
 
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Take what was sent before the first round, where links are ideal, and go on as on these."""
-        now = self.now
-        self.now += 1
-        for e, (message, slot) in enumerate(zip(incoming, self.slots, strict=bool(incoming))):
-            self.inbox.begin(e, message, slot)
-        self._begin()
-        vector, self.sent_at = self._sent(), now
-        self.inbox.distort_own(vector, now)
-        self.last_sent = vector[0]
-        return self.outgoing()
-
-    def outgoing(self) -> Outgoing:
-        """Return the vector, for the edges on which it is sent."""
-        sent = super().outgoing()
-        stamps = np.full(1 + len(self.neighbors), float(SILENT))
-        if self.sent_at == self.now - 1 and not self.quiet:
-            active = self.inbox.active(self.sent_at - PRIMING) & self.asked
-            stamps[0] = NO_ANSWER
-            stamps[1:][active] = NO_ANSWER
-        sent.stamps = stamps
-        return sent
-
     @property
     def message_bytes(self) -> float:
         """The bytes of a message."""
         return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
 
-    def begin_anew(self, now: int) -> None:
+    def begin_anew(self) -> None:
         """Begin as before the first round: on the samples drawn and not learned from, with no vector from before."""
         self.state = self.learner.init(self._inputs, self.outputs)
         self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
         self.bound_noise()
         self.begun = self.round
-        self.inbox.forget(now)
-        assert self.own is not None
-        self.evaluate(self.own.points, ())
+        self.own = self.learner.evaluate(self.state, self.points)
         self.adapt()
         self.last_sent, self.quiet = self._sent()[0], False
 

@@ -14,7 +14,7 @@ from kernelswarm.agents.bands import conformal
 from kernelswarm.agents.bands.constant_band import ConstantBand
 from kernelswarm.agents.bands.pooled import PooledBands
 from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.learners.contract import Evaluated, Learner, LearnerWithVariance, PredictiveVariance
+from kernelswarm.agents.learners.contract import Learner, LearnerWithVariance, PredictiveVariance
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -62,41 +62,6 @@ class UnevenDraws(Draws, Protocol):
 
 
 @dataclass(slots=True)
-class Outgoing:
-    """What a node sends in one round, its neighbours in sorted order.
-
-    Attributes
-    ----------
-    points : Array
-        What goes to all neighbours: the points of the node's next round, (b, p), where they evaluate their functions,
-        or, of a protocol of vectors, its vector, (1, n).
-    own : Array or None
-        The node's values at the points it sent before, (b, C); symmetric form only.
-    answers : list of Array
-        The node's values at each neighbour's points, (b_j, C). Where steps are symmetric and implicit, a last column
-        of these and of ``own`` says the node's load at the point.
-    duals : Array or None
-        The dual variables of the node's edges, (deg,); symmetric proximity only.
-    stamps : Array or None
-        Where links are not ideal, (1 + deg,): the round of the message whose points ``own`` is at, and, for each
-        neighbour, that of the message whose points its answer is at, or what is sent instead.
-    ensemble : sequence of Outgoing
-        Of a node with several copies of its learner, what each sends, and last the logarithms of their shares, as
-        points (1, K).
-    replayed : int
-        How many of the points, the last ones, are replayed.
-    """
-
-    points: Array
-    own: Array | None
-    answers: Sequence[Array | None]
-    duals: Array | None
-    stamps: Array | None = None
-    ensemble: "Sequence[Outgoing]" = ()
-    replayed: int = 0
-
-
-@dataclass(slots=True)
 class Tally:
     """Sums since the last report, and, from the violation on, of the whole run.
 
@@ -127,10 +92,10 @@ class Tally:
 
 
 class Node(ABC):
-    """A node: its learner, its samples, the messages in flight.
+    """A node between rounds: its learner, its samples, the points in flight.
 
-    One or two calls of :meth:`prime` prime the network. Then nodes move into arrays, which live through the rounds, and
-    are brought up to date when they are asked for.
+    Rounds run in arrays, into which nodes move before the first one. They are brought up to date when they are asked
+    for.
 
     Parameters
     ----------
@@ -146,8 +111,8 @@ class Node(ABC):
         Whether neighbours exchange anything.
     source : Draws
         The node's samples.
-    inputs, outputs : int
-        p and C.
+    inputs, outputs, targets : int
+        p, C and q.
     steps : int
         The steps that it takes in a round of the network.
     """
@@ -164,9 +129,11 @@ class Node(ABC):
         "links",
         "neighbors",
         "node",
+        "now",
         "outputs",
-        "own",
+        "points",
         "pool",
+        "received_points",
         "round",
         "samples",
         "slots",
@@ -174,7 +141,6 @@ class Node(ABC):
         "state",
         "tally",
         "targets",
-        "theirs",
         "width",
     )
 
@@ -191,6 +157,7 @@ class Node(ABC):
         source: Draws,
         inputs: int,
         outputs: int,
+        targets: int,
         steps: int = 1,
     ) -> None:
         self.node = neighborhood.node
@@ -205,14 +172,19 @@ class Node(ABC):
         self._steps = steps
         self.state = learner.init(inputs, outputs)
         self.round = 0
+        self.now = 0
+        """The round of the network that comes next, those included that prime it."""
         self.samples = 0
         self.distinct = neighborhood.distinct
         self.largest_target = 0.0
         self.tally = Tally.of(len(self.neighbors))
-        self.following: tuple[Array, Array] | None = None  # drawn ahead
-        self.targets: Array | None = None  # of the samples of the round to come
-        self.own: Evaluated | None = None
-        self.theirs: list[Evaluated] = []
+        self.points, self.targets = np.zeros((0, inputs)), np.zeros((0, targets))
+        """What it learns from next, none at first: samples with the points to replay behind them, (b + r, p), and the
+        samples' targets, (b, q)."""
+        self.following = self.points, self.targets
+        """What follows."""
+        self.received_points = [self.points] * len(self.neighbors)
+        """The points of each neighbour at which it answers."""
         self.level: float | None = None
         """What share of targets is to lie within its band; None where none is asked for."""
         self.band: Array | None = None
@@ -237,19 +209,6 @@ class Node(ABC):
         if self.band is not None and len(targets):
             assert self.level is not None
             conformal.follow(self.band, values, targets, self.level, self.distinct, rounds)
-
-    @abstractmethod
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Take one of the rounds that prime the network, with what the neighbours sent, in sorted order, and return
-        what this node sends."""
-
-    @abstractmethod
-    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
-        """Evaluate the function at the node's own points (b, p) and at each neighbour's, for the step to come."""
-
-    @abstractmethod
-    def outgoing(self) -> Outgoing:
-        """Return what the node sends: what follows from its state and the samples drawn."""
 
     @abstractmethod
     def duals(self) -> Array | None:

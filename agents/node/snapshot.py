@@ -1,7 +1,7 @@
 """Everything about an agent that its rounds change, as plain arrays and numbers: the same rounds follow from it.
 
-What an agent sent last, and what it has evaluated for the round to come, are computed again from the points: the same
-functions have the same values there.
+What an agent sent last, and what it has evaluated for the round to come, are no part of it. They are computed again
+from the points: the same functions have the same values there.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.ahead import Ahead
-from kernelswarm.agents.node.node import Draws, Node, Tally
+from kernelswarm.agents.node.node import PRIMING, Draws, Node, Tally
 
 Array = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
@@ -56,7 +56,19 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
     ahead : tuple of Array
         Samples that have been drawn from its source for rounds to come: points (n, p) and targets (n, q).
     """
-    assert agent.own is not None and agent.targets is not None and agent.following is not None
+    arrays, pieces = arrays_of(agent), [ahead]
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        pieces.append(source.left)
+        source = source.source
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if pieces:
+        arrays["ahead_points"], arrays["ahead_targets"] = map(np.concatenate, zip(*pieces, strict=True))
+    return Snapshot(arrays, cast(Continued, source).state())
+
+
+def arrays_of(agent: Node) -> Arrays:
+    """Copy what an agent is as arrays, but for its source."""
     points, targets = agent.following
     tally = agent.tally
     arrays: Arrays = {
@@ -65,36 +77,39 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
         "constraint_values": tally.constraint_values.copy(),
         "constraint_rounds": tally.constraint_rounds.copy(),
         "violation": tally.violation.copy(),
-        "points": agent.own.points.copy(),
+        "points": agent.points.copy(),
         "targets": agent.targets.copy(),
         "following_points": points.copy(),
         "following_targets": targets.copy(),
     }
-    received = [evaluation.points for evaluation in agent.theirs]
-    if received:
-        arrays["received_points"] = np.concatenate(received)
-        arrays["received_sizes"] = np.array([len(points) for points in received])
+    if agent.received_points:
+        arrays["received_points"] = np.concatenate(agent.received_points)
+        arrays["received_sizes"] = np.array([len(points) for points in agent.received_points])
     if agent.band is not None:
         arrays["band"] = agent.band.copy()
     if agent.pool is not None:
         arrays |= agent.pool.arrays(agent.node)
     arrays |= agent.further_arrays()
-    pieces = [ahead] if len(ahead[0]) else []
-    source: Any = agent.source
-    while isinstance(source, Ahead):
-        pieces.append(source.left)
-        source = source.source
-    pieces = [piece for piece in pieces if len(piece[0])]
-    if pieces:
-        arrays["ahead_points"], arrays["ahead_targets"] = map(np.concatenate, zip(*pieces, strict=True))
     arrays |= {f"learner.{name}": array for name, array in agent.learner.snapshot(agent.state).items()}
     arrays |= {f"links.{place}": np.array(leaf) for place, leaf in enumerate(leaves(agent.links))}
-    return Snapshot(arrays, cast(Continued, source).state())
+    return arrays
 
 
 def restore(agent: Node, snapshot: Snapshot) -> None:
     """Make an agent that has not learned yet what the one was that the snapshot was taken of; their parts are equal."""
-    arrays = snapshot.arrays
+    put(agent, snapshot.arrays)
+    source: Any = agent.source
+    while isinstance(source, Ahead):
+        source = source.source
+    cast(Continued, source).restore(snapshot.source)
+    agent.source = source
+    if "ahead_points" in snapshot.arrays:
+        ahead = _sealed(snapshot.arrays["ahead_points"]), _sealed(snapshot.arrays["ahead_targets"])
+        agent.source = Ahead(*ahead, source)
+
+
+def put(agent: Node, arrays: Arrays) -> None:
+    """Give an agent, whose source stays where it is, what :func:`arrays_of` returned."""
     own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}
     agent.learner.restore(agent.state, own)
     found = (arrays[f"links.{place}"] for place in range(len(list(leaves(agent.links)))))
@@ -117,21 +132,13 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
         agent.band[:] = arrays["band"]
     if agent.pool is not None:
         agent.pool.take_over(agent.node, arrays)
+    agent.now = agent.round + PRIMING
     agent.take_further(arrays)
-    agent.targets = _sealed(arrays["targets"])
+    agent.points, agent.targets = _sealed(arrays["points"]), _sealed(arrays["targets"])
     agent.following = _sealed(arrays["following_points"]), _sealed(arrays["following_targets"])
-    received: list[Array] = []
     if "received_sizes" in arrays:
         cuts = np.cumsum(arrays["received_sizes"])[:-1]
-        received = [_sealed(points) for points in np.split(arrays["received_points"], cuts)]
-    agent.evaluate(_sealed(arrays["points"]), received)
-    source: Any = agent.source
-    while isinstance(source, Ahead):
-        source = source.source
-    cast(Continued, source).restore(snapshot.source)
-    agent.source = source
-    if "ahead_points" in arrays:
-        agent.source = Ahead(_sealed(arrays["ahead_points"]), _sealed(arrays["ahead_targets"]), source)
+        agent.received_points = [_sealed(points) for points in np.split(arrays["received_points"], cuts)]
 
 
 def leaves(links: Any) -> Iterator[Any]:

@@ -8,30 +8,12 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Averageable, Function
 from kernelswarm.agents.learners.contract import Learner, PredictiveVariance
-from kernelswarm.agents.node.agent import Agent, columns_behind_values
-from kernelswarm.agents.node.node import Draws, Node, Outgoing, Tally
-from kernelswarm.agents.node.snapshot import Snapshot, restore, take
+from kernelswarm.agents.node.agent import Agent
+from kernelswarm.agents.node.node import Draws, Node, Tally
+from kernelswarm.agents.node.snapshot import arrays_of, put
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, Rule, StackedRule
 
 Array = npt.NDArray[np.float64]
-
-
-class Handed:
-    """The samples that a node has drawn for all of its copies."""
-
-    def __init__(self) -> None:
-        self.samples: tuple[Array, Array] = np.zeros((0, 0)), np.zeros((0, 0))
-
-    def draw(self, count: int) -> tuple[Array, Array]:
-        """Return the samples that the node drew last."""
-        return self.samples
-
-    def state(self) -> dict[str, Any]:
-        """Return nothing: the node knows where its source is."""
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Leave everything as it is."""
 
 
 class StackedAgent(Node):
@@ -43,7 +25,7 @@ class StackedAgent(Node):
 
     Parameters
     ----------
-    neighborhood, slots, source, inputs, outputs
+    neighborhood, slots, source, inputs, outputs, targets
         As of :class:`~kernelswarm.agents.node.node.Node`.
     learner : Learner
         The learner that there are copies of; its functions are :class:`Averageable`.
@@ -60,59 +42,20 @@ class StackedAgent(Node):
         source: Draws,
         inputs: int,
         outputs: int,
+        targets: int,
     ) -> None:
-        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs)
+        super().__init__(neighborhood, slots, learner, rule, rule.communicates, source, inputs, outputs, targets)
         self.rule = rule
-        self._handed = Handed()
-        self.ensemble = [self._copy(neighborhood, slots, member, inputs) for member in rule.members]
+        self.ensemble = [self._copy(neighborhood, slots, member) for member in rule.members]
         self.state = self.ensemble[0].state
         self.links = rule.begin(neighborhood)
-
-    @property
-    def widths(self) -> list[tuple[int, int]]:
-        """The columns of the points and of the values in the message of each copy, and in that of their shares."""
-        found = [(copy.width, self.outputs + columns_behind_values(copy.rule)) for copy in self.ensemble]
-        return [*found, (len(self.ensemble), 0)]
-
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Have all copies go through a round that primes the network, on the same samples, and return what the node
-        sends."""
-        points, targets = self.source.draw(self.learner.batch_size)
-        points.flags.writeable = False  # shared with every neighbour in this process
-        self._handed.samples = points, targets
-        for k, copy in enumerate(self.ensemble):
-            copy.prime([message.ensemble[k] for message in incoming] if copy.neighbors else ())
-        self.gather()
-        return self.outgoing()
 
     def gather(self) -> None:
         """Take over what the copies have in flight, and the state of the first, which may have begun anew."""
         first = self.ensemble[0]
         self.state = first.state
-        self.own, self.targets, self.following = first.own, first.targets, first.following
-        self.theirs = self.ensemble[-1].theirs
-
-    def clear(self) -> None:
-        """Forget what is in flight, which others keep for the copies."""
-        self.own, self.theirs, self.targets, self.following = None, [], None, None
-
-    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
-        """Evaluate all copies at the node's own points (b, p), and at those that they replay, and at each neighbour's,
-        for the step to come."""
-        for copy in self.ensemble:
-            own = points if copy.buffer is None or copy.own is None else copy.own.points
-            copy.evaluate(own, theirs if copy.neighbors else ())
-        self.own, self.theirs = self.ensemble[0].own, self.ensemble[-1].theirs
-
-    def outgoing(self) -> Outgoing:
-        """Return what all copies send, and what neighbours receive of their shares."""
-        assert self.following is not None
-        vector = np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
-        vector.flags.writeable = False
-        mixture_weights = Outgoing(vector, None, [None] * len(self.neighbors), None)
-        silent = Outgoing(self.following[0][:0], None, (), None)
-        sent = [copy.outgoing() if copy.neighbors else silent for copy in self.ensemble]
-        return Outgoing(self.following[0], None, (), None, ensemble=[*sent, mixture_weights])
+        self.points, self.targets, self.following = first.points, first.targets, first.following
+        self.received_points = self.ensemble[-1].received_points
 
     def duals(self) -> Array | None:
         """Return the dual variables of the last copy's directed edges, (deg,), or None."""
@@ -173,7 +116,7 @@ class StackedAgent(Node):
         return {
             f"copies.{k}.{name}": array
             for k, copy in enumerate(self.ensemble)
-            for name, array in take(copy).arrays.items()
+            for name, array in arrays_of(copy).items()
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -181,8 +124,11 @@ class StackedAgent(Node):
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-            restore(copy, Snapshot(own, {}))
+            put(copy, own)
 
-    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule, inputs: int) -> Agent:
+    def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:
         """Return a copy under one protocol."""
-        return Agent(neighborhood, slots, self.learner, member, self._handed, inputs, self.outputs)
+        return Agent(neighborhood, slots, self.learner, member, self.source, *self._sizes())
+
+    def _sizes(self) -> tuple[int, int, int]:
+        return self.width, self.outputs, self.targets.shape[1]

@@ -11,7 +11,7 @@ from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Learner
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.second_order.posterior import Posterior
-from kernelswarm.agents.node.node import Draws, Node, Outgoing
+from kernelswarm.agents.node.node import Draws, Node
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import InformedRule, ParameterRule, Received
@@ -84,11 +84,11 @@ class VectorNode(Node):
 
     A round ends when the vectors are received that were sent on its samples. Rounds run in arrays
     (:class:`~kernelswarm.agents.compiled.vector_population.VectorPopulation`). Here is what the node is between them,
-    what primes it, and what rounds ask of a rule in plain Python.
+    and what rounds ask of a rule in plain Python.
 
     Parameters
     ----------
-    neighborhood, slots, source, inputs, outputs
+    neighborhood, slots, source, inputs, outputs, targets
         As of :class:`~kernelswarm.agents.node.node.Node`.
     learner : Learner
         A learner that is linear in its features.
@@ -105,9 +105,13 @@ class VectorNode(Node):
         source: Draws,
         inputs: int,
         outputs: int,
+        targets: int,
     ) -> None:
-        super().__init__(neighborhood, slots, learner, rule, True, source, inputs, outputs)
+        super().__init__(neighborhood, slots, learner, rule, True, source, inputs, outputs, targets)
         self.rule = rule
+        self.received_points = []
+        self.own: Evaluated
+        """What a rule in plain Python sees of its samples."""
         self._linear = cast(FeatureLearner, learner)
         self.links = rule.begin(neighborhood, self._linear.coefficients(self.state).copy())
         self.bound_noise()
@@ -118,13 +122,10 @@ class VectorNode(Node):
         """The rounds after which the learner began anew, last."""
         self.width = self._sent().shape[1]
 
-    def prime(self, incoming: Sequence[Outgoing]) -> Outgoing:
-        """Live through a round that primes the network, and return what this node sends.
-
-        Of the two such rounds the first draws samples, the second sends what follows from them.
-        """
-        self._begin()
-        return self.outgoing()
+    def begin(self) -> None:
+        """Draw the samples of the first two rounds."""
+        size = self.learner.batch_size
+        (self.points, self.targets), self.following = self.source.draw(size), self.source.draw(size)
 
     def adapt(self) -> None:
         """Change what the node knows by the samples of the round to come, before it sends."""
@@ -140,16 +141,6 @@ class VectorNode(Node):
     def place(self) -> None:
         """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
         self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)
-
-    def evaluate(self, points: Array, theirs: Sequence[Array]) -> None:
-        """Evaluate the function at the samples of the round."""
-        self.own = self.learner.evaluate(self.state, points)
-
-    def outgoing(self) -> Outgoing:
-        """Return the vector of the node."""
-        vector = self._sent()
-        vector.flags.writeable = False
-        return Outgoing(vector, None, [None] * len(self.neighbors), None)
 
     def bound_noise(self) -> None:
         """Have only samples that the node has not learned from say how large the noise is."""
@@ -188,19 +179,8 @@ class VectorNode(Node):
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over nothing."""
 
-    def _begin(self) -> None:
-        """Draw ahead, and see the samples of the round to come."""
-        if self.following is not None:
-            points, self.targets = self.following
-            self.evaluate(points, ())
-            self.adapt()
-        drawn = self.source.draw(self.learner.batch_size)
-        drawn[0].flags.writeable = False
-        self.following = drawn
-
     def _sent(self) -> Array:
         return np.array(self.rule.send(self.links), dtype=np.float64).reshape(1, -1)
 
     def _samples(self) -> RoundSamples:
-        assert self.own is not None and self.targets is not None
         return RoundSamples(self.learner, self.state, self.own, self.targets, self._implicit)

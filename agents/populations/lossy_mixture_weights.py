@@ -62,11 +62,12 @@ def update_lossy_mixture_weights(
     for i in range(nodes):
         ensemble.turn[1] = i
         if realized.awake[i, place]:
-            degree = gather(i, now, links, work, exchange)
-            if not weigh(i, 0, degree, samples[i], ensemble, kinds, predicted, targets, work, diverged):
-                return i
-            keep_mixture(i, 0, samples[i], mixtures, work)
-            counts.learned[i] += 1
+            if now >= PRIMING:
+                degree = gather(i, now, links, work, exchange)
+                if not weigh(i, 0, degree, samples[i], ensemble, kinds, predicted, targets, work, diverged):
+                    return i
+                keep_mixture(i, 0, samples[i], mixtures, work)
+                counts.learned[i] += 1
             counts.cursor[i] += 1
     for i in range(nodes):
         if realized.awake[i, place]:
@@ -110,6 +111,6 @@ def send(i: int, now: int, links: Links, logs: Array, exchange: MixtureExchange,
     for e in range(links.start[i], links.start[i + 1]):
         there = active[e, place]
         mail.answered[slot, links.reverse[e]] = NO_ANSWER if there else SILENT
-        counts.traffic[e, SENT] += there
-        if there and exchange.asked[e]:
+        counts.traffic[e, SENT] += there and now >= PRIMING
+        if there and now >= PRIMING and exchange.asked[e]:
             counts.scalars[i] += members

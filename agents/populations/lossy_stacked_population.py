@@ -1,11 +1,11 @@
 """Nodes with several copies of their learner, on links and by clocks that are not ideal, held in arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight, Realized
+from kernelswarm.agents.compiled.arrays import ABSENT, NO_VARIANCES, Flight
 from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead
 from kernelswarm.agents.compiled.lossy_filling import (
     MessageLayout,
@@ -13,18 +13,20 @@ from kernelswarm.agents.compiled.lossy_filling import (
     mail_of,
     packets_of,
     realization_of,
+    realized_from,
+    send_again,
     terms_of,
 )
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.vector_population import NO_DUALS
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import BYTES, LossyStackedAgent
-from kernelswarm.agents.node.node import DIVERGED, PRIMING, DivergenceError, Outgoing
+from kernelswarm.agents.node.node import DIVERGED, DivergenceError
 from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.agents.populations.lossy_mixture_weights import MixtureExchange, update_lossy_mixture_weights
 from kernelswarm.agents.populations.mixture_weights import mixture_work
 from kernelswarm.agents.populations.plain_ensembles import ensembles_form
-from kernelswarm.agents.populations.stacked_population import ensemble_of, kinds_of_nodes, members_sent
+from kernelswarm.agents.populations.stacked_population import ensemble_of, kinds_of_nodes
 
 Array = npt.NDArray[np.float64]
 
@@ -38,32 +40,28 @@ class LossyStackedPopulation:
     Parameters
     ----------
     agents : sequence of LossyStackedAgent
-        In sorted order of their labels, past the rounds that prime the network.
-    messages : mapping of int to Outgoing
-        The last messages of these nodes and of the outside ones that send to them, by label.
+        In sorted order of their labels.
     """
 
     completed = 0
     answers = symmetric = sends_duals = False
     """The layout of messages that hold mixture weights alone."""
 
-    def __init__(self, agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing]) -> None:
+    def __init__(self, agents: Sequence[LossyStackedAgent]) -> None:
         self.agents = agents
         first = agents[0]
-        self.populations = [_copies(agents, messages, k) for k in range(len(first.ensemble))]
+        self.populations = [_copies(agents, k) for k in range(len(first.ensemble))]
         talking = max(self.populations, key=lambda each: len(each.links.other))
         self.places, self.links = talking.places, talking.links
         labels, members = list(self.places), len(self.populations)
         self._kinds = kinds_of_nodes(agents)
-        assert first.targets is not None
         size, columns = max(agent.learner.batch_size for agent in agents), first.targets.shape[1]
         self._protocol = ensembles_form(agents)
-        self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
+        self._ensemble = ensemble_of(agents, self._protocol, len(labels))
         self._work = mixture_work(self.links, members, size, first.outputs)
         self._layout, self._ones = MessageLayout(1, members, 0), np.ones(len(labels), dtype=np.int64)
-        shares = {label: messages[label].ensemble[-1] for label in labels}
         self._exchange = MixtureExchange(
-            mail=mail_of(agents, self.links, self.places, self._layout, shares),
+            mail=mail_of(agents, self.links, self.places, self._layout),
             counts=counts_of(agents, self.links),
             terms=terms_of(agents, self.links, labels),
             received=np.concatenate([np.zeros((0, members)), *[agent.received for agent in agents]]),
@@ -75,6 +73,10 @@ class LossyStackedPopulation:
         self._sent = [(agent.sent(), agent.bytes_of_copies()) for agent in agents]
         self._realization = realization_of(agents, self.links, labels)
         self._now = first.now
+        sends = self._exchange.sent_at == self._now - 1
+        everywhere = np.ones(len(self.links.other), dtype=np.bool_)
+        said = self._ensemble.logs[: len(agents)]
+        send_again(self._exchange.mail, self.links, self._realization, self._now, sends, said, everywhere)
         self._ahead = Laid.nothing(len(agents), size, first.width, columns)
         self._ensemble.loss[:] = [agent.tally.loss for agent in self.agents]
         banded = any(agent.band is not None for agent in agents)
@@ -177,8 +179,8 @@ class LossyStackedPopulation:
         for each in self.populations:
             each.begin_anew()
         exchange, now = self._exchange, self._now
-        place = self._realization.look(now - PRIMING)  # which may draw more rounds
-        awake = self._realization.awake[:, place]
+        happens, place = realized_from(self._realization, now)
+        awake = happens.awake[:, place]
         for i in np.flatnonzero(awake & (exchange.sent_at != now - 1) & (exchange.begun != now)).tolist():
             agent, edges = self.agents[i], self._edges(i)
             agent.begin_anew()
@@ -191,9 +193,9 @@ class LossyStackedPopulation:
 
     def _run_round(self) -> None:
         """Update the nodes' mixture weights, then take the copies' steps; raises for the first node that cannot."""
-        realized, flights = self._realization, [each.in_flight for each in self.populations]
+        happens, at = realized_from(self._realization, self._now)
+        flights = [each.in_flight for each in self.populations]
         samples = flights[0][2].copy()  # the copies' steps move on to the next ones
-        realized.look(self._now - PRIMING)
         errors: list[tuple[int, DivergenceError]] = []
         with AtTurn(self, self._ensemble.turn):
             place = update_lossy_mixture_weights(
@@ -206,14 +208,14 @@ class LossyStackedPopulation:
                 self._mixtures,
                 self._work,
                 self._exchange,
-                Realized(realized.awake, realized.deliveries, realized.active, realized.first),
+                happens,
                 self._now,
                 DIVERGED,
             )
         if self._mixtures.size and place < 0:
             if (pool := self.agents[0].pool) is not None:
                 pool.average()
-            for i in np.flatnonzero(realized.awake[:, self._now - PRIMING - realized.first]).tolist():
+            for i in np.flatnonzero(happens.awake[:, at]).tolist():
                 known = slice(int(samples[i]))
                 self.agents[i].follow_band(self._mixtures[i, 0, known], flights[0][1][i, known])
         for each in self.populations:
@@ -229,9 +231,6 @@ class LossyStackedPopulation:
             raise first[1]
 
 
-def _copies(agents: Sequence[LossyStackedAgent], messages: Mapping[int, Outgoing], k: int) -> LossyPopulation:
+def _copies(agents: Sequence[LossyStackedAgent], k: int) -> LossyPopulation:
     """Move the nodes' copies under one protocol into arrays."""
-    copies = [copy for agent in agents if isinstance(copy := agent.ensemble[k], LossyAgent)]
-    # A copy that communicates with nobody sends no message, but needs one that holds its own samples.
-    own = {copy.node: copy.outgoing() for copy in copies if not copy.neighbors}
-    return LossyPopulation(copies, members_sent(messages, k) | own)
+    return LossyPopulation([copy for agent in agents if isinstance(copy := agent.ensemble[k], LossyAgent)])

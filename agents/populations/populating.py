@@ -1,8 +1,7 @@
-"""Which arrays agents move into, and whether they fit."""
+"""Which arrays agents move into."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from kernelswarm.agents.compiled import drawing
 from kernelswarm.agents.compiled.lossy_population import LossyPopulation
 from kernelswarm.agents.compiled.lossy_rounds import run_lossy_rounds
 from kernelswarm.agents.compiled.lossy_vector_population import LossyVectorPopulation
@@ -16,7 +15,7 @@ from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
-from kernelswarm.agents.node.node import Node, Outgoing
+from kernelswarm.agents.node.node import Node
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
@@ -61,29 +60,16 @@ def round_of_evaluations(ideal: bool) -> Compiled:
     return run_rounds if ideal else run_lossy_rounds
 
 
-def populated(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> AnyPopulation:
-    """Move nodes into arrays, with the last messages of themselves and of the nodes that send to them."""
+def populated(nodes: Sequence[Node]) -> AnyPopulation:
+    """Move nodes into arrays."""
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]
-        return (
-            LossyVectorPopulation(on_lossy_links, messages) if on_lossy_links else VectorPopulation(vectors, messages)
-        )
+        return LossyVectorPopulation(on_lossy_links) if on_lossy_links else VectorPopulation(vectors)
     stacked = [node for node in nodes if isinstance(node, StackedAgent)]
     if stacked:
         late = [node for node in stacked if isinstance(node, LossyStackedAgent)]
-        return LossyStackedPopulation(late, messages) if late else StackedPopulation(stacked, messages)
+        return LossyStackedPopulation(late) if late else StackedPopulation(stacked)
     agents = [node for node in nodes if isinstance(node, Agent)]
     lossy = [agent for agent in agents if isinstance(agent, LossyAgent)]
-    return LossyPopulation(lossy, messages) if lossy else Population(agents, messages)
-
-
-def prime(nodes: Sequence[Node], messages: Mapping[int, Outgoing]) -> bool:
-    """Prepare nodes that have only sent their first points for arrays, unless they answer one by one."""
-    agents = [node for node in nodes if isinstance(node, Agent) and not isinstance(node, LossyAgent)]
-    return bool(messages) and len(agents) == len(nodes) and drawing.prime(agents, messages)
-
-
-def fits(nodes: Sequence[Node]) -> bool:
-    """Tell whether every node has learned its part of priming."""
-    return all(node.own is not None and node.following is not None and node.targets is not None for node in nodes)
+    return LossyPopulation(lossy) if lossy else Population(agents)

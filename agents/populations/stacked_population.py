@@ -1,6 +1,6 @@
 """Nodes with several copies of their learner held in arrays, so that whole rounds run in compiled code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,7 @@ from kernelswarm.agents.compiled.drawing import NOT_KEPT, ahead, draw_rounds
 from kernelswarm.agents.compiled.filling import joined, kinds_of, outside_of
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.learners.forms import learner_forms
-from kernelswarm.agents.node.agent import Agent
-from kernelswarm.agents.node.node import DIVERGED, DivergenceError, Outgoing, follow_bands
+from kernelswarm.agents.node.node import DIVERGED, PRIMING, DivergenceError, follow_bands
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.agents.populations.mixture_weights import Ensemble, mixture_work, update_mixture_weights
@@ -32,19 +31,15 @@ class StackedPopulation:
     Parameters
     ----------
     agents : sequence of StackedAgent
-        In sorted order of their labels, past the rounds that prime the network.
-    messages : mapping of int to Outgoing
-        The last messages of these nodes and of the outside ones that send to them, by label.
+        In sorted order of their labels.
     """
 
     completed = 0
 
-    def __init__(self, agents: Sequence[StackedAgent], messages: Mapping[int, Outgoing]) -> None:
+    def __init__(self, agents: Sequence[StackedAgent]) -> None:
         self.agents = agents
         first = agents[0]
-        self.populations = [
-            Population(members_of(agents, k), members_sent(messages, k)) for k in range(len(first.ensemble))
-        ]
+        self.populations = [Population([agent.ensemble[k] for agent in agents]) for k in range(len(first.ensemble))]
         self._outside = outside_of(agents)
         self._widest = max(self.populations, key=lambda each: len(each.links.other))  # of a copy that communicates
         self.places = {agent.node: i for i, agent in enumerate(agents)}
@@ -58,16 +53,13 @@ class StackedPopulation:
         room = self._batches.targets.shape[2]
         self._work = mixture_work(self._links, len(self.populations), room, self._outputs)
         self._protocol = ensembles_form(agents)
-        self._ensemble = ensemble_of(agents, self._protocol, messages, self.places)
+        self._ensemble = ensemble_of(agents, self._protocol, len(self.places))
         self.restart_sums()
         self._sent = [agent.sent() for agent in agents]  # at the last call of :meth:`sync`
         self._at = 0  # the next round, by its place in the batches
-        self._completed = first.round
+        self._now = first.now
         self._counted = 0  # the first round whose samples are not counted yet
         self._since_sync = np.zeros((2, len(agents)), dtype=np.int64)  # samples and points
-        self._rounds_since_sync = 0  # rounds since the nodes were brought up to date
-        for agent in agents:
-            agent.clear()
 
     @property
     def logs(self) -> Array:
@@ -88,12 +80,11 @@ class StackedPopulation:
             if not known:
                 self._draw(left)
                 continue
-            count = min(left, known)
+            count = min(left, known if self._now >= PRIMING else 1)
             self._run_rounds(count)
             self._at += count
-            self._completed += count
+            self._now += count
             self.completed += count
-            self._rounds_since_sync += count
             left -= count
 
     def sync(self) -> None:
@@ -101,10 +92,11 @@ class StackedPopulation:
         for each in self.populations:
             each.sync()
         self._count()
-        rounds, self._rounds_since_sync = self._rounds_since_sync, 0
+        rounds = max(0, self._now - PRIMING) - self.agents[0].round
         known, since = self._ensemble, self._since_sync.T.tolist()
         for i, (agent, (samples, points)) in enumerate(zip(self.agents, since, strict=True)):
             self._protocol.unpack(i, known.states[i])
+            agent.now = self._now
             agent.round += rounds
             agent.samples += samples
             agent.tally.samples += samples
@@ -139,7 +131,7 @@ class StackedPopulation:
         self._count()
         ensemble, nodes, widest = len(self.populations), len(self.agents), self._widest
         columns = self._batches.points.shape[3] + self._batches.targets.shape[3] + ensemble * self._outputs
-        drawn = draw_rounds(self.agents, ahead(rounds, self._completed), widest.room, columns)
+        drawn = draw_rounds(self.agents, ahead(rounds, self._now - PRIMING), widest.room, columns)
         self._batches = widest.batches.since(self._at).followed_by(*drawn)
         self._predicted = np.zeros((ensemble, nodes, *self._batches.targets.shape[1:3], self._outputs))
         self._mixtures = np.zeros(self._predicted.shape[1:]) if self._banded else NOT_KEPT
@@ -159,30 +151,32 @@ class StackedPopulation:
                 failed = False
             except DivergenceError as error:
                 errors.append(error)
-                count = error.round - self._completed  # another copy may diverge before
+                count = error.round - (self._now - PRIMING)  # another copy may diverge before
                 failed = False
             finally:
                 self.completed += each.completed if failed else 0
-        with AtTurn(self, self._ensemble.turn):
-            completed, place = update_mixture_weights(
-                self._ensemble,
-                self._kinds,
-                self._links,
-                self._predicted,
-                self._batches.targets,
-                self._batches.samples,
-                self._mixtures,
-                self._work,
-                self._at,
-                count,
-                DIVERGED,
-            )
+        completed, place = count, -1
+        if self._now >= PRIMING:  # before, nobody has anything to weigh
+            with AtTurn(self, self._ensemble.turn):
+                completed, place = update_mixture_weights(
+                    self._ensemble,
+                    self._kinds,
+                    self._links,
+                    self._predicted,
+                    self._batches.targets,
+                    self._batches.samples,
+                    self._mixtures,
+                    self._work,
+                    self._at,
+                    count,
+                    DIVERGED,
+                )
         if self._banded:
             follow_bands(self.agents, self._mixtures, *self._batches[1:3], self._at, completed)
         first = min(errors, key=lambda error: (error.round, error.node), default=None)
         if place >= 0:
             agent = self.agents[place]
-            agent.round = self._completed + completed
+            agent.round = self._now - PRIMING + completed
             if first is None or (agent.round + 1, agent.node) <= (first.round, first.node):
                 agent.largest_target = float(self._ensemble.largest_target[place])
                 agent.check_values(self._work.mixture[: self._batches.samples[self._at + completed, place]])
@@ -198,18 +192,19 @@ def kinds_of_nodes(agents: Sequence[StackedAgent]) -> Kinds:
 def ensemble_of(
     agents: Sequence[StackedAgent],
     protocol: HandedEnsembles | PlainEnsembles,
-    messages: Mapping[int, Outgoing],
-    places: Mapping[int, int],
+    places: int,
 ) -> Ensemble:
-    """Return the nodes' mixture weights, and those sent by the nodes at ``places``, by label."""
+    """Return the nodes' mixture weights, with room for those of their neighbours in other blocks."""
     functions = zip(protocol.rule[:4], (LEARN, RECEIVE, SEND, MIXTURE_WEIGHTS), strict=True)
     states = [protocol.pack(i) for i in range(len(agents))]
+    logs = np.zeros((places, len(agents[0].ensemble)))
+    logs[: len(agents)] = [agent.rule.send(agent.links) for agent in agents]
     return Ensemble(
         functions=array_of([address(*each) for each in functions]),
         numbers=protocol.rule.numbers,
         states=joined(states, np.float64),
         lengths=np.array([len(state) for state in states], dtype=np.int64),
-        logs=np.array([messages[node].ensemble[-1].points[0] for node in places]),
+        logs=logs,
         regression=np.array([agent.learner.loss.task == "regression" for agent in agents], dtype=np.int64),
         loss=np.zeros(len(agents)),
         largest_target=np.array([agent.largest_target for agent in agents]),
@@ -217,13 +212,3 @@ def ensemble_of(
         distinct=np.array([agent.distinct for agent in agents], dtype=np.float64),
         turn=np.zeros(2, dtype=np.int64),
     )
-
-
-def members_of(agents: Sequence[StackedAgent], k: int) -> list[Agent]:
-    """Return the nodes' copies under one protocol."""
-    return [agent.ensemble[k] for agent in agents]
-
-
-def members_sent(messages: Mapping[int, Outgoing], k: int) -> dict[int, Outgoing]:
-    """Return what copies under one protocol sent, by label."""
-    return {node: message.ensemble[k] for node, message in messages.items()}

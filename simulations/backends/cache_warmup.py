@@ -153,13 +153,12 @@ def _stand_in(rule: AnyRule) -> Any:
 
 
 def _run(plan: AgentPlan, apart: bool) -> None:
-    targets = plan.outputs if plan.learner.loss.task == "regression" else 1
     node, others = plan.neighborhood.node, plan.neighborhood.neighbors[:1]
     pairs = [(node, others), *((other, (node,)) for other in others)]
     rule: Any = plan.rule if _ours(plan.rule) else _stand_in(plan.rule)
     network = []
     for label, neighbors in pairs:
-        source = _Warmed(plan.inputs, targets)
+        source = _Warmed(plan.inputs, plan.targets)
         count = len(neighbors)
         one = np.ones(count)
         size = plan.learner.batch_size
@@ -191,3 +190,5 @@ def _run(plan: AgentPlan, apart: bool) -> None:
     for _ in range(2):
         engine.report(network[0].source.held_out(0))
     engine.functions()
+    if plan.conditions is not None:  # what is in flight then is taken up in code of its own
+        engine.restore(engine.snapshot(), ROUNDS)

@@ -332,9 +332,7 @@ def _keys(found: _Found, nodes: str, missing: Missing) -> dict[str, str]:
     return {
         "columns": columns,
         "gaps": gaps if found.gaps else "",
-        "days": 'times = "days"          # since the first; or "cycles": hour, weekday and season too\n'
-        if times
-        else "",
+        "days": 'times = "days"          # since the first; or "cycles": hour, weekday and season too\n' * bool(times),
         "order": "time" if len(times) == 1 else "file",
         "ordered": times[0] if len(times) == 1 else "the file",
         "reason": f"# {reason}\n" if reason else "",

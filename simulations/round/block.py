@@ -10,16 +10,16 @@ import numpy.typing as npt
 from kernelswarm.agents.bands.pooled import PooledBands, PoolMember
 from kernelswarm.agents.bands.unreliable import UnreliablePooledBands
 from kernelswarm.agents.learners.contract import FeatureLearner, Learner
-from kernelswarm.agents.node.agent import Agent, columns_behind_values
+from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.lossy import LossyAgent
 from kernelswarm.agents.node.lossy_stacked import LossyStackedAgent
 from kernelswarm.agents.node.lossy_vectors import LossyVectorNode
-from kernelswarm.agents.node.node import PRIMING, Node, Outgoing
+from kernelswarm.agents.node.node import PRIMING, Node
 from kernelswarm.agents.node.snapshot import Snapshot, restore, take
 from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
-from kernelswarm.agents.populations.populating import AnyPopulation, fits, populated, prime
+from kernelswarm.agents.populations.populating import populated
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -30,7 +30,7 @@ from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import BYTES, Report, measure
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
-from kernelswarm.simulations.round.wire import Reader, pack, pack_ensemble, read_ensemble, with_bands, without_bands
+from kernelswarm.simulations.round.wire import with_bands, without_bands
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
 Array = npt.NDArray[np.float64]
@@ -47,6 +47,7 @@ class AgentPlan:
     source: NodeSource
     inputs: int
     outputs: int
+    targets: int
     evaluated: tuple[tuple[int, NodeSource], ...]
     """The nodes, with their streams, on whose held-out data the function is measured: itself, or all of them."""
     steps: int = 1
@@ -83,16 +84,16 @@ class AgentPlan:
         return agent
 
     def _build(self) -> Node:
-        known, rest = (self.neighborhood, self.slots, self.learner), (self.source, self.inputs, self.outputs)
+        known, sizes = (self.neighborhood, self.slots, self.learner), (self.inputs, self.outputs, self.targets)
         if fulfils(self.rule, ParameterRule):
             if self.conditions is None:
-                return VectorNode(*known, self.rule, *rest)
-            return LossyVectorNode(*known, self.rule, *rest, conditions=self.conditions)
+                return VectorNode(*known, self.rule, self.source, *sizes)
+            return LossyVectorNode(*known, self.rule, self.source, *sizes, conditions=self.conditions)
         if fulfils(self.rule, StackedRule):
             if self.conditions is None:
-                return StackedAgent(*known, self.rule, *rest)
-            return LossyStackedAgent(*known, self.rule, *rest, conditions=self.conditions)
-        parts = (*known, cast(Rule, self.rule), *rest)
+                return StackedAgent(*known, self.rule, self.source, *sizes)
+            return LossyStackedAgent(*known, self.rule, self.source, *sizes, conditions=self.conditions)
+        parts = (*known, cast(Rule, self.rule), self.source, *sizes)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
         return LossyAgent(*parts, conditions=self.conditions)
@@ -134,7 +135,6 @@ class Block:
         self._agents = [plan.build() for plan in plans]
         self._pool = pool_bands(plans, self._agents)
         self._steps = plans[0].steps
-        self._population: AnyPopulation | None = None
         self._evaluated = [plan.evaluated for plan in plans]
         self.nodes = tuple(agent.node for agent in self._agents)
         inside = set(self.nodes)
@@ -144,19 +144,13 @@ class Block:
         for edge, (other, slot) in enumerate(received):
             if other not in inside:
                 self._wanted.setdefault(other, {})[slot] = edge
-        first = self._agents[0]
-        self._reader = Reader(first.width, plans[0].outputs + columns_behind_values(plans[0].rule), self._wanted)
-        self._readers = (
-            [Reader(*width, self._wanted) for width in first.widths] if isinstance(first, StackedAgent) else []
-        )
         # Which slots of a node's message leave the block, for each node that has such slots.
         self._boundary = [
             (place, tuple(k for k, other in enumerate(agent.neighbors) if other not in inside))
             for place, agent in enumerate(self._agents)
         ]
         self._boundary = [(place, slots) for place, slots in self._boundary if slots]
-        self._messages: dict[int, Outgoing] = {}
-        self._crossing: Crossing | StackedCrossing | None = None  # to and from the population
+        self._move()
         self._reported = False  # since the last round: the reported sums are still there
         self.done = 0
         """The rounds that this block has run, those included that primed the network."""
@@ -168,21 +162,13 @@ class Block:
         return tuple(sorted({other for agent in self._agents for other in agent.neighbors} - inside))
 
     def send(self) -> bytes:
-        """Pack what this block's nodes last sent to other blocks; before the first round there is nothing in it."""
-        sent = self._packed()
+        """Pack what this block's nodes last sent to other blocks; before the first round there are no points in it."""
+        sent = self._crossing.gather()
         if self._pool is None or not sent:
             return sent
         places = [place for place, _ in self._boundary]
         bands = self._pool.sent_by(places)
         return with_bands(sent, {self.nodes[place]: bands[k] for k, place in enumerate(places)})
-
-    def _packed(self) -> bytes:
-        if self._crossing is not None:
-            return self._crossing.gather()
-        if not self._messages:
-            return b""
-        sent = [(self.nodes[place], self._messages[self.nodes[place]], slots) for place, slots in self._boundary]
-        return pack_ensemble(sent) if self._readers else pack(sent)
 
     def advance(self, *incoming: bytes) -> bytes:
         """Run one round with the other blocks' packed messages, and return this block's.
@@ -208,66 +194,33 @@ class Block:
             incoming = [message for message, _ in parted]
             for _, sent in parted:
                 self._pool.receive(sent)
-        if self._steps == 1:
-            done = self._run_steps(rounds, incoming)
-        else:
-            # An agent that takes several steps a round receives nothing. Those that prime it are single ones.
-            primed = self._population is not None or self._agents[0].targets is not None
-            done = rounds if primed else 1
-            left = done * self._steps if primed else 1
-            while left:
-                left -= self._run_steps(left, ())
+        # An agent that takes several steps a round receives nothing. Those that prime it are single ones.
+        primed = self.done >= PRIMING
+        done, steps = (rounds, self._steps) if primed else (1, 1)
+        population, failed = self._population, True
+        self._crossing.scatter(incoming)
+        try:
+            population.run(done * steps)
+            failed = False
+        finally:
+            if failed:  # the round that failed is the next one
+                self.done += population.completed // steps
         self.done += done
         return done
 
-    def _run_steps(self, rounds: int, incoming: Sequence[bytes]) -> int:
-        if self._population is None:
-            self._read(incoming)
-            primes = prime(self._agents, self._messages)
-            if primes or fits(self._agents):
-                self._population = populated(self._agents, self._messages)
-                self._messages = {}
-                self._crossing = self._crossing_of(self._population)
-                if primes:  # the band messages of this round have been sent
-                    return 1
-        population = self._population
-        if population is not None and self._crossing is not None:
-            failed = True
-            self._crossing.scatter(incoming)
-            try:
-                population.run(rounds)
-                failed = False
-            finally:
-                if failed:  # the round that failed is the next one
-                    self.done += population.completed // self._steps
-            return rounds
-        self._prime()
-        return 1
-
-    def _prime(self) -> None:
-        """Run a round that primes the network, agent by agent."""
-        messages = self._messages
-        if self._pool is not None:
-            self._pool.average()
-        sent = [
-            agent.prime([messages[other] for other in agent.neighbors] if messages else ()) for agent in self._agents
-        ]
-        self._messages |= zip(self.nodes, sent, strict=True)
-
-    def _crossing_of(self, population: AnyPopulation) -> Crossing | StackedCrossing:
-        if isinstance(population, StackedPopulation | LossyStackedPopulation):
-            return StackedCrossing(population, self._boundary, self._readers, self._wanted)
-        return Crossing(population, self._boundary, self._wanted)
-
-    def _read(self, incoming: Sequence[bytes]) -> None:
-        for packed in incoming:
-            self._messages.update(read_ensemble(self._readers, packed) if self._readers else self._reader.read(packed))
+    def _move(self) -> None:
+        """Move the agents, as they are, into arrays."""
+        population = self._population = populated(self._agents)
+        self._crossing = (
+            StackedCrossing(population, self._boundary, self._wanted)
+            if isinstance(population, StackedPopulation | LossyStackedPopulation)
+            else Crossing(population, self._boundary, self._wanted)
+        )
 
     @property
     def agents(self) -> list[Node]:
         """The block's agents, as they are now."""
-        if self._population is not None:
-            self._population.sync()
+        self._population.sync()
         if self._pool is not None:
             for agent, numbers in zip(self._agents, self._pool.counted(), strict=True):
                 agent.tally.scalars_sent += numbers
@@ -290,26 +243,23 @@ class Block:
         self._reported = False
         for agent in self._agents:
             agent.restart_tally()
-        if self._population is not None:
-            self._population.restart_sums()
+        self._population.restart_sums()
 
     def snapshot(self) -> dict[int, Snapshot]:
         """Copy what the agents are, by their labels, ready for the next round."""
         self._begin_sums()
-        agents = self.agents
-        if self._population is None:
-            return {agent.node: take(agent) for agent in agents}
-        drawn = self._population.scatter()
+        agents, drawn = self.agents, self._population.scatter()
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Put new agents, which have not learned yet, where the snapshots were taken."""
-        self._population, self._crossing, self._reported = None, None, False
+        self._reported = False
         if self._pool is not None:
             self._pool.counted()  # of rounds that are run again
         for agent in self._agents:
             restore(agent, snapshots[agent.node])
-        self._messages = {agent.node: agent.outgoing() for agent in self._agents}
+        self.done = max(self.done, PRIMING)
+        self._move()
 
     def functions(self) -> LearnedFunctions:
         """Return the arrays of each learner's function, its dual variables (deg,), its variance and its band."""

@@ -1,6 +1,10 @@
-"""Messages between blocks whose agents are held in arrays: gathered and scattered a whole block at a time.
+"""Messages between blocks: gathered from a block's arrays and scattered to another's, a whole block at a time.
 
-The format is that of :mod:`kernelswarm.simulations.round.wire`, so that either end may not be in arrays yet.
+A message is float64 numbers. First comes a header: its length, and for each node that sends to other blocks its label,
+how many points it sends, at how many it sends values of its own, whether there are dual variables, and stamps, how many
+of the points are replayed, the number of addressees, and for each addressee its place among the neighbours and the
+length of the answer. What is not there at all has the length ABSENT. Then come, node by node, the points, own values,
+dual variables, stamps and answers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,18 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.views import line, table
-from kernelswarm.agents.compiled.arrays import Flight, Links
+from kernelswarm.agents.compiled.arrays import ABSENT, Flight, Links
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.agents.compiled.vector_population import VectorPopulation
 from kernelswarm.agents.node.agent import columns_behind_values
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.protocols.compiling import force_inline, njit_no_refcount
-from kernelswarm.simulations.round.wire import ABSENT
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-SENDER, DEGREE, POINTS, OWN, DUALS, STAMPS, REPLAYED, ADDRESSEES, ENTRIES = range(9)
+SENDER, POINTS, OWN, DUALS, STAMPS, REPLAYED, ADDRESSEES, ENTRIES = range(8)
 """What a header says of a message, and how many entries that takes; behind them come the place of each addressee and
 the length of the answer to it."""
 
@@ -31,7 +34,6 @@ class _Boundary(NamedTuple):
 
     nodes: Integers  # (B,) their places
     labels: Integers  # (B,)
-    degrees: Integers  # (B,)
     begins: Integers  # (B + 1,) where the edges of each begin
     slots: Integers  # the places of these neighbours among all
     edges: Integers
@@ -83,7 +85,6 @@ class Crossing:
         self._boundary = _Boundary(
             _integers(places),
             _integers([agents[place].node for place in places]),
-            _integers([links.start[place + 1] - links.start[place] for place in places]),
             _integers(begins),
             _integers([slot for _, slots in boundary for slot in slots]),
             _integers([links.start[place] + slot for place, slots in boundary for slot in slots]),
@@ -105,7 +106,7 @@ class Crossing:
         self._packed = np.zeros(1 + (ENTRIES + 1) * len(places) + 4 * int(begins[-1]) + points + values)
 
     def gather(self) -> bytes:
-        """Return what the agents sent last, as ``pack`` writes it; nothing where no neighbour is in another block."""
+        """Return what the agents sent last; nothing where no neighbour is in another block."""
         if not len(self._boundary.nodes):
             return b""
         population = self._population
@@ -162,8 +163,7 @@ def _gather(packed: Array, boundary: _Boundary, form: _Form, links: Links, fligh
     at = 1
     for b in range(len(boundary.nodes)):
         node, begin, end = boundary.nodes[b], boundary.begins[b], boundary.begins[b + 1]
-        packed[at + SENDER], packed[at + DEGREE] = boundary.labels[b], boundary.degrees[b]
-        packed[at + POINTS] = flight.following[node]
+        packed[at + SENDER], packed[at + POINTS] = boundary.labels[b], flight.following[node]
         packed[at + OWN] = flight.evaluated[node] if form.own else ABSENT
         packed[at + DUALS], packed[at + STAMPS] = form.duals, form.stamps
         packed[at + REPLAYED] = flight.following[node] - flight.samples[node]

@@ -39,7 +39,7 @@ NUMBER = 8
 AGENT = 8_000
 """About the bytes of an agent with its neighborhood and its stream, before it has learned anything."""
 
-LISTENER = 6_000
+LISTENER = 2_000
 """About the further bytes of an agent that receives over unreliable links or clocks."""
 
 EDGE = 700
@@ -192,9 +192,8 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
             taken += _bytes(
                 memory, nodes, received, lambda few, n, e: empty_kept(n, e, few, own, learner.batch_size, targets, 0)
             )
-        # Losses, delays and sleep are drawn ahead, for all nodes together and, during priming, one by one.
-        ahead, alone = rounds_ahead(nodes, received), rounds_ahead(1, received // nodes)
-        taken += (ahead + alone) * (nodes + (NUMBER + 1) * received)
+        # Losses, delays and sleep are drawn ahead, for all nodes together.
+        taken += rounds_ahead(nodes, received) * (nodes + (NUMBER + 1) * received)
     if isinstance(rule, SummedDuals):
         sums = cast(Counted, plan.begin()).sums
         taken += nodes * sums.own.nbytes + edges * NUMBER * (sums.vectors.shape[1] + sums.apart.shape[1] + 1)

@@ -295,6 +295,7 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
             source=source.nodes[place],
             inputs=source.inputs,
             outputs=outputs,
+            targets=source.targets,
             evaluated=((labels[place], source.nodes[place]),),
             conditions=None if conditions.ideal else conditions,
         )
@@ -314,6 +315,7 @@ def _pooled_plan(parts: _Parts) -> AgentPlan:
         source=_pool(experiment, source, labels, conditions),
         inputs=source.inputs,
         outputs=outputs,
+        targets=source.targets,
         evaluated=tuple(zip(labels, source.nodes, strict=True)),
         steps=experiment.learner.batch_size * len(labels) // learner.batch_size,
     )

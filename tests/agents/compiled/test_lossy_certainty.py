@@ -23,9 +23,7 @@ from tests.simulations.round.test_counts_of_points import (
     assert_it_goes_on,
     assert_same_tables,
     lived,
-    rounds_one_by_one,
 )
-from tests.simulations.round.test_data_that_end import engine_of
 
 Array = npt.NDArray[np.float64]
 
@@ -80,13 +78,6 @@ def test_the_same_bits_whatever_is_sent(shape: str, kind: str) -> None:
     alone = [[5]] if shape == "a node alone" else []
     for blocks in (None, BLOCKS + alone):
         assert same(lived(experiment, STOPS, blocks), wanted)
-
-
-def test_only_the_rounds_that_prime_the_network_are_lived_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rounds_one_by_one(monkeypatch)
-    for blocks in (None, BLOCKS):
-        engine_of(network("late and lost"), blocks).run(20)
-    assert set(found) == {0, 1}
 
 
 @pytest.mark.parametrize("kind", ["late and lost", *MIXES])

@@ -125,7 +125,6 @@ def test_an_interrupted_protocol_ends_the_round_and_the_engine_can_be_closed(lin
     engine.close()
     again = SerialEngine([open_network(failing("learn", "interrupts", links)).plans])
     again.run(10)
-    assert all(block._population is not None for block in again.blocks)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from tests.simulations.round.test_counts_of_points import (
     assert_it_goes_on,
     assert_same_tables,
     lived,
-    rounds_one_by_one,
 )
 
 STATIONS = nx.Graph([("north", "gateway"), ("gateway", "hut"), ("hut", "south"), ("south", "attic")])
@@ -229,12 +228,6 @@ def test_the_same_tables_in_threads_and_blocks(name: str) -> None:
         assert np.isnan(wanted.nodes["risk"][-5:][[1, 4]]).all() and math.isfinite(wanted.final["global_risk"])
     else:
         assert_same_tables(described(protocol=name, evaluation={"level": 0.9}), 5)
-
-
-def test_they_live_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = rounds_one_by_one(monkeypatch)
-    simulate(described())
-    assert set(found) == {0}
 
 
 @pytest.mark.usefixtures("kept_ray")

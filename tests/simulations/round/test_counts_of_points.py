@@ -12,7 +12,6 @@ import pytest
 
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
@@ -70,18 +69,14 @@ def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, p
 
 
 def assert_the_same_bits(
-    experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any], single: int
+    experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any]
 ) -> dict[tuple[int, str], Any]:
-    """Assert that compiled functions have the bits of the methods beside them however nodes are cut into blocks, and
-    that only the first rounds, so many as are ``single``, are lived agent by agent; returns what they changed in the
-    end."""
+    """Assert that compiled functions have the bits of the methods beside them however nodes are cut into blocks;
+    returns what rounds changed in the end."""
     wanted = lived(experiment, rounds, plain=True)
-    with pytest.MonkeyPatch.context() as patch:
-        one_by_one = rounds_one_by_one(patch)
-        for blocks in cuts:
-            for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
-                assert same(one, other)
-    assert set(one_by_one) == set(range(single))
+    for blocks in cuts:
+        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+            assert same(one, other)
     last: dict[tuple[int, str], Any] = wanted[-1]
     return last
 
@@ -107,19 +102,10 @@ def assert_same_tables(experiment: Experiment, nodes: int) -> None:
         assert_equal_tables(simulate(replace(experiment, backend=backend)), wanted)
 
 
-def rounds_one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that will hold the rounds in which blocks prime their nodes one by one."""
-    found: list[int] = []
-    single = Block._prime
-    monkeypatch.setattr(Block, "_prime", lambda block: (found.append(block.done), single(block)))
-    return found
-
-
 @EVERY_CASE
 @EVERY_RULE
 def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, case: str) -> None:
-    """And only the first points are sent node by node; ensembles are primed as on unreliable links."""
-    assert_the_same_bits(network(rule, case), ROUNDS, (None, BLOCKS, EACH), 2 if rule == "stacking" else 1)
+    assert_the_same_bits(network(rule, case), ROUNDS, (None, BLOCKS, EACH))
 
 
 @pytest.mark.parametrize(("replay", "alone"), [(0.4, -1), (0.4, 9), (1, -1), (3, 9)])
@@ -159,7 +145,7 @@ def test_pairs_of_transitions_keep_their_bits_where_data_end() -> None:
 def test_certainty_keeps_its_bits(learner: str, case: str) -> None:
     experiment = network("symmetric", case, learner)
     certain = replace(experiment, protocol=replace(experiment.protocol, certainty=2.0))
-    assert_the_same_bits(certain, (1, 20), (None, BLOCKS), 1)
+    assert_the_same_bits(certain, (1, 20), (None, BLOCKS))
 
 
 @ENDS_AND_ALL
@@ -212,7 +198,7 @@ def test_the_same_digests_and_tables(rule: str, case: str) -> None:
 @pytest.mark.parametrize("bands", ["conformal", "pooled"])
 def test_bands_keep_their_bits(bands: str, case: str) -> None:
     experiment = network("symmetric", case, evaluation={"bands": bands, "local_samples": 20, "global_samples": 20})
-    assert_the_same_bits(experiment, (1, 20), (None, BLOCKS), 1)
+    assert_the_same_bits(experiment, (1, 20), (None, BLOCKS))
 
 
 def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from tests.helpers.ending import Ending
@@ -55,7 +54,7 @@ def network(rule: str, case: str, mix: str, learner: str = "polk", **tables: Any
 
 def assert_same_everywhere(experiment: Experiment, rounds: tuple[int, ...] = ROUNDS) -> dict[tuple[int, str], Any]:
     """In one block and in three, and only priming is agent by agent; returns the last state."""
-    return assert_the_same_bits(experiment, rounds, (None, BLOCKS), PRIMING)
+    return assert_the_same_bits(experiment, rounds, (None, BLOCKS))
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -100,7 +99,7 @@ def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int) -> Non
     learner = {"name": "polk", "step_size": 0.3, "kernel": {"name": "gaussian", "bandwidth": 0.3}, "batch_size": batch}
     links = {"loss": 0.2, "delay": {"name": "between", "longest": 2}}
     experiment = described_with_gaps(table(), protocol, learner, links=links)
-    assert_the_same_bits(experiment, (5, 20, 20), (None, [[0, 2], [1, 3]]), PRIMING)
+    assert_the_same_bits(experiment, (5, 20, 20), (None, [[0, 2], [1, 3]]))
 
 
 @pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(1), ids=str)
@@ -187,7 +186,7 @@ def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float) -> N
     protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
     experiment = network(rule, "sizes", "delay", topology=graph, rows=(60,) * 6)
     experiment = replace(experiment, protocol=build("protocol", protocol))
-    assert_the_same_bits(experiment, (3, 14), (None, [[0, 1, 2], [3, 4, 5]]), PRIMING)
+    assert_the_same_bits(experiment, (3, 14), (None, [[0, 1, 2], [3, 4, 5]]))
 
 
 def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None:

@@ -13,7 +13,6 @@ import pytest
 from kernelswarm.agents.compiled.population import Population
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
@@ -74,19 +73,6 @@ def known(engine: SerialEngine) -> dict[tuple[int, str], Any]:
     }
 
 
-def formed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """Return a list that will hold, for each population that forms, the nodes whose data have ended."""
-    found: list[list[int]] = []
-    begin = Population.__init__
-
-    def noted(self: Population, agents: Any, messages: Any) -> None:
-        begin(self, agents, messages)
-        found.append(np.flatnonzero(self.batches.samples[0] == 0).tolist())
-
-    monkeypatch.setattr(Population, "__init__", noted)
-    return found
-
-
 def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
     """Live through an experiment's rounds, with a stop after each few."""
     for _ in range(0, rounds_of(experiment), 4):
@@ -145,13 +131,12 @@ def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: 
 
 
 def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, lived = formed(monkeypatch), []
+    found: list[int] = []
+    begin = Population.__init__
+    monkeypatch.setattr(Population, "__init__", lambda new, agents: (found.append(len(agents)), begin(new, agents))[1])
     experiment = described("symmetric")
-    engine, single = engine_of(experiment), Block._prime
-    monkeypatch.setattr(Block, "_prime", lambda block: (lived.append(block.done), single(block)))
-    engine.run(rounds_of(experiment))
-    assert found == [[]]
-    assert not lived  # after the rounds that prime the network
+    engine_of(experiment).run(rounds_of(experiment))
+    assert found == [6]
 
 
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided", "adaptive"])

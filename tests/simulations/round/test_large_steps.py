@@ -87,7 +87,6 @@ def lived(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 
     for count in rounds:
         engine.run(count)
         found.append(learned(engine))
-    assert all(block._population is not None for block in engine.blocks)
     return found
 
 

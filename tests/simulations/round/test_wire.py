@@ -1,4 +1,4 @@
-"""What crosses to another process arrives bit for bit, and nothing else does."""
+"""What travels as one string of bytes comes apart again, bit for bit."""
 
 from __future__ import annotations
 
@@ -6,71 +6,27 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.agents.node.node import Outgoing
-from kernelswarm.simulations.round.wire import Reader, pack
-
-INPUTS, OUTPUTS = 3, 2
+from kernelswarm.simulations.round.wire import joined, parted, with_bands, without_bands
 
 
-@st.composite
-def messages(draw):
-    """Make messages of some senders, each with the places of the neighbours for which it is meant."""
-    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    symmetric, constrained, answered = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    found = []
-    for sender in draw(st.lists(st.integers(0, 2**40), min_size=1, max_size=4, unique=True)):
-        degree = draw(st.integers(1, 5))
-        lengths = [draw(st.integers(0, 3)) for _ in range(degree + 1)]
-        outgoing = Outgoing(
-            random.standard_normal((draw(st.integers(0, 3)), INPUTS)),
-            random.standard_normal((lengths[degree], OUTPUTS)) if symmetric and answered else None,
-            [random.standard_normal((length, OUTPUTS)) for length in lengths[:degree]] if answered else [],
-            random.standard_normal(degree) if constrained else None,
-        )
-        places = draw(st.lists(st.integers(0, degree - 1), min_size=1, unique=True).map(sorted))
-        found.append((sender, outgoing, places))
-    return found
+@given(st.lists(st.binary(max_size=40), max_size=5))
+def test_strings_come_apart_as_they_were_joined(parts: list[bytes]) -> None:
+    assert parted(joined(parts), len(parts)) == parts
 
 
-@given(messages(), st.data())
-def test_what_is_wanted_arrives_bit_for_bit(sent, data):
-    wanted = {
-        sender: data.draw(st.sets(st.sampled_from(places), min_size=1))
-        for sender, _, places in sent
-        if data.draw(st.booleans())
-    }
-    reader = Reader(INPUTS, OUTPUTS, wanted)
-    for _ in range(2):  # the second time from what the first has learned of the layout
-        found = reader.read(pack(sent))
-        assert found.keys() == wanted.keys()
-        for sender, message, _ in sent:
-            if sender not in wanted:
-                continue
-            received = found[sender]
-            assert np.array_equal(received.points, message.points)
-            assert not received.points.flags.writeable
-            assert (received.own is None) == (message.own is None)
-            assert message.own is None or np.array_equal(received.own, message.own)
-            assert (received.duals is None) == (message.duals is None)
-            for place in wanted[sender]:
-                if message.answers:
-                    assert np.array_equal(received.answers[place], message.answers[place])
-                    assert not received.answers[place].flags.writeable
-                if message.duals is not None:
-                    assert received.duals[place] == message.duals[place]
-            asked = {place for place, answer in enumerate(received.answers) if answer is not None}
-            assert asked == (wanted[sender] if message.answers else set())
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=4, unique=True),
+    st.integers(1, 3),
+)
+def test_bands_come_off_the_message_that_they_stand_behind(seed: int, nodes: list[int], outputs: int) -> None:
+    random = np.random.default_rng(seed)
+    message = random.standard_normal(random.integers(1, 9)).tobytes()
+    bands = {node: random.standard_normal((outputs, 2)) for node in nodes}
+    rest, found = without_bands(with_bands(message, bands))
+    assert rest == message and found.keys() == bands.keys()
+    assert all(np.array_equal(found[node], band) for node, band in bands.items())
 
 
-def test_nothing_travels_as_no_bytes():
-    assert pack([]) == b""
-    assert Reader(INPUTS, OUTPUTS, {0: {0}}).read(b"") == {}
-
-
-def test_values_of_a_users_learner_arrive_as_float64_whatever_their_layout():
-    values = np.arange(12, dtype=np.float32).reshape(OUTPUTS, 6).T[::2]
-    message = Outgoing(np.asfortranarray(np.arange(6.0).reshape(2, INPUTS)), None, [values], None)
-    received = Reader(INPUTS, OUTPUTS, {4: {0}}).read(pack([(4, message, (0,))]))[4]
-    assert np.array_equal(received.points, message.points)
-    assert np.array_equal(received.answers[0], values)
-    assert received.answers[0].dtype == np.float64
+def test_nothing_stands_behind_nothing() -> None:
+    assert without_bands(b"") == (b"", {})
