@@ -10,7 +10,6 @@ import pytest
 from kernelswarm.agents.arithmetic.abi import ORDER, ROOM
 from kernelswarm.agents.arithmetic.scratch import SPARE
 from kernelswarm.agents.compiled.population import FIRST_POINTS, Population
-from kernelswarm.agents.node.agent import Agent
 from kernelswarm.agents.node.ahead import Ahead
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.kernels import Gaussian
@@ -165,18 +164,6 @@ def noted(method, found):
         return method(self, *arguments, **named)
 
     return call
-
-
-@pytest.mark.parametrize("blocks", [None, [[0, 3], [4], [1, 2]]], ids=str)
-def test_agents_move_into_arrays_before_they_answer(blocks, monkeypatch):
-    """One by one they would make arrays for each edge, which take more room than all else."""
-
-    def refuse(*parts):
-        raise AssertionError("an agent answers by itself")
-
-    monkeypatch.setattr(Agent, "evaluate", refuse)
-    arrays = next(engines(experiment(PROTOCOLS["consensus, symmetric"]), blocks))
-    arrays.run(3)
 
 
 @pytest.mark.parametrize(
