@@ -46,7 +46,7 @@ def test_bands_follow_what_was_said_before_each_step(case: str, replay: int) -> 
     for _ in range(ROUNDS - 1):
         watched.snapshot()  # which gives nodes what they learn from next
         for agent in watched.blocks[0].agents:
-            values = agent.function.values(agent.own.points)
+            values = agent.function.values(agent.points)
             if case == "forgetful" and agent.sent_at[1] != agent.now - 1:  # it begins anew when it wakes
                 values = np.zeros_like(values)
             before[agent.node] = agent.round, values, agent.targets.copy()

@@ -239,8 +239,8 @@ def test_stacking_sends_the_points_once():
     agents = engine.blocks[0].agents
     for agent in agents:
         talking = agent.ensemble[1:]
-        assert all((copy.own.points == talking[0].own.points).all() for copy in talking)
-        assert len(talking[0].own.points) == 2 + 2
+        assert all((copy.points == talking[0].points).all() for copy in talking)
+        assert len(talking[0].points) == 2 + 2
     sent = sum(agent.tally.scalars_sent for agent in agents)
     points, values, duals = 4, 4 * (2 + 2) * 4, 1  # four copies talk; values and row sums at both ends' points
     assert sent == 5 * 2 * GRAPH.number_of_edges() * (points + values + duals + 5)
