@@ -96,20 +96,25 @@ def test_all_ways_to_run_a_network_give_the_same_bits(kind):
     assert not same(whole, learned(lived(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
 
 
+def variances(agent, evaluation):
+    """Return a node's variances at points, in units of the noise, as messages hold them."""
+    return agent.learner.inner(agent.state, evaluation).diagonal() / agent.learner.reach
+
+
 def test_what_is_heard_twice_is_taken_once():
     """A value that comes again finds a node that is as sure as it leaves one: the second time nothing moves."""
     engine = lived(described(30, **KINDS["bursts kept"]))
     agent = next(agent for agent in agents_of(engine) if agent.neighbors)
     at = np.array([[0.3]])
     evaluation = agent.learner.evaluate(agent.state, at)
-    before = agent.variances_of(agent.learner.inner(agent.state, evaluation))[0]
+    before = variances(agent, evaluation)[0]
     lesson = np.array([[1.0, 0.0, before / 4.0]])
     given = [evaluation], [np.zeros((1, 1))], [0.0], np.zeros((0, 1)), 1.0, lesson
     found = []
     for _ in range(2):
         agent.learner.step(agent.state, *given)
         after = agent.learner.evaluate(agent.state, at)
-        found.append((agent.variances_of(agent.learner.inner(agent.state, after))[0], after.values[0, 0]))
+        found.append((variances(agent, after)[0], after.values[0, 0]))
     assert found[0][0] == pytest.approx(before / 4.0, rel=1e-9)
     assert found[1] == pytest.approx(found[0], rel=1e-9)
 
@@ -126,7 +131,7 @@ def test_stated_variances_cover_the_errors(kind):
         test = open_network(experiment).source.nodes[0].held_out(200)
         for agent in agents_of(lived(experiment)):
             evaluation = agent.learner.evaluate(agent.state, test.points)
-            stated = agent.variances_of(agent.learner.inner(agent.state, evaluation))
+            stated = variances(agent, evaluation)
             noise = 2.0 * 0.3**2  # of the curvature 2, in which variances are counted
             ratios.append(np.mean((evaluation.values - test.truth)[:, 0] ** 2 / (noise * stated)))
     assert 0.01 < np.mean(ratios) < 1.0
