@@ -177,6 +177,6 @@ def test_dictionaries_of_different_sizes_have_room_of_their_own(links: dict[str,
         assert same(learned(own), then)
     assert same(learned(alike), wanted[-1])
     few, many = (engine.blocks[0]._population for engine in (own, alike))
-    assert len(set(many._rooms.tolist())) == 1 and max(few._rooms) > 3 * min(few._rooms)
+    assert len(set(many._reserves.tolist())) == 1 and max(few._reserves) > 3 * min(few._reserves)
     assert few._states.storage.size < many._states.storage.size
     assert few._states.lengths[0] < many._states.lengths[0] / 3
