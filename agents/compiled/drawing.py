@@ -28,7 +28,7 @@ NOT_KEPT = np.zeros((0, 0, 0, 0))
 
 
 class Batches(NamedTuple):
-    """What nodes learn from in T rounds: their samples, and behind these the points that they replay."""
+    """The samples of T rounds, and behind them the points that nodes replay."""
 
     points: Array  # (V + outside, T, n, p)
     targets: Array  # (V, T, b, q)
@@ -68,7 +68,7 @@ class Batches(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """What nodes learn from in T rounds, laid out by these, with as much room for each as the largest batch takes."""
+    """The samples of T rounds, round by round, with as much room for each node as the largest batch takes."""
 
     points: Array  # (T, V, b, p)
     targets: Array  # (T, V, b, q)
@@ -114,7 +114,7 @@ def follow_steps(
     reached: Sequence[int],
     rounds: int,
 ) -> None:
-    """Have nodes adapt their bands to their steps in so many rounds, each to its own.
+    """Adapt each node's band to the steps that it took in some rounds.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def follow_steps(
 
 
 def by_nodes(predicted: Array, targets: Array) -> tuple[Array, Array]:
-    """Return what is laid out by rounds, (T, V, b, .), by nodes, (V, T, b, .)."""
+    """Return arrays by rounds, (T, V, b, .), as arrays by nodes, (V, T, b, .)."""
     return np.ascontiguousarray(predicted.swapaxes(0, 1)), np.ascontiguousarray(targets.swapaxes(0, 1))
 
 

@@ -82,7 +82,7 @@ class Agent(Node):
         return self.rule.duals(self.links)
 
     def record(self) -> LinkRecord:
-        """Return what is to be recorded of the node's directed edges."""
+        """Return the record of the node's directed edges."""
         return self.rule.record(self.links, len(self.neighbors))
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:

@@ -9,7 +9,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Ahead:
-    """Samples that were drawn too early, followed by those of the source that they came from."""
+    """Samples drawn ahead, followed by those of their source."""
 
     def __init__(self, points: Array, targets: Array, source: Draws) -> None:
         self.source = source
@@ -17,7 +17,7 @@ class Ahead:
 
     @property
     def left(self) -> tuple[Array, Array]:
-        """What is left of the early samples: points (n, p) and targets (n, q)."""
+        """The samples drawn ahead that are left: points (n, p) and targets (n, q)."""
         return self._points, self._targets
 
     def draw(self, count: int) -> tuple[Array, Array]:

@@ -114,7 +114,7 @@ class Inbox:
         return arrays | stacked("inbox.answers", [entry for entry in answers if entry is not None])
 
     def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put the messages where :meth:`arrays` was taken."""
+        """Restore the messages from :meth:`arrays`."""
         self.packets = [{} for _ in self.packets]
         own, answers = iter(parted("inbox.own", arrays)), iter(parted("inbox.answers", arrays))
         latest = iter(parted("inbox.latest", arrays))

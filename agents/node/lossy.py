@@ -1,4 +1,4 @@
-"""A node whose neighbours' messages may be late, changed or lost, and which may sleep."""
+"""A node on unreliable links that may sleep."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class LossyAgent(Agent):
-    """A node on links and by a clock that are not ideal.
+    """A node on unreliable links or with a clock of its own.
 
     It learns as the :class:`Agent` as long as every message arrives in time. Where one does not, its edge takes no part
     in the round's step (or the last message takes it once more). What arrives late couples the two functions at the
@@ -56,14 +56,14 @@ class LossyAgent(Agent):
         self.asked = neighborhood.asked[:degree] or (True,) * degree
 
     def begin_anew(self) -> None:
-        """Put the learner and the links where they were before the first round."""
+        """Reset the learner and the links to their state before the first round."""
         self.state, self.links = self.learner.init(self.width, self.outputs), self.rule.init(self._neighborhood)
         self.bound_noise()
         if self.buffer is not None:
             self.buffer.forget()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the node has received and sent, and the rounds to which its samples belong."""
+        """Return the messages received and sent, and the rounds of the node's samples."""
         tally = self.tally
         assert tally.traffic is not None
         arrays: dict[str, npt.NDArray[Any]] = {

@@ -1,4 +1,4 @@
-"""A node with several copies of its learner on links, and by a clock, that are not ideal."""
+"""A node with several copies of its learner on unreliable links."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ BYTES = 8.0
 
 
 class LossyStackedAgent(StackedAgent):
-    """A node on links that lose, delay and round messages, by a clock, in a network that may change.
+    """A node with several copies of its learner on unreliable links or with a clock of its own.
 
     It is the :class:`StackedAgent` as long as every message arrives in time. All copies meet the same link conditions,
     each as it would alone, since they travel in one message. Of each neighbour's opinion on the copies the node keeps
@@ -57,13 +57,13 @@ class LossyStackedAgent(StackedAgent):
             copy.without_points = True
 
     def begin_anew(self) -> None:
-        """Count all copies alike, and know no neighbour's opinion."""
+        """Give all copies the same weight, and forget the neighbours' mixture weights."""
         self.links = self.rule.begin(self._asking)
         self.received = np.tile(self.rule.send(self.links), (len(self.neighbors), 1))
         """What each neighbour sent last of its copies, as far as is known here, (deg, K)."""
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the snapshots of all copies, and what the node has received of its neighbours'."""
+        """Return the snapshots of all copies, and the mixture weights received from neighbours."""
         assert self.tally.traffic is not None
         return {
             **super().further_arrays(),
@@ -81,7 +81,7 @@ class LossyStackedAgent(StackedAgent):
         self.inbox.take_over(arrays)
 
     def bytes_of_copies(self) -> float:
-        """Return the bytes that the copies have sent, the points once."""
+        """Return the bytes that the copies have sent, with the points counted once."""
         return sum(copy.tally.bytes_sent for copy in self.ensemble)
 
     def _copy(self, neighborhood: Neighborhood, slots: Sequence[int], member: Rule) -> Agent:

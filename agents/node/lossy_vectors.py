@@ -1,4 +1,4 @@
-"""A node that exchanges vectors on links, and by a clock, that are not ideal."""
+"""A node that exchanges vectors on unreliable links."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Array = npt.NDArray[np.float64]
 
 
 class LossyVectorNode(VectorNode):
-    """A node on links and by a clock that are not ideal.
+    """A node that exchanges vectors on unreliable links or with a clock of its own.
 
     It is the :class:`VectorNode` as long as every vector arrives in time. Of each neighbour it takes the newest vector
     that has arrived; where there is none that is new, the edge counts nothing in the round, or, with ``on_missing
@@ -55,7 +55,7 @@ class LossyVectorNode(VectorNode):
         return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
 
     def begin_anew(self) -> None:
-        """Begin as before the first round: on the samples drawn and not learned from, with no vector from before."""
+        """Reset the node to its state before the first round; samples drawn and not learned from stay."""
         self.state = self.learner.init(self._inputs, self.outputs)
         self.links = self.rule.begin(self._neighborhood, self._linear.coefficients(self.state).copy())
         self.bound_noise()
@@ -65,12 +65,12 @@ class LossyVectorNode(VectorNode):
         self.last_sent, self.quiet = self._sent()[0], False
 
     def remedy(self) -> str:
-        """Name what does not last on unreliable links before keys to lower, which would not mend it."""
+        """Name the protocol's limits on unreliable links, else the keys to lower."""
         realization = not (self.conditions.links.ideal and self.conditions.clock.ideal)
         return (requirement_of(self.rule) if realization else None) or super().remedy()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what the node has received and sent."""
+        """Return the messages received and sent."""
         assert self.tally.traffic is not None
         return {
             "lossy.now": np.array([self.now, self.sent_at]),

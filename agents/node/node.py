@@ -186,7 +186,7 @@ class Node(ABC):
         self.received_points = [self.points] * len(self.neighbors)
         """The points of each neighbour at which it answers."""
         self.level: float | None = None
-        """What share of targets is to lie within its band; None where none is asked for."""
+        """The share of targets that its band is to hold; None without a band."""
         self.band: Array | None = None
         """The conformal band, (C, 5), or (C, 12) of one that is pooled, where it has one."""
         self.pool: PooledBands | None = None
@@ -194,7 +194,7 @@ class Node(ABC):
         self.bound_noise()
 
     def bound_noise(self) -> None:
-        """Have only samples that the node has not learned from say how large the noise is."""
+        """Estimate the noise from samples only that the node has not learned from."""
         learner = self.learner
         if fulfils(learner, LearnerWithVariance):
             learn_at_most(learner.noise(self.state), self.distinct // self.learner.batch_size)
@@ -216,7 +216,7 @@ class Node(ABC):
 
     @abstractmethod
     def record(self) -> LinkRecord:
-        """Return what is to be recorded of the node's directed edges."""
+        """Return the record of the node's directed edges."""
 
     @property
     def times(self) -> float:

@@ -33,7 +33,7 @@ ADAPTED, RECEIVED, BOX = range(3)
 def vectors_form(
     nodes: Sequence[VectorNode], begun: Callable[[int], tuple[Evaluated, Array]]
 ) -> "HandedVectors | PlainVectors":
-    """Return what the protocol of some nodes hands over, or the same made of its methods.
+    """Return a protocol's compiled functions, or calls of its methods where it has none.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def vectors_form(
 
 
 class HandedVectors:
-    """A protocol that hands over its functions, which change what nodes know in arrays.
+    """A protocol with compiled functions, which update the nodes' states in arrays.
 
     Parameters
     ----------
@@ -68,17 +68,17 @@ class HandedVectors:
         """Where in what a node knows that part lies which it sends."""
 
     def pack(self, place: int) -> Array:
-        """Return what a node knows as a vector."""
+        """Return a node's state as a vector."""
         return packed(self._nodes[place].links)
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Take over what a node knows."""
+        """Set a node's state from a vector."""
         node = self._nodes[place]
         node.links = unpacked(node.links, vector)
 
 
 class PlainVectors:
-    """A protocol whose methods the nodes ask as ever, with what compiled rounds have evaluated and received.
+    """A protocol whose methods are called with what compiled rounds have evaluated and received.
 
     What a node knows stays the object that it is. The vector of a node holds what rounds read of that: its weights, the
     vector that it sends, and its place. As with :mod:`~kernelswarm.agents.learners.plain_calls` Python is called with
@@ -107,12 +107,12 @@ class PlainVectors:
         self.rule = CompiledParameterRule(CompiledPhase(receive), "", numbers, CompiledPhase(adapt))
 
     def pack(self, place: int) -> Array:
-        """Return what rounds read of what a node knows as a vector."""
+        """Return the part of a node's state that rounds read, as a vector."""
         rule, links = self._nodes[place].rule, self._nodes[place].links
         return np.concatenate([np.reshape(rule.weights(links), -1), np.reshape(rule.send(links), -1), [place]])
 
     def unpack(self, place: int, vector: Array) -> None:
-        """Do nothing: the node knows it."""
+        """Do nothing: the node's state is up to date."""
 
     def _adapt(self, place: int, *rest: int) -> None:
         node = self._nodes[place]
@@ -135,7 +135,7 @@ def _parts(box: Array, degree: int, width: int) -> tuple[Array, Array, Array]:
 
 @njit_no_refcount
 def adapt(given: PhaseArguments) -> None:
-    """Have a node see its samples, and take over what it sends."""
+    """Call the protocol's ``adapt`` for a node, and copy the vector that it sends."""
     state = given.state
     begin, end = len(given.weights), len(state) - 1
     asked_at(int(given.numbers[ADAPTED]))(int(state[end]), 0, 0, 0, 0, 0)
@@ -146,7 +146,7 @@ def adapt(given: PhaseArguments) -> None:
 
 @njit_no_refcount
 def receive(given: PhaseArguments) -> None:
-    """Have a node receive its neighbours' vectors, and take over its weights."""
+    """Call the protocol's ``receive`` for a node, and copy its weights."""
     state = given.state
     degree, width = given.vectors.shape
     box = numbers_at(int(given.numbers[BOX]), max(len(given.weights), width + degree * (width + 1)))

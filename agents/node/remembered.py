@@ -1,4 +1,4 @@
-"""What a node on links that are not ideal remembers: its samples, what it predicted there, and what it sent last."""
+"""The memory of a node on unreliable links: its samples, its predictions there, and its last messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ Array = npt.NDArray[np.float64]
 
 
 class LastSent(NamedTuple):
-    """What a node last answered a neighbour: the points and its values there."""
+    """The node's last answer to a neighbour: the points and its values there."""
 
     points: Array
     values: Array
@@ -21,7 +21,7 @@ class LastSent(NamedTuple):
 def remembered(
     drawn: Mapping[int, tuple[Array, Array]], predicted: Mapping[int, Array], last_sent: Sequence[LastSent | None]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return a node's own samples, what it predicted there and what it sent last as arrays, for a snapshot."""
+    """Return a node's samples, its predictions there and its last messages as arrays, for a snapshot."""
     entries = [(e, entry) for e, entry in enumerate(last_sent) if entry is not None]
     return {
         "lossy.drawn": np.array(list(drawn), dtype=np.int64),
@@ -38,7 +38,7 @@ def remembered(
 def recalled(
     arrays: Mapping[str, npt.NDArray[Any]], degree: int
 ) -> tuple[dict[int, tuple[Array, Array]], dict[int, Array], list[LastSent | None]]:
-    """Undo :func:`remembered`, for a node with so many neighbours."""
+    """Undo :func:`remembered`."""
     samples = zip(parted("lossy.drawn_points", arrays), parted("lossy.drawn_targets", arrays), strict=True)
     drawn = dict(zip(arrays["lossy.drawn"].tolist(), samples, strict=True))
     values = parted("lossy.predicted_values", arrays)

@@ -1,4 +1,4 @@
-"""The points that a node keeps, its own and those that it received, and of which it replays some."""
+"""The points that a node keeps to replay: its own and received ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,20 +46,20 @@ class ReplayBuffer:
         self.counts: Integers = np.zeros(3, dtype=np.int64)
 
     def keep(self, points: Array) -> None:
-        """Take in points (n, p) that were drawn or received."""
+        """Add points (n, p) that were drawn or received."""
         keep(self.points, self.ranks, self.counts, np.ascontiguousarray(points, np.float64), *self.key)
 
     def draw(self) -> Array:
-        """Return the points to replay in a round, (r, p), drawn with replacement; none where none is kept."""
+        """Return the points to replay in a round, (r, p), drawn with replacement; none from an empty buffer."""
         drawn = np.empty((self.replay.most, self.points.shape[1]))
         return drawn[: draw(self.points, self.counts, self.replay.points, drawn, *self.own_key)]
 
     def forget(self) -> None:
-        """Keep nothing any more."""
+        """Empty the buffer."""
         self.counts[[KEPT, LARGEST]] = 0
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what is kept, for a snapshot."""
+        """Return the buffer as arrays, for a snapshot."""
         count = self.counts[KEPT]
         return {
             "replay.points": self.points[:count].copy(),
@@ -68,7 +68,7 @@ class ReplayBuffer:
         }
 
     def take_over(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put the buffer where :meth:`arrays` was taken."""
+        """Restore the buffer from :meth:`arrays`."""
         self.counts[:] = arrays["replay.counts"]
         count = self.counts[KEPT]
         self.points[:count], self.ranks[:count] = arrays["replay.points"], arrays["replay.ranks"]

@@ -1,4 +1,4 @@
-"""Everything about an agent that its rounds change, as plain arrays and numbers: the same rounds follow from it.
+"""The state of an agent between two rounds, as plain arrays and numbers from which the same rounds follow.
 
 What an agent sent last, and what it has evaluated for the round to come, are no part of it. They are computed again
 from the points: the same functions have the same values there.
@@ -35,7 +35,7 @@ class Snapshot(NamedTuple):
 
 
 class Continued(Draws, Protocol):
-    """Samples that can be continued later from where they are now."""
+    """A source of samples with a state from which it can be continued."""
 
     def state(self) -> dict[str, Any]:
         """Return plain numbers."""
@@ -47,7 +47,7 @@ class Continued(Draws, Protocol):
 
 
 def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
-    """Copy what an agent is, between two rounds after those that prime the network.
+    """Return a snapshot of an agent, after the rounds that prime the network.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def take(agent: Node, ahead: tuple[Array, Array] = NO_SAMPLES) -> Snapshot:
 
 
 def arrays_of(agent: Node) -> Arrays:
-    """Copy what an agent is as arrays, but for its source."""
+    """Return an agent's state as arrays, but for its source."""
     points, targets = agent.following
     tally = agent.tally
     arrays: Arrays = {
@@ -96,7 +96,7 @@ def arrays_of(agent: Node) -> Arrays:
 
 
 def restore(agent: Node, snapshot: Snapshot) -> None:
-    """Make an agent that has not learned yet what the one was that the snapshot was taken of; their parts are equal."""
+    """Set an agent that has not learned yet, and has equal parts, to the state in a snapshot."""
     put(agent, snapshot.arrays)
     source: Any = agent.source
     while isinstance(source, Ahead):
@@ -109,7 +109,7 @@ def restore(agent: Node, snapshot: Snapshot) -> None:
 
 
 def put(agent: Node, arrays: Arrays) -> None:
-    """Give an agent, whose source stays where it is, what :func:`arrays_of` returned."""
+    """Set an agent to the arrays of :func:`arrays_of`; its source stays where it is."""
     own = {name.removeprefix("learner."): array for name, array in arrays.items() if name.startswith("learner.")}
     agent.learner.restore(agent.state, own)
     found = (arrays[f"links.{place}"] for place in range(len(list(leaves(agent.links)))))

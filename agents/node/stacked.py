@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 
 
 class StackedAgent(Node):
-    """A node whose copies live through the rounds on the same samples, each as it would alone.
+    """A node whose copies learn from the same samples, each as it would alone.
 
     In a round the node first weighs its copies by what they say of its samples, then each takes its step. A message
     holds the points once, the values of all copies that communicate, and the logarithms of the copies' shares. Rounds
@@ -51,7 +51,7 @@ class StackedAgent(Node):
         self.links = rule.begin(neighborhood)
 
     def gather(self) -> None:
-        """Take over what the copies have in flight, and the state of the first, which may have begun anew."""
+        """Take over the copies' points in flight, and the state of the first, which may have begun anew."""
         first = self.ensemble[0]
         self.state = first.state
         self.points, self.targets, self.following = first.points, first.targets, first.following
@@ -62,7 +62,7 @@ class StackedAgent(Node):
         return self.ensemble[-1].duals()
 
     def record(self) -> LinkRecord:
-        """Return what is to be recorded of the last copy's directed edges."""
+        """Return the record of the last copy's directed edges."""
         return self.ensemble[-1].record()
 
     @property
@@ -72,7 +72,7 @@ class StackedAgent(Node):
         return first.averaged(others, self.rule.mixture_weights(self.links))
 
     def posterior(self) -> PredictiveVariance | None:
-        """Return None: how certain a mixture is does not follow from its copies."""
+        """Return None: the variance of a mixture does not follow from those of its copies."""
         return None
 
     def restart_tally(self) -> Tally:
@@ -82,11 +82,11 @@ class StackedAgent(Node):
         return super().restart_tally()
 
     def sent(self) -> int:
-        """Return how many numbers the copies have sent, each the points anew."""
+        """Return the count of numbers that the copies have sent, with the points of each."""
         return sum(copy.tally.scalars_sent for copy in self.ensemble)
 
     def besides(self, rounds: int, points: int) -> int:
-        """Return how many more numbers the node has sent than its copies: the shares, and points once.
+        """Return the count of numbers that the node has sent beyond its copies: mixture weights, and points once.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class StackedAgent(Node):
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Put all copies where they were."""
+        """Restore all copies from their snapshots."""
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

@@ -32,7 +32,7 @@ def learn_from_surer_in(
     weights: tuple[float, float],
     taught: Array,
 ) -> None:
-    """Part the pairs whose ends are about equally sure, which pull, from those where one learns from the other.
+    """Find the pairs whose ends are about equally sure, which pull, and those in which the less sure end learns.
 
     With v_i and v_j the variances of a node and a neighbour at a point, the node learns there from the neighbour with
     the least v_j if ``v_i > s v_j``. The pair does not pull then, nor where ``v_j > s v_i``.

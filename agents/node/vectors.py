@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 
 
 def lambdas_of(learner: FeatureLearner, state: Any, features: int) -> Array:
-    """Return a learner's regularization of each of so many features: 0 behind those that it regularises."""
+    """Return a learner's regularization of each feature, 0 for those that it leaves free."""
     lambdas = np.zeros(features)
     lambdas[: learner.regularized(state)] = learner.regularization
     return lambdas
@@ -128,28 +128,28 @@ class VectorNode(Node):
         (self.points, self.targets), self.following = self.source.draw(size), self.source.draw(size)
 
     def adapt(self) -> None:
-        """Change what the node knows by the samples of the round to come, before it sends."""
+        """Update the protocol's state by the samples of the next round, before the node sends."""
         self.links = self.rule.adapt(self.links, self._samples())
         self.place()
 
     def receive(self, received: Received) -> None:
-        """End a round: change what the node knows by what it receives."""
+        """Update the protocol's state by the vectors received, which ends the round."""
         self.links = self.rule.receive(self.links, received, self._samples())
         self.round += 1
         self.place()
 
     def place(self) -> None:
-        """Have the learner's function be what the rule knows, after as many steps as rounds since it began."""
+        """Set the learner's weights to the protocol's, after as many steps as rounds since it began."""
         self._linear.place(self.state, self.rule.weights(self.links), self.round - self.begun)
 
     def bound_noise(self) -> None:
-        """Have only samples that the node has not learned from say how large the noise is."""
+        """Estimate the noise from samples only that the node has not learned from."""
         rule = self._described
         if hasattr(self, "links") and fulfils(rule, InformedRule):
             learn_at_most(rule.information(self.links).noise, self.distinct // self.learner.batch_size)
 
     def posterior(self) -> Posterior | None:
-        """Return how certain the function is; None of rules that do not solve least squares.
+        """Return the predictive variance; None for protocols that do not solve least squares.
 
         The sums are means over the nodes, which all of them have learned from: V times as much is known.
         """
@@ -169,11 +169,11 @@ class VectorNode(Node):
         return self.rule.duals(self.links)
 
     def record(self) -> LinkRecord:
-        """Return what is to be recorded of the node's directed edges."""
+        """Return the record of the node's directed edges."""
         return self.rule.record(self.links, len(self.neighbors))
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return nothing: what is in flight follows from what the node knows."""
+        """Return nothing: the points in flight follow from the protocol's state."""
         return {}
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

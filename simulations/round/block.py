@@ -246,13 +246,13 @@ class Block:
         self._population.restart_sums()
 
     def snapshot(self) -> dict[int, Snapshot]:
-        """Copy what the agents are, by their labels, ready for the next round."""
+        """Return the agents' snapshots by their labels."""
         self._begin_sums()
         agents, drawn = self.agents, self._population.scatter()
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}
 
     def restore(self, snapshots: Mapping[int, Snapshot]) -> None:
-        """Put new agents, which have not learned yet, where the snapshots were taken."""
+        """Set new agents, which have not learned yet, to the states in snapshots."""
         self._reported = False
         if self._pool is not None:
             self._pool.counted()  # of rounds that are run again

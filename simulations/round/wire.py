@@ -24,8 +24,7 @@ def parted(message: bytes, count: int) -> list[bytes]:
 
 
 def with_bands(message: bytes, bands: Mapping[int, Array]) -> bytes:
-    """Write behind a message what nodes say of their bands, (C, 2) by their labels, and last how many numbers that
-    is."""
+    """Append the messages of nodes' bands, (C, 2) by label, and last the count of their numbers."""
     rows = np.array([[node, *numbers.flat] for node, numbers in bands.items()], dtype=np.float64)
     return b"".join([message, rows.tobytes(), np.array([rows.size, len(rows)], dtype=np.float64).tobytes()])
 
