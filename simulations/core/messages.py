@@ -12,8 +12,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-import numpy as np
-
 from kernelswarm.simulations.core.former_names import called_now
 from kernelswarm.simulations.core.terms import TERMS
 
@@ -151,6 +149,8 @@ def plain(value: Any) -> Any:
     """Return a value in the types of a TOML file: arrays and tuples as lists, paths as strings, mappings as dicts."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
+    import numpy as np  # commands set how many threads its libraries start before it is imported
+
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, os.PathLike):

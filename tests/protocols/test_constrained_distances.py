@@ -83,6 +83,7 @@ def test_no_dual_variables_move_a_network_away_from_agreement(distance, name, ba
         for agent in block.agents:  # own steps of almost nothing, so that the coupling is alone
             duals = largest * generator.exponential(size=len(agent.neighbors))
             agent.links = agent.links._replace(duals=duals)
+        block._move()  # rounds run in arrays, which have been filled before
         before = drawn(block, generator)
         after = stepped(block, before)
         assert np.abs(after - before).max() > 1e-6  # there was a step

@@ -236,6 +236,6 @@ def test_what_cannot_be_tuned_leaves_no_folder(tmp_path: Path) -> None:
     few = build_experiment(
         data=(np.zeros((8, 1)), np.zeros(8)), topology={"name": "ring", "nodes": 4}, learner="polk", protocol="isolated"
     )
-    with pytest.raises(InputError, match="samples to learn from"):
+    with pytest.raises(InputError, match="1 sample to learn from"):
         compare(few, VARY, 1, 1, tmp_path / "out", tune=True)
     assert not (tmp_path / "out").exists()

@@ -140,7 +140,7 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
     }
     tuning = 3 + 2 + 1  # as they are given, then 0.01 and 100, then 1000
     assert asked == [(task.validation, seed) for _ in range(tuning) for seed in (1004, 1005)]
-    found = rivals._measured({"s": task}, chosen, [4, 5], 10, request)
+    found = rivals._measured(chosen, [4, 5], 10, request)
     assert {error: tuned.words for error, tuned in found.items()} == {
         ("sa", "it"): "penalty 100",
         ("sb", "it"): "penalty 0.1",
