@@ -31,7 +31,7 @@ HELD: dict[Kind, str] = {
 ALIKE: dict[Kind, Kind] = {"truth": "number", "ranks": "words"}
 """Kinds that columns of others can be read as."""
 
-Written = Literal["", ".", ",", "day", "month"]
+Written = Literal["", ".", ",", "day", "month", "year"]
 """The formats of numbers and dates in text."""
 
 Missing = Literal["refuse", "drop", "mean", "last"]
@@ -68,8 +68,8 @@ class CodedColumn:
     codes
         Values that stand for missing ones: numbers or text.
     written
-        How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day" or
-        "month", which comes first.
+        How text says numbers or dates, where some has shown it: "." or ",", which stands before fractions, or "day",
+        "month" or "year", which comes first.
     """
 
     name: str

@@ -13,6 +13,7 @@ from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
 from kernelswarm.simulations.core.messages import shown, some
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
+from kernelswarm.simulations.streams.rows.encoding.named_dates import is_time, of_column
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, parsed
 from kernelswarm.simulations.streams.rows.encoding.text import (
     MOST_WORDS,
@@ -24,7 +25,7 @@ from kernelswarm.simulations.streams.rows.encoding.text import (
     read_text,
     without_words,
 )
-from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay, of_arrow, of_text
+from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay
 from kernelswarm.simulations.streams.rows.odd_words import (
     DECIMAL_COMMA,
     NO_NUMBER,
@@ -140,7 +141,7 @@ def read_input(
         except WhichIsTheDay as error:
             raise ValueError(
                 f"{name}: column {shown(column)} holds dates such as {shown(str(error))}, none of which shows whether "
-                "the day or the month comes first: write them as 2021-12-31"
+                f"{error.choices} comes first: write them as 2021-12-31"
             ) from error
         if read is None:
             raise _unreadable(name, column, found, mark, cure, kind)
@@ -153,7 +154,7 @@ def read_input(
         if wanted is not None:
             _check_kind(name, wanted, coded[1], cure)
         return coded
-    times = of_arrow(values)
+    times = of_column(values, column, kind)
     if times is None:
         kind = "truth" if pyarrow.types.is_boolean(values.type) else "number"
         found_kind = CodedColumn(column, kind)
@@ -189,7 +190,7 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Num
 def _unreadable(name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: Kind | None) -> ValueError:
     """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
     if wanted in ("time", "clock"):
-        untimed = [place for place, word in enumerate(found.words) if not _is_time(word)]
+        untimed = [place for place, word in enumerate(found.words) if not is_time(word)]
         row, place = min((found.row(place), place) for place in untimed or range(len(found.words)))
         return ValueError(
             f"{name}: row {row}, column {shown(column)} holds {shown(found.words[place])}, and what was learned from "
@@ -200,14 +201,6 @@ def _unreadable(name: str, column: str, found: Entries, mark: Mark, cure: str, w
     both = "" if len(odd.words) in (0, len(rows)) else ", beside numbers"
     text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{both}"
     return refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target=False))
-
-
-def _is_time(word: str) -> bool:
-    """Tell whether text alone is a date or a time, though not one of a whole column perhaps."""
-    try:
-        return of_text([word], "day") is not None or of_text([word], "month") is not None
-    except WhichIsTheDay:
-        return True
 
 
 def numbers(

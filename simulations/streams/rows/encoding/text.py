@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.coding import CodedColumn, Kind, Written
+from kernelswarm.simulations.streams.rows.encoding.named_dates import is_called_by_time, of_digits, with_whole_years
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
@@ -76,7 +77,7 @@ def read_text(
     found
         Its different entries.
     name
-        What it is called.
+        What it is called, by which dates such as 20211231 and 05/31/22 are known.
     mark
         What stands before fractions, where that is known.
     wanted, written
@@ -91,14 +92,20 @@ def read_text(
     words = found.words
     if not words:
         return np.full(len(found.places), np.nan), CodedColumn(name, wanted or "number")
+    named = wanted == "time" or (wanted is None and is_called_by_time(name))
+    times = of_digits(words) if named else None
+    if times is not None:
+        return found.spread(times.values), CodedColumn(name, "time")
     if wanted in (None, "number") and not (wanted is None and any(map(CODE.fullmatch, words))):
         numbers = parsed(words, mark or (written if written in (".", ",") else ""))
         if numbers is not None:
             return found.spread(numbers.values), CodedColumn(name, written=numbers.mark)
     if wanted in (None, "time", "clock"):
-        times = of_text(words, written)
+        texts, first = with_whole_years(words, written) if named else (words, "")
+        times = of_text(texts, written)
         if times is not None:
-            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned, written=times.written)
+            first = first or times.written
+            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned, written=first)
     if wanted == "words" or (wanted is None and are_words(words)):
         places = found.spread(np.arange(len(words), dtype=np.float64))
         return places, CodedColumn(name, "words", tuple(words))

@@ -40,7 +40,11 @@ class Times(NamedTuple):
 
 
 class WhichIsTheDay(ValueError):
-    """The refusal of dates such as 03/04/2021, none of which says whether the day or the month comes first."""
+    """The refusal of dates such as 03/04/2021, none of which says which of ``choices`` comes first."""
+
+    def __init__(self, date: str, choices: str = "the day or the month") -> None:
+        super().__init__(date)
+        self.choices = choices
 
 
 def of_arrow(values: pyarrow.ChunkedArray) -> Times | None:
