@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import nearest, shown
-from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.figures import letters, style
 from kernelswarm.simulations.records.series import AGAINST
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class Sheet:
         self.style = STYLES[drawing.style]
         self.written: list[Path] = []
         self._captions: dict[str, str] = {}
+        self._boxes: set[str] = set()
         self._titles: dict[Figure, str] = {}
 
     def figure(self, width: float, height: float) -> Figure:
@@ -311,12 +312,14 @@ class Sheet:
             for ax in figure.axes:
                 if ax.get_label() != "<colorbar>":
                     ax.set_ylabel(style.wrapped(ax.get_ylabel(), HIGH))
+        self._boxes |= letters.borrow(figure)
         self.written += [save(figure, self.folder / f"{name}.{ending}") for ending in self.drawing.formats]
         if figure in self._titles:
             self._captions[name] = self._titles.pop(figure)
 
     def finished(self) -> list[Path]:
         """Write the captions of a paper's figures, if there are any, and return all files."""
+        letters.warn(self._boxes)
         if self._captions:
             path = self.folder / "captions.txt"
             partial = path.with_name(f".{path.name}.part")
@@ -385,7 +388,7 @@ def save(figure: Figure, path: Path) -> Path:
     partial = path.with_name(f".{path.name}.part")
     style.without_formulas(figure)
     try:
-        with matplotlib.rc_context(TEXT):
+        with matplotlib.rc_context(TEXT), letters.without_warnings():
             figure.savefig(partial, format=ending, metadata=UNSAID[ending])
         os.replace(partial, path)
     except OSError as error:  # the disk is full
