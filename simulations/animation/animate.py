@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.figures.learned import rebuild, reopen
 from kernelswarm.simulations.figures.sheet import look
+from kernelswarm.simulations.machine.whole_files import whole_file
 
 if TYPE_CHECKING:
     from kernelswarm.simulations.records.result import Result
@@ -73,14 +73,13 @@ def animate(result: Result, path: Path | str, seconds: float = 8.0, dots: int = 
     frames, last = _frames(result, found, dots)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.stem}.part{ending}")
+    except OSError as error:
+        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
+    with whole_file(path) as partial:
         if ending == ".mp4":
             _film(frames, last, partial, seconds, dots)
         else:
             _gif(frames, last, partial, seconds)
-        os.replace(partial, path)
-    except OSError as error:
-        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
     return path
 
 

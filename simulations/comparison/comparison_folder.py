@@ -15,11 +15,12 @@ from typing import Any
 import networkx as nx
 
 from kernelswarm.simulations.comparison.origins import GRAPH, identified
-from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import cells
 from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.records import run_folder
 from kernelswarm.simulations.records.graphml import graphml
 from kernelswarm.simulations.running.network import build_topology
@@ -179,16 +180,6 @@ def write_index(folder: Path, index: Index) -> None:
     """
     content = {"base": asdict(index.base), "runs": [asdict(entry) for entry in index.runs]}
     write_text(folder / RUNS / INDEX, json.dumps(content, indent=1) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name and rename it; an OSError is raised as SimulationError."""
-    partial = path.with_name(f".{path.name}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
 
 
 def write_experiment(path: Path, experiment: Experiment, table: Mapping[str, Any]) -> None:

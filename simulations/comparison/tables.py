@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from kernelswarm.simulations.comparison.table_columns import (
 )
 from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
 from kernelswarm.simulations.comparison.tuning_notes import as_cells, tuned_keys
+from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.records.outcome import METRICS
 
 if TYPE_CHECKING:
@@ -47,15 +47,7 @@ def write(comparison: Comparison, folder: Path) -> list[Path]:
         "runs.csv": runs_csv(comparison),
         "pairs.csv": pairs_csv(comparison),
     }
-    return [replace(Path(folder) / name, text) for name, text in texts.items()]
-
-
-def replace(path: Path, text: str) -> Path:
-    """Write ``text`` under a temporary name and rename it, so that a crash leaves no half file."""
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, path)
-    return path
+    return [write_text(Path(folder) / name, text) for name, text in texts.items()]
 
 
 def as_text(comparison: Comparison, width: int = 100, most: int | None = SENTENCES, columns: Sequence[str] = ()) -> str:

@@ -10,13 +10,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described, write_text
+from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described
 from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Tuned
 from kernelswarm.simulations.machine import parallel
+from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.suggestion.tuning import APART, tuned
 
 TUNING = "tuning.json"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kernelswarm.simulations.core.errors import InputError, SimulationError
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.figures import letters, style
+from kernelswarm.simulations.machine.whole_files import whole_file, write_text
 from kernelswarm.simulations.records.series import AGAINST
 
 if TYPE_CHECKING:
@@ -322,12 +322,9 @@ class Sheet:
         letters.warn(self._boxes)
         if self._captions:
             path = self.folder / "captions.txt"
-            partial = path.with_name(f".{path.name}.part")
             captions = self._earlier(path) | self._captions
             text = "\n".join(f"{name}: {caption}" for name, caption in captions.items())
-            partial.write_text(f"{text}\n", encoding="utf-8", newline="\n")
-            os.replace(partial, path)
-            self.written.append(path)
+            self.written.append(write_text(path, f"{text}\n"))
         return self.written
 
     def _earlier(self, path: Path) -> dict[str, str]:
@@ -385,13 +382,7 @@ def save(figure: Figure, path: Path) -> Path:
     import matplotlib
 
     ending = path.suffix.removeprefix(".")
-    partial = path.with_name(f".{path.name}.part")
     style.without_formulas(figure)
-    try:
-        with matplotlib.rc_context(TEXT), letters.without_warnings():
-            figure.savefig(partial, format=ending, metadata=UNSAID[ending])
-        os.replace(partial, path)
-    except OSError as error:  # the disk is full
-        partial.unlink(missing_ok=True)
-        raise SimulationError(f"{path} could not be written: {error.strerror or error}") from error
+    with whole_file(path) as partial, matplotlib.rc_context(TEXT), letters.without_warnings():
+        figure.savefig(partial, format=ending, metadata=UNSAID[ending])
     return path

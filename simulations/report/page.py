@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelswarm.simulations.comparison import compare, comparison_folder
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.records import measurements, run_folder
 from kernelswarm.simulations.report import data
 
@@ -64,7 +65,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> Path:
 
 def _written(content: Mapping[str, Any], folder: Path) -> Path:
     path = folder / NAME
-    comparison_folder.write_text(path, as_html(content))
+    write_text(path, as_html(content))
     return path
 
 

@@ -20,6 +20,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.lock import held
+from kernelswarm.simulations.machine.whole_files import whole_file
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.running.simulation import Simulation
 from kernelswarm.simulations.search.space import Proposal, Space, space
@@ -269,7 +270,7 @@ def _finite(row: Mapping[str, float]) -> dict[str, float]:
 def _write(found: Search, experiment: Experiment) -> None:
     """Write all trials as a table, and the best as an experiment."""
     names = list(dict.fromkeys(name for trial in found.trials for name in trial.figures if name != "round"))
-    with open(found.folder / TABLE, "w", encoding="utf-8", newline="") as file:
+    with whole_file(found.folder / TABLE) as partial, open(partial, "w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(["trial", *found.space.keys, "rounds", *names, "failure"])
         for number, (trial, labels) in enumerate(zip(found.trials, found.labels, strict=True), 1):

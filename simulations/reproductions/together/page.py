@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from kernelswarm.simulations.comparison.comparison_folder import write_text
 from kernelswarm.simulations.comparison.tables import markdown
+from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.report.page import HERE
 from kernelswarm.simulations.reproductions.report import HEADINGS, QUICK, cells, markdown_table
 from kernelswarm.simulations.reproductions.together.results import Outcome

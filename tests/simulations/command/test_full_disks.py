@@ -20,6 +20,69 @@ main(sys.argv[2:])
 """
 
 
+CALLS = """
+import pathlib, resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from kernelswarm import read_comparison, read_run
+from kernelswarm.simulations.comparison import tables
+from kernelswarm.simulations.core.errors import SimulationError, InputError
+from kernelswarm.simulations.animation.animate import animate
+from kernelswarm.simulations.models.model_files import save
+from kernelswarm.simulations.report import page
+found, result = read_comparison("many"), read_run("mine")
+calls = {
+    "comparison": lambda: tables.write(found, pathlib.Path("many")),
+    "animation": lambda: animate(result, "out/run.gif"),
+    "model": lambda: save(result.model(0), pathlib.Path("out/model.npz")),
+    "report": lambda: page.write("mine"),
+}
+pathlib.Path("out").mkdir()
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+for name, call in calls.items():
+    try:
+        call()
+    except (SimulationError, InputError) as error:
+        print(name, error)
+"""
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    """Return all files and what is in them, without what matplotlib keeps."""
+    found = (path for path in folder.rglob("*") if path.is_file() and folder / "matplotlib" not in path.parents)
+    return {path: path.read_bytes() for path in found}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no such limit elsewhere")
+def test_tables_films_models_and_pages_that_find_no_room_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(SMALL)
+    command = [sys.executable, "-B", "-c", LIMITED, "1000000000"]
+    environment = {"PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path / "matplotlib")}
+    compared = ["compare", "mine.toml", "--vary", "protocol.name=isolated,consensus", "--seeds", "1", "--out", "many"]
+    for words in (["run", "mine.toml", "--out", "mine", "--no-figures"], compared):
+        assert subprocess.run([*command, *words], cwd=tmp_path, env=environment).returncode == 0
+    before = {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in str(path)
+    }
+    words = [sys.executable, "-B", "-c", CALLS, "200"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for line, start in zip(
+        done.stdout.splitlines(),
+        (
+            "comparison many/comparison.txt could not be",
+            "animation out/run.gif could not be",
+            "model out/model.npz cannot be",
+            "report mine/report.html could not be",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(f"{start} written: ")
+    after = {
+        path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "matplotlib" not in str(path)
+    }
+    assert after == before
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="no such limit elsewhere")
 def test_a_figure_that_finds_no_room_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SMALL)
