@@ -39,6 +39,7 @@ SUFFIXES = {  # before a possible .gz
     ".npy": NPY,
     ".mat": MATLAB,
     ".net": PAJEK,
+    ".paj": PAJEK,
     ".g6": GRAPH6,
     ".s6": GRAPH6,
     ".dot": DOT,
@@ -51,6 +52,12 @@ SUFFIXES = {  # before a possible .gz
     ".tsv": TEXT,
 }
 """The format of each; ``TEXT`` where the lines say which it is."""
+
+PAIRS = ("edge_index", "edges")
+"""What arrays of edges are called, (2, E), as in PyTorch Geometric, or (E, 2)."""
+
+SECTION = re.compile(r"(?im)^(?=\*(?:network|partition|vector|permutation|cluster|hierarchy)\b)")
+"""Where another thing begins in a project of Pajek's."""
 
 GENERATED = re.compile(r"n\d+")  # identifiers of nodes that yEd and igraph make up
 GEXF_1_3 = re.compile(r"http://(?:www\.)?gexf\.net/1\.3")
@@ -177,6 +184,11 @@ def _npz(content: bytes) -> nx.Graph[Any]:
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         if "format" in arrays:
             return from_matrix(load_npz(io.BytesIO(content)))
+        pairs = [name for name in arrays if name in PAIRS and arrays[name].ndim == 2 and 2 in arrays[name].shape]
+        if len(pairs) == 1:
+            found = arrays[pairs[0]]
+            rows = found.shape[1] == 2 and (found.shape[0] != 2 or pairs[0] != "edge_index")
+            return _known([tuple(pair) for pair in (found if rows else found.T).tolist()])
         square = [name for name in arrays if arrays[name].ndim == 2 and len(set(arrays[name].shape)) == 1]
         if len(square) != 1:
             raise ValueError(f"it holds {len(square)} square arrays of {', '.join(arrays)}")
@@ -184,8 +196,12 @@ def _npz(content: bytes) -> nx.Graph[Any]:
 
 
 def _npy(content: bytes) -> nx.Graph[Any]:
-    graph = graph_of(np.load(io.BytesIO(content), allow_pickle=False))  # also of pairs
-    assert graph is not None  # an array is a form of one
+    return _known(np.load(io.BytesIO(content), allow_pickle=False))  # also of pairs
+
+
+def _known(form: Any) -> nx.Graph[Any]:
+    graph = graph_of(form)
+    assert graph is not None  # arrays and lists of pairs are forms of one
     return graph
 
 
@@ -198,7 +214,11 @@ def _matlab(content: bytes) -> nx.Graph[Any]:
 
 
 def _pajek(content: bytes) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.parse_pajek(content.decode("utf-8-sig").splitlines())
+    sections = [section.strip() for section in SECTION.split(content.decode("utf-8-sig"))]
+    networks = [section for section in sections if section.lower().startswith("*network")]
+    if len(networks) > 1:
+        raise ValueError(f"it holds {len(networks)} networks")
+    graph: nx.Graph[Any] = nx.parse_pajek((networks or sections)[0].splitlines())
     drawn = [attributes for _, attributes in graph.nodes(data=True)]
     if len({(attributes.get("x"), attributes.get("y")) for attributes in drawn}) == 1:  # networkx writes 0 for none
         for attributes in drawn:

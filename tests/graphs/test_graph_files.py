@@ -403,3 +403,48 @@ def test_places_in_pajek_files_are_positions(tmp_path: Path) -> None:
 def test_a_matlab_file_of_two_matrices_is_refused(tmp_path: Path) -> None:
     scipy.io.savemat(tmp_path / "net.mat", {"A": np.eye(3), "W": np.ones((4, 4))})
     assert "it holds 2 square arrays of A, W" in refusal(tmp_path / "net.mat")
+
+
+# --- projects, pairs, and what is no file
+
+
+PROJECT = """*Network trade
+*Vertices 3
+1 "a"
+2 "b"
+3 "c"
+*Edges
+1 2
+2 3
+
+*Partition of continents
+*Vertices 3
+1
+1
+2
+"""
+
+
+def test_the_network_of_a_project_is_read(tmp_path: Path) -> None:
+    graph = read_graph(written(tmp_path, "trade.paj", PROJECT))
+    assert edges(graph) == {(0, 1), (1, 2)}
+    assert "it holds 2 networks" in refusal(written(tmp_path, "two.paj", PROJECT + PROJECT))
+
+
+@pytest.mark.parametrize("many", [2, 3, 7])
+@pytest.mark.parametrize("called", ["edge_index", "edges"])
+def test_arrays_of_pairs_are_edges_both_ways_up(tmp_path: Path, many: int, called: str) -> None:
+    pairs = np.array([(k, k + 1) for k in range(many)])
+    forms = [pairs.T] if many > 2 or called == "edge_index" else [pairs]
+    if many > 2:
+        forms.append(pairs)
+    for form in forms:
+        np.savez(tmp_path / "net.npz", **{called: form})
+        assert edges(read_graph(tmp_path / "net.npz")) == set(map(tuple, pairs.tolist()))
+
+
+def test_addresses_and_folders_are_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "net.graphml").mkdir()
+    assert "Is a directory: name a file in it" in refusal(tmp_path / "net.graphml")
+    with pytest.raises(ValueError, match="download the file, and give its path"):
+        read_graph("https://example.org/net.graphml")

@@ -349,7 +349,7 @@ class File:
                 "format",
                 f'= "auto" cannot tell the format of {call("path", self.path)} from its ending {shown(ending)}: '
                 f"set format to {some(sorted(set(FORMATS.values())))}, or use an ending of {', '.join(FORMATS)}"
-                + (ARFF if ending == ".arff" else ""),
+                + (ARFF if ending == ".arff" else "; unpack it first" if ending == ".zip" else ""),
             )
         return FORMATS[ending]
 

@@ -58,6 +58,8 @@ def missing(name: str, path: Path) -> str:
             f"{name}: there is no such file, and it has a line break or a tab in its name, as \\n and \\t are in "
             "double quotes: write a path of Windows in single quotes, or with /"
         )
+    if any(part in ("http:", "https:") for part in path.parts):
+        return f"{name} is an address: download the file, and give its path"
     if not folder.is_dir():
         return (
             f'{name}: there is no folder "{folder}": correct the path; a relative one starts at the folder of the '

@@ -307,3 +307,9 @@ def test_names_that_come_again_get_a_number_and_unnamed_columns_are_left_out(tmp
     assert rows.columns == ("a",) and len(rows) == 2
     rows, _ = File(text(tmp_path, ",a,y\n0,1,2\n1,3,4\n")).read()
     assert rows.columns == ("a",)
+
+
+@pytest.mark.parametrize("name", ["http://example.org/data.csv", "https://example.org/a/data.csv.gz"])
+def test_an_address_is_no_path(name: str) -> None:
+    with pytest.raises(ValueError, match="is an address: download the file, and give its path"):
+        File(Path(name)).open(1, 0, 9, None)
