@@ -86,6 +86,13 @@ def copy_in_utf8(name: str, source: IO[bytes], sink: Sink, encoding: str) -> Non
             raise RefusedKey(
                 "encoding", f"= {shown(encoding)} is not what {name} is written in, {where} is none: name another"
             ) from error
+        if "\0" in text:
+            lines += text[: text.index("\0")].count("\n")
+            raise RefusedKey(
+                "encoding",
+                f"= {shown(encoding)}: {name} has a null byte in line {lines}, and text has none: "
+                "it is damaged or no text, write it again",
+            )
         sink.write(block if as_it_is else text.encode())
         if not block:
             return

@@ -313,3 +313,12 @@ def test_names_that_come_again_get_a_number_and_unnamed_columns_are_left_out(tmp
 def test_an_address_is_no_path(name: str) -> None:
     with pytest.raises(ValueError, match="is an address: download the file, and give its path"):
         File(Path(name)).open(1, 0, 9, None)
+
+
+@pytest.mark.parametrize("place", [0, 3, 39])
+def test_a_null_byte_is_refused_with_its_line(tmp_path: Path, place: int) -> None:
+    lines = [f"{k},{k / 7}" for k in range(40)]
+    lines[place] = lines[place].replace(",", "\0,")
+    (tmp_path / "t.csv").write_text("\n".join(["x,y", *lines]) + "\n")
+    with pytest.raises(ValueError, match=f"has a null byte in line {place + 2}, and text has none"):
+        File(tmp_path / "t.csv").open(1, 0, 9, None)
