@@ -237,12 +237,14 @@ def from_edges(nodes: int, edges: Iterable[tuple[int, int]] | Integers, position
     Raises
     ------
     ValueError
-        An edge names another node, or joins one with itself.
+        An edge names another node, or joins one with itself; or positions are not one for each node.
     """
     pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges), dtype=np.int64).reshape(-1, 2)
     wrong = (pairs < 0).any() or (pairs >= nodes).any() or (pairs[:, 0] == pairs[:, 1]).any()
     if wrong:
         raise ValueError(f"every edge joins two different nodes of 0 to {nodes - 1}: leave the others out")
+    if positions is not None and (np.ndim(positions) != 2 or len(positions) != nodes):
+        raise ValueError(f"positions have the shape {np.shape(positions)}: give a row for each of the {nodes} nodes")
     pairs = pairs.astype(np.int32)
     ends = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]])
     both = coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(nodes, nodes)).tocsr()

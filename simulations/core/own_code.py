@@ -3,13 +3,17 @@ what a class says of itself."""
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable
 from numbers import Real
 from pathlib import Path
-from traceback import extract_tb
+from traceback import walk_tb
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
+
+from kernelswarm.protocols.contract import AnyForm, BatchLimits, Step
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 
@@ -46,12 +50,25 @@ class OwnCode:
     ) -> None:
         if error is None or isinstance(error, (KeyboardInterrupt, InputError, *self._refusals)):
             return
-        place = extract_tb(trace)[-1]
         text = "it called sys.exit" if isinstance(error, SystemExit) else " ".join(str(error).split())
         raise InputError(
             f"{self._what} failed: {text or 'it says nothing more'} ({type(error).__name__}, "
-            f"{Path(place.filename).name}, line {place.lineno}): correct it; --debug shows the traceback"
+            f"{place_of(trace)}): correct it; --debug shows the traceback"
         ) from error
+
+
+LIBRARIES = {"kernelswarm", "networkx", "numba", "numpy", "scipy"} | sys.stdlib_module_names
+
+
+def place_of(trace: TracebackType | None) -> str:
+    """Return file and line of the innermost frame that is no library's, or of the innermost one where all are.
+
+    What a user's code hands to a library wrongly is corrected in the user's code.
+    """
+    frames = list(walk_tb(trace))
+    own = [each for each in frames if str(each[0].f_globals.get("__name__")).partition(".")[0] not in LIBRARIES]
+    frame, line = (own or frames)[-1]
+    return f"{Path(frame.f_code.co_filename).name}, line {line}"
 
 
 def is_own(cls: type[Any]) -> bool:
@@ -61,6 +78,10 @@ def is_own(cls: type[Any]) -> bool:
 
 def _is_number(value: object, least: float) -> bool:
     return type(value) is not bool and isinstance(value, Real) and least <= float(value) < math.inf
+
+
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool | np.bool_)
 
 
 DECLARED: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
@@ -84,6 +105,31 @@ DECLARED: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
             "must be a positive number that bounds kappa(x, x), or None where there is no bound",
         ),
     },
+    "schedule": {
+        "largest": (
+            lambda value: _is_number(value, 5e-324),
+            "must be a positive number: the largest step size, at which the stability rules are checked",
+        ),
+    },
+    "protocol": {
+        "form": (
+            lambda value: isinstance(value, str) and value in get_args(AnyForm),
+            'must be "one_sided", "symmetric" or, where vectors are sent, "parameters"',
+        ),
+        "step": (
+            lambda value: isinstance(value, str) and value in get_args(Step),
+            'must be "implicit" or "explicit": whether pulls are taken at the new function or at the old one',
+        ),
+        "offline": (
+            lambda value: value is None or isinstance(value, BatchLimits),
+            "must be None or, for a solver that fits all samples after the last round, BatchLimits(rows, landmarks)",
+        ),
+        "communicates": (_is_truth, "must be True or False: whether neighbours exchange anything"),
+        "pooled": (_is_truth, "must be True or False: whether one learner sees every node's samples"),
+        "averaged": (_is_truth, "must be True or False: whether that learner takes one step a round"),
+        "sends_duals": (_is_truth, "must be True or False: whether neighbours need this node's dual variables"),
+        "compares_losses": (_is_truth, "must be True or False: whether advance needs the neighbours' excess losses"),
+    },
 }
 """What a part of a kind declares besides its methods: what it must be, and the rule in words."""
 
@@ -102,6 +148,8 @@ def refuse_declared(kind: str, part: Any, path: str) -> None:
         if part is cls and (name in fields or isinstance(getattr(cls, name, property()), property)):
             continue  # its objects have it
         if not hasattr(part, name):
+            if kind == "protocol":
+                continue  # the experiment names all that it leaves out at once
             raise InputError(f"{path}: {cls.__name__} does not say its {name}, which {rule}")
         if not holds(getattr(part, name)):
             raise InputError(f"{path}: {cls.__name__}.{name} = {shown(getattr(part, name))} {rule}")

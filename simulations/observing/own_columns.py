@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from traceback import extract_tb
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.core.own_code import place_of
 from kernelswarm.simulations.observing.state import State
 from kernelswarm.simulations.records.result import Columns, Table
 from kernelswarm.simulations.round.bands import BANDS
@@ -204,11 +203,10 @@ class _Asked:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, Exception):
-            place = extract_tb(trace)[-1]
             text = " ".join(str(error).split())
             raise CallbackError(
                 f"{self._where} raised {type(error).__name__}: {text or 'it says nothing more'} "
-                f"({Path(place.filename).name}, line {place.lineno}): correct it; what was measured is kept"
+                f"({place_of(trace)}): correct it; what was measured is kept"
             ) from error
 
 
@@ -218,7 +216,7 @@ def _placed(where: str, key: Any, value: Any, sizes: Mapping[str, int]) -> tuple
         raise CallbackError(f"{where} returned the key {key!r}: name columns by text")
     try:
         column = np.array(value, dtype=np.float64)  # a copy: a callback may fill the same array every time
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         text = " ".join(str(error).split())
         raise CallbackError(f"{where} returned {key}, which holds no numbers ({text}): give floats") from error
     asked, dot, name = key.partition(".")

@@ -2,13 +2,13 @@
 
 import sysconfig
 from pathlib import Path
-from traceback import extract_tb, walk_stack, walk_tb
+from traceback import walk_stack, walk_tb
 from types import FrameType, TracebackType
 
 from kernelswarm.agents.node.node import Node
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.own_code import is_own
+from kernelswarm.simulations.core.own_code import is_own, place_of
 from kernelswarm.simulations.experiment.parts import in_short
 from kernelswarm.simulations.experiment.registry import part_name
 
@@ -75,6 +75,5 @@ def line_at_work(frame: FrameType) -> str:
 
 def describe(error: BaseException) -> str:
     """Return an exception as one line: its type, its text and the place that raised it."""
-    place = extract_tb(error.__traceback__)[-1:]
-    where = f" ({Path(place[0].filename).name}, line {place[0].lineno})" if place else ""
+    where = f" ({place_of(error.__traceback__)})" if error.__traceback__ else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"
