@@ -252,6 +252,27 @@ class Exchange(Protocol):
         ...
 
 
+def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
+    """Return what a protocol records of a node's directed edges.
+
+    Raises
+    ------
+    ValueError
+        It returned no `LinkRecord`, or one of another number of edges.
+    """
+    found: Any = rule.record(links, degree)
+    must = f"LinkRecord(tolerances, duals), each of shape {(degree,)}"
+    method = f"{type(rule).__name__}.record"
+    if not isinstance(found, LinkRecord):
+        what = "None" if found is None else f"a {type(found).__name__}"
+        raise ValueError(f"{method} returned {what}: return {must}")
+    for name in ("tolerances", "duals"):
+        shape = np.shape(getattr(found, name))
+        if shape != (degree,):
+            raise ValueError(f"{method} returned {name} of shape {shape}: return {must}")
+    return found
+
+
 class Rule(Exchange, Protocol):
     """A protocol of points and function values, as one node runs it."""
 

@@ -10,7 +10,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
-from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_at, bound_of_step
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -81,7 +81,7 @@ class Polk(DescentInSpace):
 
     def init(self, inputs: int, outputs: int) -> PolkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return PolkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
+        return PolkState(Expansion(self.kernel, inputs, outputs), begun(self.budget))
 
     def step(
         self,

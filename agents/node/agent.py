@@ -9,7 +9,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.node.node import DivergenceError, Draws, Node
 from kernelswarm.agents.node.replay_buffer import ReplayBuffer
-from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule
+from kernelswarm.protocols.contract import Exchange, LinkRecord, Neighborhood, Rule, recorded
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.replay import replay_of
 
@@ -83,7 +83,7 @@ class Agent(Node):
 
     def record(self) -> LinkRecord:
         """Return the record of the node's directed edges."""
-        return self.rule.record(self.links, len(self.neighbors))
+        return recorded(self.rule, self.links, len(self.neighbors))
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:
         """Count what is sent in some rounds: to each neighbour the node's ``own`` points, and answers at the ``others``

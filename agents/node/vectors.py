@@ -12,7 +12,7 @@ from kernelswarm.agents.learners.contract import Evaluated, FeatureLearner, Lear
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.node.node import Draws, Node
-from kernelswarm.protocols.contract import LinkRecord, Neighborhood
+from kernelswarm.protocols.contract import LinkRecord, Neighborhood, recorded
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import InformedRule, ParameterRule, Received
 from kernelswarm.protocols.solving.least_squares import curvature
@@ -170,7 +170,7 @@ class VectorNode(Node):
 
     def record(self) -> LinkRecord:
         """Return the record of the node's directed edges."""
-        return self.rule.record(self.links, len(self.neighbors))
+        return recorded(self.rule, self.links, len(self.neighbors))
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return nothing: the points in flight follow from the protocol's state."""

@@ -9,7 +9,7 @@ Where a node takes a smaller step than its schedule says, :func:`held` holds eve
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
+from kernelswarm.protocols.core.answers import checked_number
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -320,14 +321,23 @@ def held(epsilon: float, whole: float, eta: float, planned: float) -> float:
     return epsilon if epsilon <= most * (1.0 + SHARE_ROUNDING) else most
 
 
+def begun(budget: Budget) -> float:
+    """Return a budget's state before the first step; raises ValueError where it is no number."""
+    return checked_number(budget.start(), -math.inf, f"{type(budget).__name__}.start", "a number")
+
+
+def _bound(budget: Budget, *given: Any) -> float:
+    return checked_number(budget.bound(*given), 0.0, f"{type(budget).__name__}.bound", "a Hilbert norm, at least 0")
+
+
 def bound_at(budget: Budget, order: int, eta: float, state: float) -> float:
     """Return eps, a Hilbert norm, of the next step; 0 while a budget steers to more points than ``order``."""
-    return 0.0 if order < getattr(budget, "target_order", 0) else budget.bound(eta, state)
+    return 0.0 if order < getattr(budget, "target_order", 0) else _bound(budget, eta, state)
 
 
 def bound_of_step(budget: Budget, eta: float, planned: float, state: float, batch_size: int) -> float:
     """Return eps, a Hilbert norm, of a step of size ``eta`` where the schedule says ``planned``."""
-    epsilon = budget.bound(eta, state, batch_size)
+    epsilon = _bound(budget, eta, state, batch_size)
     if not eta < planned:
         return epsilon
     return float(held(epsilon, budget.bound(planned, state, batch_size), eta, planned))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
+from kernelswarm.protocols.core.answers import checked_sizes
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.refused_key import RefusedKey
 
@@ -38,10 +39,11 @@ class Foreseen(Protocol):
 
 
 def step_sizes(schedule: Schedule, first: int, steps: int) -> Array:
-    """Return the step sizes of some steps from ``first`` on, (steps,)."""
+    """Return the step sizes of some steps from ``first`` on, (steps,); raises ValueError where they cannot be."""
     if steps > 1 and fulfils(schedule, Foreseen) and "over" in vars(type(schedule)):
-        return schedule.over(first, steps)
-    return np.array([schedule.at(step) for step in range(first, first + steps)], dtype=np.float64)
+        return checked_sizes(schedule.over(first, steps), first, steps, f"{type(schedule).__name__}.over")
+    sizes = [schedule.at(step) for step in range(first, first + steps)]
+    return checked_sizes(sizes, first, steps, f"{type(schedule).__name__}.at")
 
 
 @dataclass(frozen=True)

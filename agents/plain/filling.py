@@ -20,12 +20,27 @@ def fill(found: Array, answer: Any, method: str) -> None:
     Raises
     ------
     ValueError
-        When it has another shape; dimensions of length 1 may be missing.
+        When it has another shape, dimensions of length 1 may be missing, or holds no real numbers.
     """
-    if type(answer) is not np.ndarray:
-        answer = np.asarray(answer)
+    if type(answer) is not np.ndarray or answer.dtype != np.float64:
+        answer = _numbers(answer, found.shape, method)
     if answer.shape != found.shape:
         if [count for count in answer.shape if count != 1] != [count for count in found.shape if count != 1]:
             raise ValueError(f"{method} returned an array of shape {answer.shape}, and {found.shape} is asked for")
         answer = answer.reshape(found.shape)
     found[...] = answer
+
+
+def _numbers(answer: Any, shape: tuple[int, ...], method: str) -> Array:
+    """Return what a method returned as an array of float64; raises ValueError where it holds no real numbers."""
+    must = f"return an array of real numbers of shape {shape}"
+    if answer is None:
+        raise ValueError(f"{method} returned None: {must}")
+    try:
+        found = np.asarray(answer)
+        numbers = found.astype(np.float64) if found.dtype.kind in "biufO" else None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{method} returned what holds no numbers ({error}): {must}") from error
+    if numbers is None:
+        raise ValueError(f"{method} returned entries of type {found.dtype}: {must}")
+    return numbers

@@ -80,6 +80,11 @@ class _Plain:
         if not self._constrained:
             return np.full((1, 1), float(place))
         duals = np.asarray(self._rule.duals(links))
+        if duals.ndim != 1:
+            raise ValueError(
+                f"{self._name}.duals returned an array of shape {duals.shape}: return one dual variable for each edge, "
+                "(deg,), or None"
+            )
         matrix = np.full((3, len(duals)), float(place))
         self._show(links, matrix)
         return matrix
@@ -98,7 +103,7 @@ class _Plain:
         self, _numbers: Array, links: Array, own: Array, answers: Array, gradients: Array, curvatures: Array
     ) -> None:
         pull = self._rule.coupling_gradient(self._kept[int(links[KEPT, 0])], own, answers)
-        self._fill(pull, gradients, curvatures, "coupling_gradient")
+        self._fill(pull, (own, answers), gradients, curvatures, "coupling_gradient")
 
     def _coupling_gradient_at_neighbor(
         self,
@@ -112,13 +117,21 @@ class _Plain:
         curvatures: Array,
     ) -> None:
         pull = self._rule.coupling_gradient_at_neighbor(self._kept[int(links[KEPT, 0])], neighbor, mine, theirs, dual)
-        self._fill(pull, gradients, curvatures, "coupling_gradient_at_neighbor")
+        self._fill(pull, (mine, theirs), gradients, curvatures, "coupling_gradient_at_neighbor")
 
-    def _fill(self, pull: Any, gradients: Array, curvatures: Array, method: str) -> None:
+    def _fill(self, pull: Any, values: tuple[Array, Array], gradients: Array, curvatures: Array, method: str) -> None:
         method = f"{self._name}.{method}"
-        slopes, bounds = pull
-        fill(gradients, slopes, method)
-        fill(curvatures, bounds, method)
+        if not isinstance(pull, tuple | list) or len(pull) != 2:
+            raise ValueError(f"{method} returned {_called(pull)}: return Pull(gradients, curvatures)")
+        fill(gradients, pull[0], f"{method} (gradients)")
+        fill(curvatures, pull[1], f"{method} (curvatures)")
+        if np.isnan(gradients).any() and all(np.isfinite(each).all() for each in values):
+            raise ValueError(f"{method} returned gradients of nan for finite values: correct its formula")
+        if not (np.isfinite(curvatures) & (curvatures >= 0.0)).all():
+            raise ValueError(
+                f"{method} returned the curvatures {np.ravel(curvatures)[:3].tolist()}, which must be finite and not "
+                "negative: give bounds on the second derivatives"
+            )
 
     def _constraint_values(self, own: Array, answers: Array, values: Array) -> None:
         fill(values, cast(Constrained, self._rule).constraint_values(own, answers), f"{self._name}.constraint_values")
@@ -140,3 +153,10 @@ class _Plain:
         self._kept[place] = advanced = self._rule.advance(self._kept[place], gaps, compared, eta, round)
         if self._constrained:
             self._show(advanced, links)
+
+
+def _called(found: Any) -> str:
+    """Return what a method returned in words: None, a sequence by its length, anything else by its type."""
+    if found is None:
+        return "None"
+    return f"{len(found)} entries" if isinstance(found, tuple | list) else f"a {type(found).__name__}"

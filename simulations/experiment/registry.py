@@ -14,6 +14,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.former_names import renamed
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.core.own_code import is_own, refuse_declared
+from kernelswarm.simulations.core.signatures import CONTRACTS, refuse_signatures
 from kernelswarm.simulations.experiment.entry_points import entry_points
 from kernelswarm.simulations.experiment.importing import import_part, load, refuse_elsewhere
 
@@ -385,13 +386,15 @@ def _own(kind: str, name: str, target: str, path: str, folder: Path | None, who:
 
 def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks what its kind's contract asks for; raises InputError."""
-    absent = [[one for one in way if not callable(getattr(part, one, None))] for way in FAMILIES.get(kind, ((),))]
+    wanted = [(*way, *METHODS[kind]) for way in FAMILIES.get(kind, ((),))]
+    absent = [[one for one in way if not callable(getattr(part, one, None))] for way in wanted]
     lacking = min(absent, key=len)
-    lacking += [method for method in METHODS[kind] if not callable(getattr(part, method, None))]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(
             f"{path} = {shown(name)} is no {kind}: it has no method {renamed(part, lacking)}; docs/contributing.md "
             f"says what a {kind} has (known: {', '.join(names(kind))})"
         )
+    if kind in CONTRACTS:
+        refuse_signatures(load(CONTRACTS[kind][absent.index(lacking)]), wanted[absent.index(lacking)], part, path)
     refuse_declared(kind, part, path)

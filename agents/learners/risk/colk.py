@@ -27,7 +27,7 @@ from kernelswarm.agents.learners.risk.compositional import (
 from kernelswarm.agents.learners.risk.compositional_steps import Joined
 from kernelswarm.agents.learners.risk.kept_sample import KeptSample
 from kernelswarm.agents.learners.risk.sliding_steps import CompiledSlidingColk, slid
-from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
@@ -157,7 +157,7 @@ class Colk(Polk):
 
     def init(self, inputs: int, outputs: int) -> ColkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
-        return ColkState(Expansion(self.kernel, inputs, outputs), self.budget.start())
+        return ColkState(Expansion(self.kernel, inputs, outputs), begun(self.budget))
 
     def gradient(self, state: ColkState, own: Evaluated, targets: Array) -> Array:
         """Return the objective's coefficients at the samples, (n, C)."""

@@ -14,7 +14,7 @@ from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.compositional import check_pairs
 from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPolicy, coefficients_in, errors_in
-from kernelswarm.agents.parts.budgets import Budget, PerSample
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Relative, Schedule
 from kernelswarm.refused_key import RefusedKey
@@ -106,7 +106,7 @@ class PolicyEvaluation(Polk):
     def init(self, inputs: int, outputs: int) -> PolicyState:
         """Return the state of V = 0 and g = 0 on ``inputs`` dimensions, one of each for every reward."""
         function = Expansion(self.kernel, inputs, outputs)
-        return PolicyState(function, self.budget.start(), self.tracker.init(inputs, outputs))
+        return PolicyState(function, begun(self.budget), self.tracker.init(inputs, outputs))
 
     def gradient(self, state: PolicyState, own: Evaluated, targets: Array) -> Array:
         """Return the coefficients at the states, (n, C), whose mean over the rows is the mean over the transitions.

@@ -29,7 +29,7 @@ from kernelswarm.agents.learners.second_order.newton_steps import BLOCKED_FROM_O
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.learners.second_order.taking_in import Moved, Terms
 from kernelswarm.agents.learners.second_order.taught import NOTHING, offer_taught
-from kernelswarm.agents.parts.budgets import Budget, PerSample, bound_at, bound_of_step
+from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.offers import offers_of
@@ -133,7 +133,7 @@ class Newton(CertainDescent, DescentInSpace):
     def init(self, inputs: int, outputs: int) -> NewtonState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         kind = WindowedExpansion if self.adaptive else InformedExpansion
-        return NewtonState(kind(self.kernel, inputs, outputs), self.budget.start())
+        return NewtonState(kind(self.kernel, inputs, outputs), begun(self.budget))
 
     def step(
         self,
