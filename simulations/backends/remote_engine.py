@@ -18,6 +18,7 @@ from kernelswarm.simulations.backends.host import Whereabouts
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.engine import EngineError, LostError, Pace, Paces, Snapshots
+from kernelswarm.simulations.round.failures import Sent
 from kernelswarm.simulations.round.measure import Report, joined
 from kernelswarm.simulations.round.model_arrays import LearnedFunctions
 from kernelswarm.simulations.round.rounds import block_neighbors
@@ -259,7 +260,8 @@ class RemoteEngine:
             while loading < total and len(waiting) < AT_ONCE * cores:
                 if loading == len(self._hosts):
                     self._hosts.append(self._processes.host(loading))
-                answer = self._hosts[loading].load.remote(self.blocks[loading], loading if crowded else None)
+                with Sent(self.blocks[loading]):
+                    answer = self._hosts[loading].load.remote(self.blocks[loading], loading if crowded else None)
                 waiting[answer] = loading
                 loading += 1
             ready = self._wait_for_one(waiting, total)

@@ -1,16 +1,19 @@
 """The facts about an exception of an agent or of a user's own part: the node, the part, and the cause."""
 
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from traceback import walk_stack, walk_tb
 from types import FrameType, TracebackType
 
 from kernelswarm.agents.node.node import Node
+from kernelswarm.inside_numba import whole_pickler
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.own_code import is_own, place_of
 from kernelswarm.simulations.experiment.parts import in_short
 from kernelswarm.simulations.experiment.registry import part_name
+from kernelswarm.simulations.round.block import AgentPlan
 
 
 class Asked:
@@ -56,6 +59,43 @@ class Asked:
             f'{self._key}.name = "{part_name(self._part)}" raised {describe(error)}: correct the part, or refuse what '
             "it cannot work with by a ValueError that says why"
         ) from error
+
+
+class Sent:
+    """The boundary to another process: a part that cannot be sent there leaves as InputError, with its key.
+
+    Parameters
+    ----------
+    plans : sequence of AgentPlan
+        What is sent.
+    """
+
+    def __init__(self, plans: Sequence[AgentPlan]) -> None:
+        self._plans = plans
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pickler = whole_pickler() if isinstance(error, UNSENT) else None
+        if pickler is None:
+            return
+        for plan in self._plans:
+            for key, part in (("learner", plan.learner), ("protocol", plan.rule), ("stream", plan.source)):
+                try:
+                    pickler.dumps(part)
+                except UNSENT as cause:
+                    raise InputError(
+                        f"{key}: a {type(part).__name__} of node {plan.neighborhood.node} cannot be sent to another "
+                        f"process ({cause}): let it open generators, files and sockets when it first needs them, or "
+                        'use backend = "serial"'
+                    ) from error
+
+
+UNSENT = (TypeError, AttributeError)
+"""What picklers raise of objects that they cannot write."""
 
 
 def node_at_work(trace: TracebackType | None) -> int | None:

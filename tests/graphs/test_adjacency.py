@@ -143,3 +143,8 @@ def test_a_large_network_is_opened_without_networkx(monkeypatch):
     monkeypatch.setattr(nx.Graph, "add_edges_from", lambda *_: pytest.fail("a networkx graph was made"))
     network = as_network(RandomGeometric(3000).build(np.random.default_rng(0)))
     assert diagnose(network).nodes == 3000 and network.held is None
+
+
+def test_positions_that_are_not_one_for_each_node_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"positions have the shape \(2, 2\): give a row for each of the 3 nodes"):
+        from_edges(3, [(0, 1), (1, 2)], np.zeros((2, 2)))

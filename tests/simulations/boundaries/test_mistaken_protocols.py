@@ -236,3 +236,12 @@ def test_what_a_library_raises_is_placed_where_the_users_code_called_it() -> Non
     line = singular.__code__.co_firstlineno + 1
     with pytest.raises(SimulationError, match=rf"Singular matrix \(test_mistaken_protocols\.py, line {line}\)"):
         learned(mistaken(Penalty, advance=singular))
+
+
+def test_a_column_that_no_float_holds_is_refused_by_the_callbacks_name() -> None:
+    def vast(state: Any) -> dict[str, Any]:
+        return {"size": 10**400}
+
+    keys: dict[str, Any] = {"topology": {"name": "ring", "nodes": 4}, "stream": "sine_regression", "rounds": 3}
+    with pytest.raises(SimulationError, match=r"the callback vast in round 3 returned size, which holds no numbers"):
+        simulate(**keys, learner="polk", protocol="isolated", callbacks=[vast])
