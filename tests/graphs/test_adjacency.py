@@ -125,12 +125,12 @@ def test_every_family_has_the_facts_and_the_order_of_networkx(name, nodes):
     ids=["two parts", "an isolated node", "no place", "no node"],
 )
 def test_arrays_are_refused_in_the_words_for_graphs(broken):
-    with pytest.raises(ValueError, match="graph ") as told:
+    with pytest.raises(ValueError, match="graph ") as refused:
         as_network(broken, strict=True)
     places = None if broken.positions is None else broken.positions.tolist()
     with pytest.raises(ValueError, match="graph ") as expected:
         validate(in_order(broken.number_of_nodes(), broken.edges.tolist(), places), strict=True)
-    assert str(told.value) == str(expected.value)
+    assert str(refused.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("edges", [[(0, 3)], [(-1, 0)], [(1, 1)]], ids=["too large", "negative", "a loop"])

@@ -78,10 +78,10 @@ def test_a_digraph_says_who_asks_as_graphml_does(tmp_path: Path) -> None:
 def test_numbers_are_the_nodes_and_parallel_edges_and_loops_go_with_a_word(tmp_path: Path) -> None:
     path = tmp_path / "net.dot.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfgraph { 3 -- 7; 7 -- 10; 7 -- 3; 10 -- 10 }"))
-    with pytest.warns(UserWarning, match="parallel|loop") as said:
+    with pytest.warns(UserWarning, match="parallel|loop") as caught:
         graph = read_graph(path)
     assert list(graph) == [3, 7, 10] and list(graph.edges) == [(3, 7), (7, 10)]
-    assert len(said) == 2
+    assert len(caught) == 2
     path.write_bytes(gzip.compress(b"graph { 3 -- 7; 7 -- 10 }"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -113,8 +113,8 @@ def test_what_is_none_is_refused_with_its_line(tmp_path: Path, text: str, words:
     path.write_text(text)
     with pytest.raises(ValueError, match=r"net\.dot") as caught:
         read_graph(path)
-    said = str(caught.value)
-    assert words in said and "\n" not in said and ("write it with" in said or "add nodes" in said)
+    message = str(caught.value)
+    assert words in message and "\n" not in message and ("write it with" in message or "add nodes" in message)
 
 
 def test_every_cut_of_a_file_is_a_graph_or_refused() -> None:

@@ -89,6 +89,6 @@ def test_a_frame_says_its_ends_in_the_same_words() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".parquet", ".feather"])
-def test_tables_of_other_kinds_are_told_what_to_be_saved_as(suffix: str) -> None:
+def test_tables_of_other_kinds_are_refused_with_what_to_save_them_as(suffix: str) -> None:
     with pytest.raises(ValueError, match=r"save its edges as \.csv, with the columns source and target"):
         File(Path(f"edges{suffix}"))

@@ -43,8 +43,8 @@ def test_parts_are_measured_each_by_itself() -> None:
     apart = diagnose(validate(nx.disjoint_union_all([nx.cycle_graph(5), nx.path_graph(9), nx.empty_graph(2)])))
     assert apart.parts == (9, 5, 1, 1)
     assert (apart.diameter, apart.algebraic_connectivity, apart.degree_min) == (8, 0.0, 0)
-    said = apart.describe()
-    assert said["parts"] == "4, of 9, 5, 1 and 1 nodes" and said["diameter"] == "8 in the largest part"
+    described = apart.describe()
+    assert described["parts"] == "4, of 9, 5, 1 and 1 nodes" and described["diameter"] == "8 in the largest part"
     alone = diagnose(validate(nx.empty_graph(3)))
     assert (alone.parts, alone.diameter, alone.algebraic_connectivity) == ((1, 1, 1), 0, 0.0)
 
@@ -138,7 +138,7 @@ def test_networks_whose_spectrum_would_take_minutes_are_measured_and_drawn_witho
     assert len(own) == len(np.unique(drawn, axis=0)) and near.mean() < 0.2 * 0.5  # of the mean distance of any two
 
 
-def test_bounds_that_differ_are_told_apart_from_a_diameter() -> None:
+def test_bounds_that_differ_are_distinguished_from_a_diameter() -> None:
     exact = diagnose(nx.cycle_graph(11))
     assert exact.describe()["diameter"] == "5"
     bounds = Diagnostics(10_000, 10_000, 2, 2.0, 2, 5000, 5009, 3.9478416e-7)

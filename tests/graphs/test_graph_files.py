@@ -96,8 +96,8 @@ def test_a_single_label_is_a_network_of_one_node(tmp_path: Path) -> None:
     ],
 )
 def test_edge_lists_that_hold_no_network_are_refused(tmp_path: Path, text: str, words: list[str]) -> None:
-    said = refusal(written(tmp_path, "net.txt", text))
-    assert all(word in said for word in words), said
+    message = refusal(written(tmp_path, "net.txt", text))
+    assert all(word in message for word in words), message
 
 
 # --- GraphML
@@ -160,7 +160,7 @@ def test_a_header_above_a_column_of_numbers_is_no_edge(tmp_path: Path, header: s
 # --- files
 
 
-def test_a_missing_file_is_told_the_nearest_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     written(tmp_path, "network.txt", "0 1\n")
     assert "did you mean 'network.txt'?" in refusal(tmp_path / "netwrok.txt")
     assert "there is no folder" in refusal(tmp_path / "nowhere" / "network.txt")
@@ -338,15 +338,15 @@ def test_the_files_of_yed_and_gephi_have_labels_and_places(tmp_path: Path) -> No
         ("0 1 2\n0 3\n3 4\n", None),
     ],
 )
-def test_kinds_of_lists_are_told_apart_or_refused(
+def test_kinds_of_lists_are_distinguished_or_refused(
     tmp_path: Path, text: str, wanted: set[tuple[int, int]] | None
 ) -> None:
     path = written(tmp_path, "net.txt", text)
     if wanted is not None:
         assert edges(read_graph(path)) == wanted
         return
-    said = refusal(path)
-    assert 'format = "edge list" or format = "adjacency list"' in said
+    message = refusal(path)
+    assert 'format = "edge list" or format = "adjacency list"' in message
     listed = read_graph(path, "adjacency list")
     assert edges(read_graph(path, "edge list")) != edges(listed) and len(listed) >= 4
 

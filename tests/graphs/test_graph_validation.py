@@ -25,12 +25,12 @@ def refusal(graph: Any, strict: bool = True) -> str:
     return str(refused.value)
 
 
-def told(graph: Any) -> tuple[Graph, list[str]]:
+def validated(graph: Any) -> tuple[Graph, list[str]]:
     """Return the network and what is said of how it was made."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         network = validate(graph)
-    return network, [str(warning.message) for warning in said]
+    return network, [str(warning.message) for warning in messages]
 
 
 def names(graph: Any) -> list[int | str] | None:
@@ -106,34 +106,38 @@ def test_a_multigraph_is_refused_with_its_parallel_edges() -> None:
 
 def test_parallel_edges_are_merged_with_a_word() -> None:
     graph: nx.Graph[Any] = nx.MultiGraph([(0, 1, {"length": 2.0}), (1, 0), (1, 2), (2, 2)])
-    network, said = told(graph)
+    network, messages = validated(graph)
     assert type(network) is nx.Graph and dict(network.edges) == {(0, 1): {"length": 2.0}, (1, 2): {}}
-    assert len(said) == 2 and "parallel edges between [(0, 1)]: merged" in said[0] and "[2]: dropped" in said[1]
+    assert (
+        len(messages) == 2
+        and "parallel edges between [(0, 1)]: merged" in messages[0]
+        and "[2]: dropped" in messages[1]
+    )
     assert graph.number_of_edges() == 4
-    assert told(nx.MultiGraph([(0, 1)]))[1] == []
+    assert validated(nx.MultiGraph([(0, 1)]))[1] == []
 
 
 def test_a_directed_multigraph_keeps_who_asks_whom() -> None:
-    network, said = told(nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c"), ("c", "b"), ("d", "c")]))
+    network, messages = validated(nx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c"), ("c", "b"), ("d", "c")]))
     assert dict(network.edges) == {(0, 1): {"asks": "lower"}, (1, 2): {}, (2, 3): {"asks": "higher"}}
-    assert len(said) == 1 and "[('a', 'b')]" in said[0]
+    assert len(messages) == 1 and "[('a', 'b')]" in messages[0]
 
 
 def test_self_loops_are_dropped_with_a_word_and_the_given_graph_is_left_alone() -> None:
     graph = nx.Graph([("x", "y"), ("y", "y")])
-    network, said = told(graph)
+    network, messages = validated(graph)
     assert list(network.edges) == [(0, 1)] and graph.has_edge("y", "y")
-    assert said == [
+    assert messages == [
         "the network has self loops at nodes ['y']: dropped, as an agent is not its own neighbor",
     ]
     plain = nx.Graph([(0, 1), (1, 1)])
-    assert list(told(plain)[0].edges) == [(0, 1)] and plain.has_edge(1, 1)
+    assert list(validated(plain)[0].edges) == [(0, 1)] and plain.has_edge(1, 1)
 
 
 def test_a_graph_in_parts_is_a_network() -> None:
     graph = nx.disjoint_union(nx.path_graph(3), nx.empty_graph(2))
-    network, said = told(graph)
-    assert list(network.nodes) == [0, 1, 2, 3, 4] and said == []
+    network, messages = validated(graph)
+    assert list(network.nodes) == [0, 1, 2, 3, 4] and messages == []
     assert Adjacency.of(network).parts == [3, 1, 1]
 
 
@@ -263,9 +267,11 @@ def test_positions_on_some_nodes_only_are_left_out_with_a_word() -> None:
     graph = nx.path_graph(3)
     graph.nodes[1]["pos"] = (0.0, 1.0)
     assert "no pos at nodes [0, 2]" in refusal(graph)
-    network, said = told(graph)
+    network, messages = validated(graph)
     assert not nx.get_node_attributes(network, "pos") and graph.nodes[1]["pos"] == (0.0, 1.0)
-    assert len(said) == 1 and said[0].startswith("positions are left out, as the network has no pos at nodes [0, 2]")
+    assert len(messages) == 1 and messages[0].startswith(
+        "positions are left out, as the network has no pos at nodes [0, 2]"
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -283,5 +289,5 @@ def test_positions_that_are_no_finite_numbers_are_left_out_with_a_word(place: ob
     nx.set_node_attributes(graph, {0: (0.0, 0.0), 1: (0.0, 1.0), 2: place}, "pos")
     text = refusal(graph)
     assert "[2, 3] numbers" in text or ("not of finite numbers at nodes [2]" in text and repr(place) in text)
-    network, said = told(graph)
-    assert not nx.get_node_attributes(network, "pos") and len(said) == 1 and "positions are left out" in said[0]
+    network, messages = validated(graph)
+    assert not nx.get_node_attributes(network, "pos") and len(messages) == 1 and "positions are left out" in messages[0]

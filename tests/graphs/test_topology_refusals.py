@@ -49,7 +49,7 @@ def test_networks_that_are_seldom_connected_are_redrawn(topology: Topology) -> N
 
 
 def refused(topology: Topology) -> str:
-    """Return what the first seed whose draws are all disconnected is told."""
+    """Return the message for the first seed whose draws are all disconnected."""
     for seed in range(50):
         try:
             build(topology, seed)
@@ -58,24 +58,24 @@ def refused(topology: Topology) -> str:
     raise AssertionError(f"{topology} always found a connected network")
 
 
-def test_an_edge_probability_below_the_threshold_is_told_the_threshold() -> None:
-    told = refused(ErdosRenyi(20, 0.02, attempts=5))
-    assert told.startswith(
+def test_an_edge_probability_below_the_threshold_is_refused_with_the_threshold() -> None:
+    message = refused(ErdosRenyi(20, 0.02, attempts=5))
+    assert message.startswith(
         "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell"
     )
-    assert told.endswith("raise edge_probability above ln(nodes)/nodes = 0.15")
+    assert message.endswith("raise edge_probability above ln(nodes)/nodes = 0.15")
 
 
-def test_an_unlucky_edge_probability_above_the_threshold_is_told_to_try_again() -> None:
-    told = refused(ErdosRenyi(20, 0.16, attempts=1))
-    assert told.startswith("edge_probability = 0.16 gave no connected network of 20 nodes in the only draw")
-    assert told.endswith("raise edge_probability to 0.24 or raise attempts")
+def test_an_unlucky_edge_probability_above_the_threshold_is_refused_with_the_advice_to_try_again() -> None:
+    message = refused(ErdosRenyi(20, 0.16, attempts=1))
+    assert message.startswith("edge_probability = 0.16 gave no connected network of 20 nodes in the only draw")
+    assert message.endswith("raise edge_probability to 0.24 or raise attempts")
 
 
-def test_a_radius_that_is_too_small_is_told_one_that_would_do() -> None:
-    told = refused(RandomGeometric(20, 0.05, attempts=1))
-    assert told.startswith("radius = 0.05 ")
-    found = re.search(r"raise radius \((0\.\d+) would have connected the last one\)", told)
+def test_a_radius_that_is_too_small_is_refused_with_one_that_would_do() -> None:
+    message = refused(RandomGeometric(20, 0.05, attempts=1))
+    assert message.startswith("radius = 0.05 ")
+    found = re.search(r"raise radius \((0\.\d+) would have connected the last one\)", message)
     assert found is not None
     enough = float(found[1])
     assert len(build(RandomGeometric(20, enough, attempts=1))) == 20  # the same only draw, seed 0, is connected now
@@ -89,9 +89,9 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
     assert not nx.is_connected(nx.random_geometric_graph(25, enough - 1e-9, pos=places))
 
 
-def test_unions_of_rings_are_told_to_use_a_higher_degree() -> None:
-    told = refused(Regular(60, 2, attempts=1))
-    assert told.startswith("degree = 2 ") and told.endswith("use a degree of at least 3, or the ring")
+def test_unions_of_rings_are_refused_with_the_advice_of_a_higher_degree() -> None:
+    message = refused(Regular(60, 2, attempts=1))
+    assert message.startswith("degree = 2 ") and message.endswith("use a degree of at least 3, or the ring")
 
 
 # --- refusals
