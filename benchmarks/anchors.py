@@ -146,11 +146,11 @@ def row(learner: str, nodes: int, turns: int, jax: bool) -> str:
             seconds["jax"].append(time.process_time() - begun)
             np.testing.assert_allclose(ours, scanned, rtol=1e-9, atol=1e-12)
     rates = {name: rounds / min(each) for name, each in seconds.items() if each}
-    told = " | ".join(
+    columns = " | ".join(
         f"{rates[name]:,.0f} | {rates['ours'] / rates[name]:.2f}" if name in rates else "| "
         for name in ("numpy", "jax")
     )
-    return f"| {learner} | {nodes:,} | {rates['ours']:,.0f} | {told} |"
+    return f"| {learner} | {nodes:,} | {rates['ours']:,.0f} | {columns} |"
 
 
 def main() -> None:

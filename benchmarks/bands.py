@@ -82,7 +82,7 @@ AFTER = (10, 30, 100, 300, 1500)
 """The rounds after which a node's coverage is compared with the level."""
 
 
-WEATHER: dict[str, dict[str, Any]] = {
+CONDITIONS: dict[str, dict[str, Any]] = {
     "ideal": {},
     "loss .1": {"links": {"loss": 0.1}},
     "loss .3": {"links": {"loss": 0.3}},
@@ -106,7 +106,7 @@ class Off(NamedTuple):
     largest: float
 
 
-def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int, **weather: Any) -> Off:
+def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int, **conditions: Any) -> Off:
     """Measure bands after so many rounds."""
     found, inside = [], []
     for seed in range(seeds):
@@ -119,7 +119,7 @@ def off(stream: Any, topology: str, bands: str, rounds: int, seeds: int, **weath
             seed=seed,
             evaluate_every=rounds,
             evaluation={"level": 0.9, "bands": bands, "global_samples": 10, "local_samples": 4000},
-            **weather,
+            **conditions,
         )
         table = result.nodes
         last = table["round"] == rounds
@@ -134,9 +134,9 @@ def unreliable(seeds: int) -> None:
     line("data", "links and clock", "bands", *[f"{rounds}" for rounds in AFTER[2:]], "own samples", "nodes")
     line(*["---"] * 3, *["---:"] * (len(AFTER) - 2 + 2))
     for problem in ("iid", "drift"):
-        for name, weather in WEATHER.items():
+        for name, conditions in CONDITIONS.items():
             for bands in ("conformal", "pooled"):
-                each = [off(PROBLEMS[problem], "ring", bands, rounds, seeds, **weather) for rounds in AFTER[2:]]
+                each = [off(PROBLEMS[problem], "ring", bands, rounds, seeds, **conditions) for rounds in AFTER[2:]]
                 last = each[-1]
                 texts = [one.coverage for one in each] + [last.inside]
                 errors = [f"{value:.3f}".removeprefix("0") for value in texts]

@@ -47,7 +47,7 @@ class Killer(threading.Thread):
         self._random = random.Random(seed)
 
     def observe(self, progress: Progress) -> None:
-        """Hear what the simulation does."""
+        """Note what the simulation does."""
         self.phase = progress.phase
 
     def run(self) -> None:

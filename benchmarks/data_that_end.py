@@ -24,7 +24,7 @@ CASES = (
 """Nodes, the samples of a round, and the fewest and the most rows of a node."""
 
 
-def lived(nodes: int, batch: int, fewest: int, most: int) -> tuple[float, Any]:
+def measure(nodes: int, batch: int, fewest: int, most: int) -> tuple[float, Any]:
     """Return the seconds of processor time, and the result."""
     random = np.random.default_rng(0)
     node = np.repeat(np.arange(nodes), random.integers(fewest, most + 1, nodes))
@@ -44,11 +44,11 @@ def lived(nodes: int, batch: int, fewest: int, most: int) -> tuple[float, Any]:
 
 if __name__ == "__main__":
     for batch in (1, 10):
-        lived(20, batch, 400, 400)  # so that everything is compiled
+        measure(20, batch, 400, 400)  # so that everything is compiled
     print("| nodes | samples a round | rows of a node | rounds | seconds | microseconds a node-round |")
     print("|---:|---:|---:|---:|---:|---:|")
     for nodes, batch, fewest, most in CASES:
-        seconds, result = lived(nodes, batch, fewest, most)
+        seconds, result = measure(nodes, batch, fewest, most)
         rounds = result.summary["rounds"]
         each = 1e6 * seconds / rounds / nodes
         print(f"| {nodes} | {batch} | {fewest:,} to {most:,} | {rounds:,} | {seconds:.2f} | {each:.1f} |", flush=True)

@@ -6,7 +6,7 @@ million. Columns:
 
 - network, agents, ready: kB a node that the process holds, more than before it began, once the network is open, once
   its agents are made, and once the first round may begin;
-- rounds: the most until all rounds are lived through;
+- rounds: the most until all rounds are completed;
 - run: the most of the whole run;
 - open, round, all: microseconds of processor time a node until the network is open, for each round, and for the run.
 

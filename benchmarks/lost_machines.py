@@ -60,7 +60,7 @@ class Loss:
     seen: list[int] = field(default_factory=list)
 
     def observe(self, progress: Progress) -> None:
-        """Hear how far the run is."""
+        """Note how far the run is."""
         if progress.phase == "running" and len(self.seen) < len(self.rounds):
             due = self.rounds[len(self.seen)]
             if progress.done >= due:

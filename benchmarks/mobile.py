@@ -2,7 +2,7 @@
 
 Nodes walk about the unit square and talk within a radius that gives each some ten neighbours at a time; a fifth of the
 messages is lost, the others are late by two rounds on average (geometric). The network is that of all pairs that meet
-within the run, which is what memory goes into: nodes keep what they heard on each edge for ``max_age + 3`` rounds.
+within the run, which is what memory goes into: nodes keep what they received on each edge for ``max_age + 3`` rounds.
 Each size runs in a process of its own. The columns:
 
 - met: neighbours that a node meets in the run; at once: that it has in a round;

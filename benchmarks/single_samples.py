@@ -162,7 +162,7 @@ def least_steps(dictionary: Array, inverse: Array, points: Array, numbers: Array
 
 
 def mixture(generator: np.random.Generator, size: int, outputs: int) -> tuple[Array, Array]:
-    """Draw points of five classes around the unit circle; with one output, classes 0 and 1 are told from the rest."""
+    """Draw points of five classes around the unit circle; with one output, classes 0 and 1 against the rest."""
     labels = generator.integers(0, 5, size)
     angles = 2.0 * math.pi * labels / 5.0
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1) + generator.normal(0.0, math.sqrt(0.2), (size, 2))
@@ -224,12 +224,12 @@ def measure(outputs: int, bandwidth: float, epsilon: float, before: int) -> str:
         ),
     }
     count = len(fresh[0])
-    told = copy.deepcopy(state)
+    learned = copy.deepcopy(state)
     inserted = 0
     for n in range(min(count, 1000)):
-        changes = told.changes
-        passes.learn(learner, told, fresh[0][n : n + 1], fresh[1][n : n + 1])
-        inserted += told.changes != changes
+        changes = learned.changes
+        passes.learn(learner, learned, fresh[0][n : n + 1], fresh[1][n : n + 1])
+        inserted += learned.changes != changes
     ours = times["polk"]
     return (
         f"{order:>5}{outputs:>4}{inserted / min(count, 1000):>10.1%}"

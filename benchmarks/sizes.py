@@ -68,17 +68,17 @@ def measure(nodes: int) -> dict[str, float]:
     began = time.process_time()
     engine.run(WARM)
     warm = time.process_time()
-    rounds = max(WARM, min(2000, WORK // nodes))  # samples for as many as were lived are drawn in the first of them
+    rounds = max(WARM, min(2000, WORK // nodes))  # samples for as many as are run are drawn in the first of them
     engine.run(rounds)
-    lived = time.process_time()
+    ran = time.process_time()
     limit = described.evaluation.global_samples
     pooled = pool([network.source.nodes[place].held_out(1) for place in members(nodes, limit)], limit)
     Recorder(network, described.protocol).add(1, engine.report(pooled), 0.0)
     ended = time.process_time()
     found = (
         1e6 * (began - start) / nodes,
-        1e6 * (lived - warm) / nodes / rounds,
-        1e6 * (ended - lived) / nodes,
+        1e6 * (ran - warm) / nodes / rounds,
+        1e6 * (ended - ran) / nodes,
         (peak() - before) / nodes,
     )
     return dict(zip(COLUMNS, found, strict=True))

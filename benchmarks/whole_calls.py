@@ -50,8 +50,8 @@ class Clock:
         self.spent[part] += now - self._last
         self._last = now
 
-    def hear(self, progress: Progress) -> None:
-        """Hear of the progress of a simulation, after each piece of work."""
+    def observe(self, progress: Progress) -> None:
+        """Follow the progress of a simulation, after each piece of work."""
         phases = {"starting": "opening", "running": "rounds", "evaluating": "evaluations"}
         self.add("opening" if self._opening else phases[progress.phase])
         self._opening = self._opening and progress.phase == "starting"
@@ -69,7 +69,7 @@ def measure(case: str, nodes: int) -> list[float]:
     def call(nodes: int, clock: Clock) -> None:
         topology, backend = {"name": "ring", "nodes": nodes}, {"name": "serial", "threads": 1}
         keys = {"topology": topology, "backend": backend, "stream": "sine_regression", "learner": learner}
-        simulate(**keys, protocol=protocol, rounds=100, observe=clock.hear)
+        simulate(**keys, protocol=protocol, rounds=100, observe=clock.observe)
         clock.add("ending")
 
     call(6, Clock())
@@ -82,7 +82,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Where the time of a whole call goes.")
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000])
-    parser.add_argument("--turns", type=int, default=3, help="calls, of which medians are told")
+    parser.add_argument("--turns", type=int, default=3, help="calls, of which medians are printed")
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--only", help=argparse.SUPPRESS)
     options = parser.parse_args()

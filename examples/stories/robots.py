@@ -74,7 +74,7 @@ print(f"a robot has {near.sum() / (ROBOTS * ROUNDS) - 1:.1f} others within reach
 # Four ways to learn
 # ------------------
 # A robot's rows come in the order of its way. All are tested on the whole field, on a grid without noise. With
-# ``replay = 1`` a robot also asks, in every round, about one place that it was at or has heard of.
+# ``replay = 1`` a robot also asks, in every round, about one place that it was at or has received.
 
 side = np.linspace(0, 1, 30)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
@@ -105,7 +105,7 @@ runs = {
 # The answer
 # ----------
 # Consensus couples functions where somebody measures, and a robot learns the strips beside its own. Of places that
-# are replayed, what it has heard goes on to those it meets later. Weights of shared features carry its whole map to
+# are replayed, what it has received goes on to those it meets later. Weights of shared features carry its whole map to
 # them, for 25 times the bytes.
 
 for title, result in runs.items():
