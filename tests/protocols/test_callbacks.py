@@ -188,7 +188,7 @@ def interrupting(places: Integers, turns: int, after: float) -> None:
 
 @pytest.mark.parametrize("turns", [1, 100_000], ids=["in Python", "in compiled code"])
 def test_no_ctrl_c_is_lost(turns: int, capfd: pytest.CaptureFixture[str]) -> None:
-    """Python hears of one that comes in compiled code as a callback begins, where ctypes would print it."""
+    """Python learns of one that comes in compiled code as a callback begins, where ctypes would print it."""
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     places = array_of([address(Patient(), SUM)])
     spin(places, np.zeros(1), 1, 1)
@@ -199,15 +199,15 @@ def test_no_ctrl_c_is_lost(turns: int, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_handler_of_somebody_else_is_called(capfd: pytest.CaptureFixture[str]) -> None:
-    heard: list[int] = []
+    signals: list[int] = []
 
     def note(number: int, frame: object) -> None:
-        heard.append(number)
+        signals.append(number)
 
     patient = Patient()
 
     def until(numbers: Array, factor: float, count: int) -> float:
-        if heard:
+        if signals:
             raise StopIteration
         return patient(numbers, factor, count)
 
@@ -220,7 +220,7 @@ def test_a_handler_of_somebody_else_is_called(capfd: pytest.CaptureFixture[str])
     finally:
         timer.join()
         signal.signal(signal.SIGINT, before)
-    assert heard == [signal.SIGINT]
+    assert signals == [signal.SIGINT]
     assert capfd.readouterr().err == ""
 
 

@@ -1,4 +1,4 @@
-"""A protocol is told what a rule of a user's own may need of its neighbours, and its mistakes are named."""
+"""A protocol is given what a rule of a user's own may need of its neighbours, and its mistakes are named."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -81,7 +81,7 @@ def test_metropolis_weights_need_nothing_by_hand():
         np.testing.assert_allclose(own.function.values(x), ours.function.values(x), rtol=1e-9, atol=1e-12)
 
 
-def test_each_neighbour_is_told_apart_at_its_own_samples():
+def test_each_neighbour_is_distinguished_at_its_own_samples():
     asked = []
 
     @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def test_a_rule_that_raises_at_its_start_is_named(what, message):
         open_network(experiment(Raising(what=what)))
 
 
-def test_a_rule_that_leaves_a_flag_out_is_told_which():
+def test_a_flag_that_a_rule_leaves_out_is_named():
     @dataclass(frozen=True)
     class Silent:
         form: ClassVar[str] = "one_sided"

@@ -99,7 +99,7 @@ def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "changes", "said"),
+    ("links", "changes", "message"),
     [
         (Links(noise=Gaussian(1.0), clip=Clip(1.0, 1.0)), {}, "points are sent without noise"),
         (Links(noise=Gaussian(1.0, "both"), clip=Clip(values=1.0)), {}, "set links.clip.points"),
@@ -108,9 +108,9 @@ def test_a_sample_is_its_point_and_in_the_symmetric_form_its_value() -> None:
         (Links(noise=Gaussian(1.0, "both"), clip=Clip(1.0, 1.0)), {"sends_duals": True}, "dual variables depend"),
     ],
 )
-def test_what_nothing_bounds_is_said(links: Links, changes: dict[str, Any], said: str) -> None:
+def test_what_nothing_bounds_is_said(links: Links, changes: dict[str, Any], message: str) -> None:
     found = privacy(links, **{**SYMMETRIC, **changes})
-    assert found.sample is None and said in found.text(1e-5)
+    assert found.sample is None and message in found.text(1e-5)
 
 
 def test_of_a_sample_for_the_one_learner_point_and_target_are_known_and_no_more() -> None:
@@ -137,29 +137,29 @@ def described(**tables: Any) -> Experiment:
     )
 
 
-def test_neighbours_hear_the_same_noise_in_one_message_for_each_sample() -> None:
-    """Together they know no more of a sample than one of them: what is accounted for is heard once."""
+def test_neighbours_receive_the_same_noise_in_one_message_for_each_sample() -> None:
+    """Together they know no more of a sample than one of them: what is accounted for is received once."""
     engine = SerialEngine([open_network(described()).plans])
     engine.run(12)
     engine.snapshot()  # so that the agents have what they received
     agents = {agent.node: agent for agent in engine.blocks[0].agents}
     for node, agent in agents.items():
-        heard = [agents[other].inbox.packets[agents[other].neighbors.index(node)] for other in agent.neighbors]
-        assert heard[0].keys() == heard[1].keys() and len(heard[0]) > 5
-        for sent in heard[0]:
-            np.testing.assert_array_equal(heard[0][sent].points, heard[1][sent].points)
-            assert sent == 0 or not np.array_equal(heard[0][sent].answer, heard[1][sent].answer)
-        points = np.concatenate([packet.points for packet in heard[0].values()])
+        inboxes = [agents[other].inbox.packets[agents[other].neighbors.index(node)] for other in agent.neighbors]
+        assert inboxes[0].keys() == inboxes[1].keys() and len(inboxes[0]) > 5
+        for sent in inboxes[0]:
+            np.testing.assert_array_equal(inboxes[0][sent].points, inboxes[1][sent].points)
+            assert sent == 0 or not np.array_equal(inboxes[0][sent].answer, inboxes[1][sent].answer)
+        points = np.concatenate([packet.points for packet in inboxes[0].values()])
         assert len(np.unique(points)) == points.size
 
 
 def test_what_the_one_learner_knows_of_a_sample_is_as_private_as_it_says() -> None:
     """Two samples clipped to opposite corners: no event of the message tells them apart by more than is said."""
     experiment = described(protocol="centralized", rounds=4, evaluate_every=4)
-    said = simulate(experiment).summary["privacy"]
-    assert (said["sample"], said["answer"]) == (1.0 + 1.5, None)
+    account = simulate(experiment).summary["privacy"]
+    assert (account["sample"], account["answer"]) == (1.0 + 1.5, None)
     words = dict(next(one for one in examine(experiment) if one.title == "links and clock").lines)["privacy"]
-    assert words == said[""] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
+    assert words == account[""] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
     plans = open_network(experiment).plans
     samples = plans[0].source
     left, right = (

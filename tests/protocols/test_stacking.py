@@ -161,7 +161,7 @@ def test_blocks_and_a_run_that_goes_on_have_the_bits_of_one(conditions):
     assert kept.keys() == found.keys()
     for node, arrays in kept.items():
         for name, array in arrays.items():
-            if not name.startswith("ahead_"):  # more samples are at hand where more rounds have been lived at once
+            if not name.startswith("ahead_"):  # more samples are at hand where more rounds have been run at once
                 assert np.array_equal(array, found[node][name], equal_nan=True), (node, name)
 
 

@@ -189,14 +189,14 @@ def test_gradient_tracking_by_sums_lasts_where_trackers_grow(links):
         simulate(described({"name": "gradient_tracking", "sends": "trackers"}, 2000, **stormy))
 
 
-def test_who_sends_trackers_on_unreliable_links_is_told_what_lasts():
+def test_trackers_on_unreliable_links_are_refused_with_what_lasts():
     """Lower steps only put off the end, so that none are advised."""
     rule = {"name": "gradient_tracking", "sends": "trackers"}
-    told = 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
+    advice = 'set protocol.sends = "sums": trackers that are lost, late or rounded are missing for good'
     stormy = {"links": {"delay": 4}, "clock": {"name": "bernoulli", "probability": 0.5}}
-    with pytest.raises(SimulationError, match=re.escape(told)) as failed:
+    with pytest.raises(SimulationError, match=re.escape(advice)) as failed:
         simulate(described(rule, 20000, learner={"batch_size": 1, "step_size": 1.0}, **stormy))
     assert "lower" not in str(failed.value)
-    assert told in as_text(examine(described(rule, **stormy)))
+    assert advice in as_text(examine(described(rule, **stormy)))
     for calm in (described(rule), described({"name": "gradient_tracking"}, **stormy)):
-        assert told not in as_text(examine(calm))
+        assert advice not in as_text(examine(calm))

@@ -69,7 +69,7 @@ def test_coke_goes_on_with_the_weights_that_were_sent_last(method):
     tried = described({"name": method, "penalty": rho, **(EXPLICIT if method == "odkla" else {})}, links=links)
     data, laplacian, signless = Data(tried), np.diag(DEGREES) - ADJACENCY, np.diag(DEGREES) + ADJACENCY
     theta = sent = dual = np.zeros((len(NODES), FEATURES))
-    gram, products, told = np.zeros((len(NODES), FEATURES, FEATURES)), np.zeros_like(theta), 0
+    gram, products, count = np.zeros((len(NODES), FEATURES, FEATURES)), np.zeros_like(theta), 0
     for k in range(1, tried.rounds + 1):
         data.draw()
         if method == "dkla":
@@ -82,9 +82,9 @@ def test_coke_goes_on_with_the_weights_that_were_sent_last(method):
             pulled = 1.0 / ETA * theta - data.gradients(theta) - dual - rho * laplacian @ sent
             theta = (pulled + 2.0 * rho * DEGREES[:, None] * theta) / (2.0 * rho * DEGREES + 1.0 / ETA)[:, None]
         tells = np.linalg.norm(theta - sent, axis=1) > threshold * decay ** (k - 1)
-        sent, told = np.where(tells[:, None], theta, sent), told + int(tells.sum())
+        sent, count = np.where(tells[:, None], theta, sent), count + int(tells.sum())
         dual = dual + rho * laplacian @ sent
-    assert 0.1 < told / (tried.rounds * len(NODES)) < 0.9
+    assert 0.1 < count / (tried.rounds * len(NODES)) < 0.9
     np.testing.assert_allclose(learned(tried), theta, rtol=1e-6, atol=1e-9)
 
 

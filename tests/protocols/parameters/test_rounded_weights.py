@@ -54,19 +54,19 @@ def linearized(tried: Experiment, threshold: float, decay: float, bits: int) -> 
     assert plan.conditions is not None
     keys = keys_of(*plan.conditions.key, np.array(NODES), np.full(len(NODES), NODE)).tolist()
     theta = sent = dual = np.zeros((len(NODES), FEATURES))
-    told = 0
+    count = 0
     for k in range(tried.rounds):
         data.draw()
         pulled = data.gradients(theta) + dual + RHO * LAPLACIAN @ sent
         theta = theta - pulled / (2.0 * RHO * DEGREES + 1.0 / ETA)[:, None]
         tells = np.linalg.norm(theta - sent, axis=1) > threshold * decay**k
-        says = [
+        rows = [
             row if bits == EXACT else rounded(row, bits, key, k + PRIMING) for row, key in zip(theta, keys, strict=True)
         ]
-        sent, told = np.where(tells[:, None], np.stack(says), sent), told + int(tells.sum())
+        sent, count = np.where(tells[:, None], np.stack(rows), sent), count + int(tells.sum())
         dual = dual + RHO * LAPLACIAN @ sent
     np.testing.assert_allclose(dual.sum(axis=0), 0.0, atol=1e-10)
-    return theta, told / (tried.rounds * len(NODES))
+    return theta, count / (tried.rounds * len(NODES))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.0])

@@ -32,7 +32,7 @@ def test_sums_of_batches_are_those_of_all_samples(outputs: int, forgetting: floa
     np.testing.assert_allclose(found, np.linalg.solve(0.5 * gram + np.diag(ridge), products), rtol=1e-9, atol=1e-11)
 
 
-def test_sums_heard_with_noise_are_solved_as_the_nearest_of_samples() -> None:
+def test_sums_received_with_noise_are_solved_as_the_nearest_of_samples() -> None:
     generator = np.random.default_rng(0)
     directions, _ = np.linalg.qr(generator.normal(size=(6, 6)))
     values, right = np.array([-2.0, -0.1, 0.0, 0.5, 1.0, 3.0]), generator.normal(size=(6, 2))
