@@ -49,24 +49,24 @@ class Changes:
     def own(self, values: Array, sender: int, sent: int) -> Array:
         return self._values(values, sender, self._of(sender, NODE), sent, OWN)
 
-    def answer(self, values: Array, sender: int, hearer: int, sent: int) -> Array:
-        return self._values(values, sender, self._of(sender, hearer), sent, ANSWERS)
+    def answer(self, values: Array, sender: int, receiver: int, sent: int) -> Array:
+        return self._values(values, sender, self._of(sender, receiver), sent, ANSWERS)
 
     def limit(self, number: float) -> float:
         """Return a row sum or dual variable as it arrives: rounded up."""
         return float(rounded_up(number)) if self._links.bits != EXACT and 0.0 < number < np.inf else number
 
-    def _of(self, sender: int, hearer: int) -> list[int]:
-        pair = (np.array([label], dtype=np.int64) for label in (sender, hearer))
+    def _of(self, sender: int, receiver: int) -> list[int]:
+        pair = (np.array([label], dtype=np.int64) for label in (sender, receiver))
         key: list[int] = keys_of(*self._key, *pair)[0].tolist()
         return key
 
     def _values(self, values: Array, sender: int, key: list[int], sent: int, stage: int) -> Array:
-        said, place = np.array(values), self._labels.index(sender)
+        sent_values, place = np.array(values), self._labels.index(sender)
         rows = self._faults.rows[self._faults.start[place] : self._faults.start[place + 1]]
         if len(rows):
-            misreport_in(said, rows, *key, sent, stage)
-        return self._distorted(said, "values", self._links.bits, key, sent, stage)
+            misreport_in(sent_values, rows, *key, sent, stage)
+        return self._distorted(sent_values, "values", self._links.bits, key, sent, stage)
 
     def _distorted(self, numbers: Array, what: str, bits: int, key: list[int], sent: int, stage: int) -> Array:
         noise, bound = (self._links.noise_on(what), self._links.clip.on(what)) if what else (0.0, np.inf)

@@ -23,7 +23,7 @@ def bytes_first(assertion: Callable[..., None]) -> Callable[..., None]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return True only where numpy's assertions hold whatever else they are told, False also where it takes them."""
+    """Return True only where numpy's assertions hold whatever else they are given, False also where it takes them."""
     kind = type(one)
     if kind is not type(other):
         return False

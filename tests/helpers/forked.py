@@ -45,27 +45,27 @@ def outcome(call: Callable[[], str]) -> Outcome:
         _live(call, folder, writing)
     os.close(writing)
     try:
-        said = _heard(reading)
-        if said is None:
+        output = _read(reading)
+        if output is None:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     finally:
         os.close(reading)
         shutil.rmtree(folder, ignore_errors=True)
-    if said is None:
+    if output is None:
         return Outcome(False, f"hung: no end after {WALL_SECONDS} s")
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         return Outcome(
             False, f"hung: no end after {CPU_SECONDS} s of work" if name == "SIGXCPU" else f"ended by {name}"
         )
-    sound, _, words = said.partition(":")
+    sound, _, words = output.partition(":")
     return Outcome(sound == "sound", words or "ended without a word")
 
 
 def _live(call: Callable[[], str], folder: Path, writing: int) -> None:
     """Be the child; never returns."""
-    said = f"{FOUND}:"
+    output = f"{FOUND}:"
     try:
         os.chdir(folder)
         null = os.open(os.devnull, os.O_RDWR)
@@ -77,17 +77,17 @@ def _live(call: Callable[[], str], folder: Path, writing: int) -> None:
         spent = int(sum(os.times()[:2])) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (spent + CPU_SECONDS, spent + CPU_SECONDS + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        said = f"sound:{call()}"
+        output = f"sound:{call()}"
     except BaseException:  # noqa: BLE001  whatever comes is what is looked for
-        said = f"{FOUND}:{traceback.format_exc()[-3000:]}"
+        output = f"{FOUND}:{traceback.format_exc()[-3000:]}"
     finally:
         try:
-            os.write(writing, said.encode(errors="replace"))
+            os.write(writing, output.encode(errors="replace"))
         finally:
             os._exit(0)
 
 
-def _heard(reading: int) -> str | None:
+def _read(reading: int) -> str | None:
     """Return all that the child says until it ends; None where it takes too long."""
     pieces = []
     while True:

@@ -79,16 +79,16 @@ def kinds(folder: Path) -> list[Kind]:
 
 def command(*words: str) -> str:
     """Call the command line and return its exit code in words; raises AssertionError where that is not sound."""
-    said = io.StringIO()
+    output = io.StringIO()
     code: Any = 0
-    with redirect_stderr(said):
+    with redirect_stderr(output):
         try:
             main(list(words))
         except SystemExit as ended:
             code = ended.code or 0
-    assert code in (0, 1, 2), f"exit code {code}: {said.getvalue()}"
-    assert "Traceback" not in said.getvalue(), said.getvalue()
-    assert code == 0 or said.getvalue().strip(), f"exit code {code} without a word"
+    assert code in (0, 1, 2), f"exit code {code}: {output.getvalue()}"
+    assert "Traceback" not in output.getvalue(), output.getvalue()
+    assert code == 0 or output.getvalue().strip(), f"exit code {code} without a word"
     return f"exit {code}"
 
 

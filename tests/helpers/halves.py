@@ -48,7 +48,7 @@ class Mortal(SerialEngine):
 
 @dataclass(frozen=True)
 class Dying(Serial):
-    """Processes that die when they have lived for ``rounds`` rounds; a new one may follow ``times`` times."""
+    """Processes that die when they have run for ``rounds`` rounds; a new one may follow ``times`` times."""
 
     threads: int = field(default=1, init=False)
     rounds: int = 30

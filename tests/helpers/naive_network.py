@@ -120,10 +120,10 @@ def row_sums(nodes, batches, i, j, points, eta, symmetric):
     """
 
     def row_sum(node):
-        heard = [batches[node][0]] * len(nodes[node].duals)
+        sets = [batches[node][0]] * len(nodes[node].duals)
         if symmetric:
-            heard += [batches[other][0] for other in nodes[node].duals]
-        return sum(np.abs(nodes[node].kernel.cross(points, x)).sum(axis=1) for x in heard)
+            sets += [batches[other][0] for other in nodes[node].duals]
+        return sum(np.abs(nodes[node].kernel.cross(points, x)).sum(axis=1) for x in sets)
 
     return eta * (row_sum(i) + (row_sum(j) if symmetric else row_sum(i)))
 

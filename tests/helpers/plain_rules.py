@@ -58,21 +58,21 @@ class Momentum(NamedTuple):
     velocity: Array
     sent: Array
     spread: Array
-    heard: tuple[Array, ...]
+    latest: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
 class PlainMomentum(Vectors):
     """Weights that move with a momentum, by two steps of the learner a round, and average by matrix products.
 
-    It sends two numbers beside the weights, keeps what it has heard as it came, and looks at the samples itself.
+    It sends two numbers beside the weights, keeps what it has received as it came, and looks at the samples itself.
 
     Parameters
     ----------
     step : {"implicit", "explicit"}
         Of the learner.
     early : bool
-        Whether the node's function moves before it speaks, not only when it has heard its neighbours.
+        Whether the node's function moves before it sends, not only when it has received from its neighbours.
     failing : tuple of str
         The method that fails at MARK, and the way: a key of WAYS.
     """
@@ -83,8 +83,8 @@ class PlainMomentum(Vectors):
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Momentum:
         nothing = np.zeros_like(weights)
-        heard = tuple(np.zeros(weights.size + 2) for _ in neighborhood.neighbors)
-        return Momentum(0, weights, nothing, np.zeros(weights.size + 2), np.zeros(2), heard)
+        latest = tuple(np.zeros(weights.size + 2) for _ in neighborhood.neighbors)
+        return Momentum(0, weights, nothing, np.zeros(weights.size + 2), np.zeros(2), latest)
 
     def adapt(self, state: Momentum, samples: Samples) -> Momentum:
         self._watch("adapt", samples)
@@ -103,14 +103,14 @@ class PlainMomentum(Vectors):
 
     def receive(self, state: Momentum, received: Received, samples: Samples) -> Momentum:
         self._watch("receive", samples)
-        pairs = zip(received.counts.tolist(), received.vectors, state.heard, strict=True)
-        heard = tuple(new if counted else old for counted, new, old in pairs)
+        pairs = zip(received.counts.tolist(), received.vectors, state.latest, strict=True)
+        latest = tuple(new if counted else old for counted, new, old in pairs)
         own = received.last_sent + 0.5 * (state.sent - received.last_sent)
-        known = np.array([own, *heard])
+        known = np.array([own, *latest])
         shares = np.ones(len(known)) / len(known)
         mean, size = shares @ known, state.weights.size
         weights = mean[:size].reshape(state.weights.shape[::-1]).T
-        return state._replace(rounds=state.rounds + 1, weights=weights, spread=mean[size:], heard=heard)
+        return state._replace(rounds=state.rounds + 1, weights=weights, spread=mean[size:], latest=latest)
 
     def weights(self, state: Momentum) -> Array:
         return state.weights
@@ -124,7 +124,7 @@ class Regret(NamedTuple):
     """What a node knows of its copies."""
 
     losses: Array
-    heard: Array
+    latest: Array
     rounds: int
 
 
@@ -165,7 +165,7 @@ class PlainEnsemble:
         alike = np.diag(flat @ flat.T) / max(1, flat.shape[1])
         slopes = float(np.abs(seen.gradients).sum() + seen.curvature) * (1.0 if seen.numbers else 0.5)
         lost = seen.losses / max(1, len(seen.mixture)) + 1e-3 * slopes * alike
-        return Regret(shaken(state.losses + self.rate * lost), state.heard, state.rounds)
+        return Regret(shaken(state.losses + self.rate * lost), state.latest, state.rounds)
 
     def send(self, state: Regret) -> Array:
         return state.losses - state.losses.min()
@@ -175,8 +175,8 @@ class PlainEnsemble:
         return Regret(state.losses, sent, state.rounds + 1)
 
     def mixture_weights(self, state: Regret) -> Array:
-        heard = state.heard.mean(axis=0) if len(state.heard) else np.zeros(len(state.losses))
-        weights = np.exp(-0.5 * (self.send(state) + heard))
+        latest = state.latest.mean(axis=0) if len(state.latest) else np.zeros(len(state.losses))
+        weights = np.exp(-0.5 * (self.send(state) + latest))
         return np.asarray(weights / weights.sum())
 
     def duals(self, links: Regret) -> None:

@@ -22,7 +22,7 @@ Known = dict[tuple[int, str], Any]
 
 
 def engine_in(experiment: Experiment, blocks: Blocks = None) -> SerialEngine:
-    """Return an engine that has lived no round."""
+    """Return an engine that has run no round."""
     plans = open_network(experiment).plans
     return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
 
@@ -37,7 +37,7 @@ def changed_by(engine: SerialEngine) -> Known:
     }
 
 
-def lived(experiment: Experiment, stops: Sequence[int], blocks: Blocks = None) -> list[Known]:
+def states_after(experiment: Experiment, stops: Sequence[int], blocks: Blocks = None) -> list[Known]:
     """Return all that rounds have changed after each of some numbers of rounds."""
     engine, found = engine_in(experiment, blocks), []
     for count in stops:
@@ -48,9 +48,9 @@ def lived(experiment: Experiment, stops: Sequence[int], blocks: Blocks = None) -
 
 def assert_the_same_however_cut(experiment: Experiment, stops: Sequence[int], *cuts: Blocks) -> Known:
     """Assert the bits of one block in others; returns all that rounds have changed in the end."""
-    wanted = lived(experiment, stops)
+    wanted = states_after(experiment, stops)
     for blocks in cuts:
-        assert same(lived(experiment, stops, blocks), wanted)
+        assert same(states_after(experiment, stops, blocks), wanted)
     return wanted[-1]
 
 

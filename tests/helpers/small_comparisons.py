@@ -27,7 +27,7 @@ PROTOCOLS = {"protocol.name": ["isolated", "consensus"]}
 
 
 class Killed(BaseException):
-    """What stops a comparison here, as a dying process does: nothing hears of it."""
+    """What stops a comparison here, as a dying process does: nothing is notified."""
 
 
 def experiment(**changes: Any) -> Experiment:
@@ -53,7 +53,7 @@ def figures(found: Comparison) -> list[Any]:
             "seed": run.seed,
             "final": {name: repr(value) for name, value in run.final.items() if name != "seconds"},
             "network": {name: column.tolist() for name, column in run.network.items() if name != "seconds"},
-            "said": (run.failure, run.digest, dict(run.verdict), run.form, run.step),
+            "outcome": (run.failure, run.digest, dict(run.verdict), run.form, run.step),
         }
         for run in found.runs
     ]

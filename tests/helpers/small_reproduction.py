@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 
-TOLD: list[Request] = []
+REQUESTS: list[Request] = []
 
 
 def reproduce(request: Request) -> Reproduction:
@@ -15,7 +15,7 @@ def reproduce(request: Request) -> Reproduction:
 
     More words about it.
     """
-    TOLD.append(request)
+    REQUESTS.append(request)
     heads = np.random.default_rng(request.seed).integers(2, size=10 if request.quick else 1000)
     request.tell("throwing", 0.5)
     figure = Figure()

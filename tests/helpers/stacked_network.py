@@ -1,7 +1,7 @@
 """A whole network of ensembles in plain numpy: copies that learn alone, and the shares by which they are mixed.
 
 Each copy is run as a network of its own, under its protocol, by the product: that is what the copies of an ensemble
-are, and other references hold these networks to their formulas. Shares, and what neighbours hear of them, are written
+are, and other references hold these networks to their formulas. Shares, and what neighbours receive, are written
 anew.
 """
 
@@ -40,16 +40,16 @@ class Shares:
     samples: int = 0
     weight: float = 0.0
     rounds: int = 0
-    heard: Array = field(init=False)
+    received: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.heard = np.zeros((0, self.count))
+        self.received = np.zeros((0, self.count))
         self.products, self.slopes = np.zeros((self.count, self.count)), np.zeros(self.count)
         self.losses, self.own = np.zeros(self.count), np.full(self.count, 1.0 / self.count)
 
-    def receive(self, heard: Array) -> None:
-        """Hear the logarithms of neighbours' shares, (deg, K)."""
-        self.heard = heard
+    def receive(self, received: Array) -> None:
+        """Receive the logarithms of neighbours' shares, (deg, K)."""
+        self.received = received
 
     def send(self) -> Array:
         """Return the logarithms of the node's own."""
@@ -57,7 +57,7 @@ class Shares:
 
     def mixture_weights(self) -> Array:
         """Return its own shares times the geometric mean of its neighbours'."""
-        logs = np.log(self.own) + (self.heard.mean(axis=0) if len(self.heard) else 0.0)
+        logs = np.log(self.own) + (self.received.mean(axis=0) if len(self.received) else 0.0)
         found = np.exp(logs - logs.max())
         return np.asarray(found / found.sum())
 
@@ -103,8 +103,8 @@ class Asked:
     def __init__(self, rule: Any, neighborhood: Neighborhood) -> None:
         self.rule, self.known = rule, rule.begin(neighborhood)
 
-    def receive(self, heard: Array) -> None:
-        self.known = self.rule.receive(self.known, heard)
+    def receive(self, received: Array) -> None:
+        self.known = self.rule.receive(self.known, received)
 
     def send(self) -> Array:
         return np.array(self.rule.send(self.known))
@@ -125,8 +125,8 @@ class Node:
 
     plan: AgentPlan
     shares: Shares | Asked
-    heard: dict[int, Array]
-    """What each neighbour that it asks said last, as far as it was heard."""
+    received: dict[int, Array]
+    """The last message of each neighbour that it asks, as far as one was received."""
     sent_at: int = -1
     learned: int = 0
     samples: int = 0
@@ -198,23 +198,23 @@ class StackedNetwork:
             self.now += 1
 
     def round(self) -> None:
-        """Live through a round: who is awake hears, and weighs its copies by the samples that it learns from."""
+        """Run a round: who is awake receives, and weighs its copies by the samples that it learns from."""
         now, messages = self.now, self.messages
         awake = [label for label in messages.labels if messages.awake(label, now)]
         fresh = [label for label in awake if messages.forgets and self.nodes[label].sent_at != now - 1]
         for label in fresh:
             begun = self.begin(self.nodes[label].plan)
-            self.nodes[label].shares, self.nodes[label].heard = begun.shares, begun.heard
+            self.nodes[label].shares, self.nodes[label].received = begun.shares, begun.received
             messages.forget(label)
         messages.arrive(now, awake)
         for label in awake:
             node = self.nodes[label]
             if now >= PRIMING:
-                for j in node.heard:
+                for j in node.received:
                     there = messages.arrived[j, label]
                     if there:
-                        node.heard[j] = there[max(there)]
-                node.shares.receive(np.array(list(node.heard.values())).reshape(-1, len(self.members)))
+                        node.received[j] = there[max(there)]
+                node.shares.receive(np.array(list(node.received.values())).reshape(-1, len(self.members)))
                 self.learn(label, node, label in fresh)
             if now:
                 node.following = node.plan.source.draw(node.plan.learner.batch_size)

@@ -1,4 +1,4 @@
-"""Small networks whose digests are told: by compiled rounds, and by their text as Python."""
+"""Small networks whose digests are computed: by compiled rounds, and by their text as Python."""
 
 from __future__ import annotations
 
@@ -147,6 +147,6 @@ def digests() -> dict[str, Any]:
     return {name: simulate(**{**usual, **tables}).summary["digest"] for name, tables in NETWORKS.items()}
 
 
-def tell() -> None:
+def write_digests() -> None:
     """Print them."""
     print(json.dumps(digests()))

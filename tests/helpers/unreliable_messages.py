@@ -23,7 +23,7 @@ from kernelswarm.simulations.round.block import AgentPlan
 
 Array = npt.NDArray[np.float64]
 Edge = tuple[int, int]
-"""Who sends, and who hears."""
+"""Who sends, and who receives."""
 
 PRIMING = 2
 """Rounds before the first: in the first of them all send what they know, in the second what they have seen."""

@@ -29,16 +29,16 @@ PRIMING = 2
 NEVER = -1
 
 
-class Told(NamedTuple):
-    """What a node says of its function at some points: values, the row sums of its pairs, and its variances."""
+class Evaluation(NamedTuple):
+    """A node's function at some points: values, the row sums of its pairs, and its variances."""
 
     values: Array
     row_sums: Array
     variances: Array
 
     @staticmethod
-    def nothing() -> Told:
-        return Told(np.zeros((0, 1)), np.zeros(0), np.zeros(0))
+    def nothing() -> Evaluation:
+        return Evaluation(np.zeros((0, 1)), np.zeros(0), np.zeros(0))
 
 
 class Message(NamedTuple):
@@ -50,17 +50,17 @@ class Message(NamedTuple):
     about: int  # when those were drawn at which its sender's own values are
     answered: int  # when those were drawn that it answers
     points: Array
-    own: Told
-    answer: Told
+    own: Evaluation
+    answer: Evaluation
     dual: float
 
 
 class Pair(NamedTuple):
-    """Points at which a node and one neighbour meet in a step, with what the neighbour said there."""
+    """Points at which a node and one neighbour meet in a step, with the neighbour's function there."""
 
     edge: int
     points: Array
-    told: Told
+    reply: Evaluation
     share: float  # what is left of the pull at the age of the message
     dual: float
     answered: int
@@ -92,7 +92,7 @@ class Node:
         self.last = [NEVER] * self.degree  # the rounds of the last messages that it sent
         self.received = [(NEVER, np.zeros((0, 1)))] * self.degree
         self.used = np.full((self.degree, 2), NEVER)
-        self.said: list[tuple[Array, Array] | None] = [None] * self.degree
+        self.last_answer: list[tuple[Array, Array] | None] = [None] * self.degree
         self.traffic = np.zeros((self.degree, 4), dtype=np.int64)  # sent to a neighbour; then of it: come, lost, late
         self.scalars = 0
 
@@ -113,7 +113,7 @@ class UnreliableNetwork:
         self.lessons, self.margin = 0, np.inf
         self.nodes = {plan.neighborhood.node: self._node(plan) for plan in plans}
         self.changes = Changes(self.conditions, list(self.nodes))
-        self.edges = [(i, j) for i, node in self.nodes.items() for j in node.neighbors]  # i hears j
+        self.edges = [(i, j) for i, node in self.nodes.items() for j in node.neighbors]  # i receives from j
         receivers, senders = np.array(self.edges, dtype=np.int64).T
         attributes = tuple(each for plan in plans for each in plan.neighborhood.edges)
         distances = [plan.neighborhood.distances for plan in plans]
@@ -134,19 +134,19 @@ class UnreliableNetwork:
 
     def run(self, rounds: int) -> None:
         for now in range(self.now, self.now + rounds):
-            for hearer, place, fate in self.dropped:
-                hearer.traffic[place, fate] += 1
+            for receiver, place, fate in self.dropped:
+                receiver.traffic[place, fate] += 1
             self.dropped.clear()
             awake = {i: now < PRIMING or bool(self._real("awake", k, now)) for k, i in enumerate(self.nodes)}
             for i, node in self.nodes.items():
                 if awake[i] and getattr(self.conditions.clock, "memory", True) is False and node.following != now - 1:
                     self._forget(node, now)
                 self._deliver(node, now, awake[i] or self.conditions.clock.listens)
-            lived = [node for i, node in self.nodes.items() if awake[i]]
-            for node in lived:
+            running = [node for i, node in self.nodes.items() if awake[i]]
+            for node in running:
                 if node.learning != NEVER:
                     self._learn(node, now)
-            for node in lived:
+            for node in running:
                 self._publish(node, now)
         self.now += rounds
 
@@ -154,11 +154,11 @@ class UnreliableNetwork:
         at = self.realization.look(now - PRIMING)
         return getattr(self.realization, what)[place, at]
 
-    def _deliver(self, node: Node, now: int, heard: bool) -> None:
+    def _deliver(self, node: Node, now: int, awake: bool) -> None:
         """Count what comes in this round, and lose it where nobody is there."""
         for e, mail in enumerate(node.mail):
-            node.traffic[e, 1 if heard else 2] += sum(one.due == now and one.sent >= PRIMING for one in mail)
-            node.mail[e] = [one for one in mail if heard or one.due != now]
+            node.traffic[e, 1 if awake else 2] += sum(one.due == now and one.sent >= PRIMING for one in mail)
+            node.mail[e] = [one for one in mail if awake or one.due != now]
 
     def _forget(self, node: Node, now: int) -> None:
         node.function = self._function(node.plan)
@@ -166,7 +166,7 @@ class UnreliableNetwork:
         node.mail = [[one for one in each if one.due >= now] for each in node.mail]
         node.drawn = {at: node.drawn[at] for at in (node.learning, node.following)}
         node.predicted = {node.learning: node.function.values(node.own[0])}
-        node.said = [None] * node.degree
+        node.last_answer = [None] * node.degree
         if node.buffer is not None:
             node.buffer.forget()
 
@@ -225,7 +225,7 @@ class UnreliableNetwork:
         late = [pair for pair in answers if pair.answered != node.learning]
         sets = [points] * len(prompt) + [pair.points for pair in (*back, *late)]
         moves = [(points, np.zeros((len(points), 1)))]
-        lessons = [self._lessons(node, points, [pair.told for pair in prompt])]
+        lessons = [self._lessons(node, points, [pair.reply for pair in prompt])]
         strengths = np.zeros(size)
         kinds = [("prompt", each) for each in prompt] + [("back", each) for each in back]
         for kind, pair in [*kinds, *(("late", each) for each in late)]:
@@ -237,45 +237,45 @@ class UnreliableNetwork:
                 strengths += np.max(self._alike(node, pair) * pull)
             if self.implicit:
                 mine = eta * sum(np.abs(function.inner(pair.points, x)).sum(axis=1) for x in sets)
-                both = mine + (pair.told.row_sums if self.symmetric else mine)
+                both = mine + (pair.reply.row_sums if self.symmetric else mine)
                 pull = limited(pull, both, own_batch)
-            apart = function.values(pair.points) - pair.told.values
+            apart = function.values(pair.points) - pair.reply.values
             move = -eta / own_batch * np.reshape(pull * self._alike(node, pair), (-1, 1)) * apart
             if kind == "prompt":
                 moves[0] = points, moves[0][1] + move
             else:
                 moves.append((pair.points, move))
-                lessons.append(self._lessons(node, pair.points, [pair.told]))
+                lessons.append(self._lessons(node, pair.points, [pair.reply]))
         part = 1.0
         if self.implicit and node.degree and size:
             gram = function.inner(points[:size], points[:size])
             gain, spread = np.mean(np.diag(gram)), np.mean(np.abs(gram).sum(axis=1))
             part = own_part(eta / b, gain, spread, 2.0, np.max(strengths), function.order, node.samples)
-        told = self._compared(node, answers) if size else []
+        compared = self._compared(node, answers) if size else []
         x, weights = (np.concatenate(each) for each in zip(*moves, strict=True))
         taught = [lesson for each in lessons for lesson in each]
         self.lessons += len(taught)
         own = points[:size], targets
         function.step(x, weights, own, part * eta / b, part * eta, implicit=self.implicit, lessons=taught)
         if self.proximity and size:
-            self._ascend(node, told, eta * min(1.0, size / b))
+            self._ascend(node, compared, eta * min(1.0, size / b))
 
     def _alike(self, node: Node, pair: Pair) -> Array:
         """Return 1 where both ends are about as sure, or nobody says how sure it is, and 0 elsewhere."""
         if not self.certainty:
             return np.ones(len(pair.points))
-        mine, theirs = np.diag(node.function.inner(pair.points, pair.points)), pair.told.variances
+        mine, theirs = np.diag(node.function.inner(pair.points, pair.points)), pair.reply.variances
         for ratio in (mine / theirs / self.certainty, theirs / mine / self.certainty):
             self.margin = min(self.margin, float(np.min(np.abs(ratio - 1.0))))
         return np.where((mine > self.certainty * theirs) | (theirs > self.certainty * mine), 0.0, 1.0)
 
-    def _lessons(self, node: Node, points: Array, told: Sequence[Told]) -> list[tuple[Array, Array, float]]:
+    def _lessons(self, node: Node, points: Array, replies: Sequence[Evaluation]) -> list[tuple[Array, Array, float]]:
         """Return what the surest neighbour says at each point where it is surer than the node, and how sure it leaves
         one."""
         found: list[tuple[Array, Array, float]] = []
-        mine = np.diag(node.function.inner(points, points)) if self.certainty and told else ()
+        mine = np.diag(node.function.inner(points, points)) if self.certainty and replies else ()
         for k, variance in enumerate(mine):
-            best = min(told, key=lambda each: each.variances[k])
+            best = min(replies, key=lambda each: each.variances[k])
             if variance > self.certainty * best.variances[k]:
                 found.append((points[k], best.values[k], self.certainty * best.variances[k]))
         return found
@@ -289,14 +289,14 @@ class UnreliableNetwork:
             if not len(targets):
                 continue
             known, size = node.predicted.get(pair.answered, values), len(targets)
-            excess = (pair.told.values[:size] - targets) ** 2 - (known[:size] - targets) ** 2
-            apart = np.sum((values - pair.told.values) ** 2, axis=1)
+            excess = (pair.reply.values[:size] - targets) ** 2 - (known[:size] - targets) ** 2
+            apart = np.sum((values - pair.reply.values) ** 2, axis=1)
             found.append((pair.edge, float(np.mean(apart)), float(np.mean(excess))))
         return found
 
-    def _ascend(self, node: Node, told: list[tuple[int, float, float]], eta: float) -> None:
+    def _ascend(self, node: Node, compared: list[tuple[int, float, float]], eta: float) -> None:
         rule, bound = self.rule, self.rule.dual_max
-        for e, apart, excess in told:
+        for e, apart, excess in compared:
             if rule.gamma.adapts:
                 beta = min(1.0, max(rule.gamma.rate, 2.0 / (node.steps + 1)))
                 node.averages[e] += beta * (excess - node.averages[e])
@@ -326,30 +326,32 @@ class UnreliableNetwork:
         mine = node.own[0]
         if node.learning != NEVER:
             node.predicted[node.learning] = node.function.values(mine)
-        heard = [each for _, each in node.received]
-        sets = [mine] * node.degree + (heard if self.symmetric else [])
+        received_points = [each for _, each in node.received]
+        sets = [mine] * node.degree + (received_points if self.symmetric else [])
         for e, other in enumerate(node.neighbors):
             k, back = self.edges.index((self._label(node), other)), self.edges.index((other, self._label(node)))
             quiet = self._quiet(node, e, now)
             if quiet or (now >= PRIMING and not self._real("active", k, now)):
                 continue
-            node.said[e] = heard[e], node.function.values(heard[e])
+            node.last_answer[e] = received_points[e], node.function.values(received_points[e])
             carried = now
             if self.symmetric and node.learning != NEVER and node.last[e] != node.learning:
                 carried = node.learning
             node.last[e] = now
             delay = 0 if now < PRIMING else int(self._real("deliveries", back, now))
-            hearer = self.nodes[other]
-            place = hearer.neighbors.index(self._label(node))
+            receiver = self.nodes[other]
+            place = receiver.neighbors.index(self._label(node))
             if now >= PRIMING:
                 node.traffic[e, 0] += 1
-                node.scalars += self._size(node, e, len(points), len(mine), len(heard[e]))
+                node.scalars += self._size(node, e, len(points), len(mine), len(received_points[e]))
             if delay == LOST or delay > self.links.max_age:
-                self.dropped.append((hearer, place, 2 if delay == LOST else 3))
+                self.dropped.append((receiver, place, 2 if delay == LOST else 3))
                 continue
             rounds = now, now + 1 + delay, carried, node.learning, node.received[e][0]
-            message = Message(*rounds, *self._contents(node, other, carried, heard[e], sets, float(node.duals[e])))
-            hearer.mail[place].append(message)
+            message = Message(
+                *rounds, *self._contents(node, other, carried, received_points[e], sets, float(node.duals[e]))
+            )
+            receiver.mail[place].append(message)
 
     def _size(self, node: Node, e: int, points: int, own: int, answered: int) -> int:
         """Count the numbers of a message, of one input and one output: nobody is asked on edges of one direction."""
@@ -365,29 +367,29 @@ class UnreliableNetwork:
 
     def _quiet(self, node: Node, e: int, now: int) -> bool:
         """Tell whether the function has hardly moved where the node answered the neighbour last."""
-        trigger, said = self.links.trigger, node.said[e]
-        if now < PRIMING or not trigger.threshold or said is None or not len(said[0]):
+        trigger, last_answer = self.links.trigger, node.last_answer[e]
+        if now < PRIMING or not trigger.threshold or last_answer is None or not len(last_answer[0]):
             return False
-        moved = np.max(np.abs(node.function.values(said[0]) - said[1]))
+        moved = np.max(np.abs(node.function.values(last_answer[0]) - last_answer[1]))
         return bool(moved <= trigger.threshold * trigger.decay ** (now - PRIMING))
 
     def _contents(
-        self, node: Node, hearer: int, carried: int, heard: Array, sets: Sequence[Array], dual: float
-    ) -> tuple[Array, Told, Told, float]:
+        self, node: Node, receiver: int, carried: int, received_points: Array, sets: Sequence[Array], dual: float
+    ) -> tuple[Array, Evaluation, Evaluation, float]:
         """Return points, own values, answer and dual variable as they arrive."""
         sender, now, changes = self._label(node), node.following, self.changes
         points, targets = node.drawn[carried]
-        own, answer = self._tell(node, node.own[0], sets), self._tell(node, heard, sets)
+        own, answer = self._tell(node, node.own[0], sets), self._tell(node, received_points, sets)
         return (
             changes.points(points, len(points) - len(targets), sender, carried),
             own._replace(values=changes.own(own.values, sender, now)),
-            answer._replace(values=changes.answer(answer.values, sender, hearer, now)),
+            answer._replace(values=changes.answer(answer.values, sender, receiver, now)),
             changes.limit(dual),
         )
 
-    def _tell(self, node: Node, points: Array, sets: Sequence[Array]) -> Told:
+    def _tell(self, node: Node, points: Array, sets: Sequence[Array]) -> Evaluation:
         eta = node.plan.learner.batch_size if self.certainty else node.plan.learner.step_size.value
         inner = node.function.inner
         row_sums = eta * sum((np.abs(inner(points, x)).sum(axis=1) for x in sets), np.zeros(len(points)))
         limits = np.array([self.changes.limit(each) for each in row_sums])
-        return Told(node.function.values(points), limits, np.diag(inner(points, points)))
+        return Evaluation(node.function.values(points), limits, np.diag(inner(points, points)))

@@ -24,7 +24,18 @@ from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.unreliable_messages import PRIMING, Messages
 from tests.helpers.vector_duals import Dkla, Domkl, Odkla
-from tests.helpers.vector_rules import Array, Diffusion, Ditto, Heard, Known, Mocha, Multitask, Rule, Samples, Tracking
+from tests.helpers.vector_rules import (
+    Array,
+    Arrived,
+    Diffusion,
+    Ditto,
+    Known,
+    Mocha,
+    Multitask,
+    Rule,
+    Samples,
+    Tracking,
+)
 from tests.helpers.vector_sums import DiffusionRls, Drfgp
 
 RULES: dict[str, Callable[..., Rule]] = {
@@ -96,8 +107,8 @@ class Asked(Rule):
     def send(self) -> Array:
         return np.array(self.rule.send(self.known), dtype=np.float64).reshape(-1)
 
-    def receive(self, heard: Heard, samples: Any) -> None:
-        self.known = self.rule.receive(self.known, Received(*heard), samples)
+    def receive(self, arrived: Arrived, samples: Any) -> None:
+        self.known = self.rule.receive(self.known, Received(*arrived), samples)
         self.weights = self.rule.weights(self.known)
 
 
@@ -113,7 +124,7 @@ class Node:
     samples: Any = None
     drawn: tuple[Array, Array] = (np.zeros((0, 0)), np.zeros((0, 0)))
     """The points and targets of the samples."""
-    said: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    predicted: Array = field(default_factory=lambda: np.zeros((0, 0)))
     """The values there of the function that saw them."""
     following: tuple[Array, Array] | None = None
     sent_at: int = -1
@@ -211,7 +222,7 @@ class Network:
         node.drawn = points, targets
         node.samples = self.samples(node)
         features = node.samples.features
-        node.said = features @ node.rule.weights.reshape(features.shape[1], -1)
+        node.predicted = features @ node.rule.weights.reshape(features.shape[1], -1)
         node.rule.adapt(node.samples)
         self.place(node)
 
@@ -238,7 +249,7 @@ class Network:
         """End a round with the newest vector of each neighbour that has arrived."""
         links, now, samples = self.links, self.now, node.samples
         learner: Any = node.plan.learner
-        values = node.said
+        values = node.predicted
         node.target = max(node.target, float(np.abs(samples.targets).max(initial=0.0)))
         largest = float(np.abs(values).max(initial=0.0))
         if largest > 1e8 * (1.0 + node.target):
@@ -264,7 +275,7 @@ class Network:
             counts.append(1.0 / (1.0 + links.damping * (now - 1 - newest)))
         if isinstance(samples, AskedSamples):  # of which the step size may depend on the steps before
             samples = self.samples(node)
-        node.rule.receive(Heard(node.last_sent, np.array(vectors)[1:], np.array(counts)), samples)
+        node.rule.receive(Arrived(node.last_sent, np.array(vectors)[1:], np.array(counts)), samples)
         node.learned += 1
         self.place(node)
 

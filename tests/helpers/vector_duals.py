@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples, solved
+from tests.helpers.vector_rules import Array, Arrived, Known, Rule, Samples, solved
 from tests.helpers.vector_sums import Sums
 
 
@@ -23,7 +23,7 @@ class Admm(Rule):
         self.own: dict[int, Array] = {}
         """S(t), the sum of all weights that the node has sent in rounds until t."""
         self.newest: list[tuple[int, Array, Array] | None] = [None] * len(known.degrees)
-        """Of each neighbour the round t_j of the newest message, what it said, and S(t_j) - S_j(t_j)."""
+        """Of each neighbour the round t_j of the newest message, its vector, and S(t_j) - S_j(t_j)."""
 
     def see(self, samples: Samples) -> None:
         pass
@@ -34,7 +34,7 @@ class Admm(Rule):
     def solve(self, last_sent: Array, apart: Array, near: float, samples: Samples) -> None:
         raise NotImplementedError
 
-    def heard(self, vectors: Sequence[Array], counts: Array) -> None:
+    def weigh(self, vectors: Sequence[Array], counts: Array) -> None:
         pass
 
     def adapt(self, samples: Samples) -> None:
@@ -46,19 +46,21 @@ class Admm(Rule):
         own = self.say()
         return np.concatenate([own, self.sum_at(self.clock), [self.clock, self.age]]) if self.by_sums else own
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
         size, rho = self.dual.size, self.penalty
         if self.by_sums:
-            self.compare(heard)
+            self.compare(arrived)
             there = [entry for entry in self.newest if entry is not None]
             nothing = np.zeros((0, len(self.say())))
-            heard = Heard(self.say(), np.array([said for _, said, _ in there] or nothing), np.ones(len(there)))
+            arrived = Arrived(
+                self.say(), np.array([message for _, message, _ in there] or nothing), np.ones(len(there))
+            )
             differences = np.sum([apart for *_, apart in there] or np.zeros((1, size)), axis=0)
             self.dual = rho / (1.0 + 2.0 * self.age) * differences
         else:
-            self.dual = self.dual + rho * heard.apart(size)
-        self.solve(heard.last_sent[:size], rho * heard.apart(size), 2.0 * rho * heard.counts.sum(), samples)
-        self.heard(list(heard.vectors), heard.counts)
+            self.dual = self.dual + rho * arrived.apart(size)
+        self.solve(arrived.last_sent[:size], rho * arrived.apart(size), 2.0 * rho * arrived.counts.sum(), samples)
+        self.weigh(list(arrived.vectors), arrived.counts)
 
     def sum_at(self, time: int) -> Array:
         return self.own.get(time, self.base)
@@ -70,26 +72,26 @@ class Admm(Rule):
             self.own[time] = first + (time - self.clock) * self.say()[: self.dual.size]
         self.clock = clock
 
-    def compare(self, heard: Heard) -> None:
+    def compare(self, arrived: Arrived) -> None:
         """Compare sums with what is new, of the same rounds."""
-        size, places = self.dual.size, np.flatnonzero(heard.counts)
-        clocks = {p: int(heard.vectors[p, -2]) for p in places}
+        size, places = self.dual.size, np.flatnonzero(arrived.counts)
+        clocks = {p: int(arrived.vectors[p, -2]) for p in places}
         new = [p for p in places if clocks[p] > (self.newest[p] or (0,))[0]]
         latest = max(new, key=lambda p: clocks[p], default=None)
         if latest is not None and clocks[latest] > self.clock:
             begins = not any(self.newest)
             self.go_on_to(clocks[latest])
             if begins:
-                shift = heard.vectors[latest, -2 - size : -2] - self.sum_at(self.clock)
+                shift = arrived.vectors[latest, -2 - size : -2] - self.sum_at(self.clock)
                 self.own = {time: each + shift for time, each in self.own.items()}
                 self.base = self.base + shift
         for p in new:
             if self.clock - clocks[p] < self.kept:
-                vector = heard.vectors[p]
+                vector = arrived.vectors[p]
                 apart = self.sum_at(clocks[p]) - vector[-2 - size : -2]
                 self.newest[p] = clocks[p], vector[: len(self.say())], apart
         ages = [min(self.clock - entry[0], self.kept) for entry in self.newest if entry]
-        largest = max([self.age, *ages, *(heard.vectors[p, -1] for p in new)])
+        largest = max([self.age, *ages, *(arrived.vectors[p, -1] for p in new)])
         self.age = next(2.0**k - 1.0 for k in range(64) if 2.0**k - 1.0 >= largest)
 
 
@@ -153,7 +155,7 @@ class Domkl(Admm):
         right += (inertia - samples.lambdas.reshape(len(z), -1, 1)) * self.members
         self.members = solved(left, right + self.shaped(near * last_sent - apart - self.dual))
 
-    def heard(self, vectors: Sequence[Array], counts: Array) -> None:
+    def weigh(self, vectors: Sequence[Array], counts: Array) -> None:
         kernels = len(self.logs)
         logs = self.logs + sum((c * v[-kernels:] for c, v in zip(counts, vectors, strict=True)), np.zeros(kernels))
         shares = np.exp(logs - logs.max())

@@ -1,7 +1,7 @@
 """Protocols of vectors as their formulas say them, in plain numpy, for a node alone: dense matrices and nothing kept.
 
-A node's samples are its features Z (n, L) and targets Y (n, C). A rule sees them (`adapt`), sends a vector, and hears
-what its neighbours sent, each with a count: 1, less where it is old, 0 where nothing has arrived.
+A node's samples are its features Z (n, L) and targets Y (n, C). A rule sees them (`adapt`), sends a vector, and
+receives what its neighbours sent, each with a count: 1, less where it is old, 0 where nothing has arrived.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Known(NamedTuple):
     kept: int  # rounds of which sums are kept
 
 
-class Heard(NamedTuple):
-    """What a node hears."""
+class Arrived(NamedTuple):
+    """What a node receives."""
 
     last_sent: Array  # (n,)
     vectors: Array  # (deg, n)
@@ -90,7 +90,7 @@ class Rule:
     def send(self) -> Array:
         return self.weights.reshape(-1)
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
         raise NotImplementedError
 
     def shaped(self, vector: Array) -> Array:
@@ -121,22 +121,22 @@ class Diffusion(Rule):
     def send(self) -> Array:
         return self.stepped.reshape(-1)
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
         if self.name == "received":
-            self.shares = np.full(len(heard.counts), 1.0 / (1.0 + heard.counts.sum()))
+            self.shares = np.full(len(arrived.counts), 1.0 / (1.0 + arrived.counts.sum()))
         elif self.name == "adaptive":
-            self.shares = self.adapted_shares(heard)
-        mean = self.shaped(heard.averaged(self.stepped.reshape(-1), self.shares))
+            self.shares = self.adapted_shares(arrived)
+        mean = self.shaped(arrived.averaged(self.stepped.reshape(-1), self.shares))
         if self.first:
             self.weights = mean
         else:
             self.before, self.weights = mean, samples.descend(mean)
             self.stepped = self.weights
 
-    def adapted_shares(self, heard: Heard) -> Array:
-        """Return shares as 1 over running means of squared distances, of all that were ever heard."""
-        for place, vector in enumerate([self.stepped.reshape(-1), *heard.vectors]):
-            if place and not heard.counts[place - 1]:
+    def adapted_shares(self, arrived: Arrived) -> Array:
+        """Return shares as 1 over running means of squared distances, of all that were ever received."""
+        for place, vector in enumerate([self.stepped.reshape(-1), *arrived.vectors]):
+            if place and not arrived.counts[place - 1]:
                 continue
             square = float(np.sum((vector - self.before.reshape(-1)) ** 2))
             old = self.squares[place]
@@ -167,14 +167,14 @@ class Tracking(Rule):
     def send(self) -> Array:
         return np.concatenate([self.moved.reshape(-1), self.second.reshape(-1)])
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
-        size, mean = self.weights.size, heard.averaged(self.send(), self.shares)
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
+        size, mean = self.weights.size, arrived.averaged(self.send(), self.shares)
         self.weights = self.shaped(mean[:size])
         if self.trackers:
             self.second = self.shaped(mean[size:])
             return
-        for place in np.flatnonzero(heard.counts):
-            self.sums[place] = heard.vectors[place, size:]
+        for place in np.flatnonzero(arrived.counts):
+            self.sums[place] = arrived.vectors[place, size:]
         self.inflow = self.shaped(self.shares @ (self.sums - self.second.reshape(-1)))
 
 
@@ -191,19 +191,19 @@ class Multitask(Rule):
     def send(self) -> Array:
         return self.adapted.reshape(-1)
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
         part = np.full(len(self.degrees), samples.eta * self.penalty)
         if samples.implicit:
             part = part / (1.0 + part * (len(self.degrees) + self.degrees))
-        self.weights = self.shaped(heard.averaged(self.send(), part))
+        self.weights = self.shaped(arrived.averaged(self.send(), part))
 
 
 class Mocha(Multitask):
     """A step, and the proximal step of the relations that the neighbourhood's weights tell."""
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
         own = self.send()
-        together = [own, *(own + c * (v - own) for c, v in zip(heard.counts, heard.vectors, strict=True) if c)]
+        together = [own, *(own + c * (v - own) for c, v in zip(arrived.counts, arrived.vectors, strict=True) if c)]
         mean = np.mean(together, axis=0)
         apart = np.array(together) - mean
         values, directions = np.linalg.eigh(apart @ apart.T)
@@ -223,8 +223,8 @@ class Ditto(Multitask):
     def adapt(self, samples: Samples) -> None:
         self.adapted = samples.descend(self.shared)
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
-        before, self.shared = self.shared, self.shaped(heard.averaged(self.send(), self.shares))
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
+        before, self.shared = self.shared, self.shaped(arrived.averaged(self.send(), self.shares))
         own, pull = samples.descend(self.weights), samples.eta * self.penalty
         if samples.implicit:
             self.weights = (own + pull * self.shared) / (1.0 + pull)

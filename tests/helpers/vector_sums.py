@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.helpers.vector_rules import Array, Heard, Known, Rule, Samples, metropolis, solved
+from tests.helpers.vector_rules import Array, Arrived, Known, Rule, Samples, metropolis, solved
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class DiffusionRls(Rule):
     def send(self) -> Array:
         return self.sums.vector
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
-        self.sums = self.sums.taken_from(heard.averaged(self.send(), self.shares))
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
+        self.sums = self.sums.taken_from(arrived.averaged(self.send(), self.shares))
         self.weights = self.sums.solved(self.ridge, samples.lambdas)
 
 
@@ -93,8 +93,8 @@ class Drfgp(DiffusionRls):
     def send(self) -> Array:
         return np.concatenate([each.vector for each in self.moving])
 
-    def receive(self, heard: Heard, samples: Samples) -> None:
-        mean = np.split(heard.averaged(self.send(), self.shares), len(self.moving))
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
+        mean = np.split(arrived.averaged(self.send(), self.shares), len(self.moving))
         averaged = [self.sums.taken_from(each) for each in mean]
         left = self.forgetting if averaged[0].count > 0.0 else 1.0
         oldest = averaged[-1].scaled(self.forgetting ** (len(averaged) - 1))

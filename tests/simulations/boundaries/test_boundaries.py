@@ -147,8 +147,8 @@ def test_classes_that_cannot_be_made_are_refused(body: str, call: Command) -> No
         f"    def __post_init__(self):\n        {body}\n"
         "    def cross(self, x, y): ...\n    def diagonal(self, x): ...\n"
     )
-    said = paragraph(call("run", "small.toml", "--set", "learner.kernel=unmade:Kernel"))
-    assert "learner.kernel: making a Kernel failed: " in said and "unmade.py, line 6" in said
+    message = paragraph(call("run", "small.toml", "--set", "learner.kernel=unmade:Kernel"))
+    assert "learner.kernel: making a Kernel failed: " in message and "unmade.py, line 6" in message
 
 
 @pytest.mark.parametrize("annotation", ["np.ndarray", "'NoSuchType'"])
@@ -175,8 +175,8 @@ def test_fields_that_no_file_can_hold_are_refused(annotation: str, call: Command
 )
 def test_dataclasses_of_another_kind_are_refused(key: str, target: str, call: Command) -> None:
     kind = {"learner.step_size": "schedule"}.get(key, key.rpartition(".")[2])
-    said = paragraph(call("run", "small.toml", "--set", f"{key}={target}"))
-    assert f"is no {kind}: it has no method " in said
+    message = paragraph(call("run", "small.toml", "--set", f"{key}={target}"))
+    assert f"is no {kind}: it has no method " in message
 
 
 def test_finished_parts_of_another_kind_are_refused() -> None:

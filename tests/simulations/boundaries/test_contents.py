@@ -79,8 +79,8 @@ def test_labels_that_numbers_merge_are_refused(name: str, call: Command) -> None
     else:
         np.savez(name, x=np.ones((24, 1)), y=np.array([int(NAMES_OF_NODES[row % 2]) for row in range(24)], np.uint64))
     stream = f"stream={{name='file',path='{name}',task='classification'}}"
-    said = paragraph(call("run", "small.toml", "--set", stream, "--set", "learner.loss=logistic"))
-    assert "whole numbers that are not exact beyond" in said
+    message = paragraph(call("run", "small.toml", "--set", stream, "--set", "learner.loss=logistic"))
+    assert "whole numbers that are not exact beyond" in message
 
 
 @pytest.mark.parametrize("index", [2 * 10**8, 2**31, 2**40, 2**63, -1])
@@ -94,8 +94,8 @@ def test_values_whose_squares_are_no_numbers_are_refused(value: str, call: Comma
     rows = "\n".join(f"{row / 24},{value if row == 7 else row}" for row in range(24))
     Path("data.csv").write_text(f"a,y\n{rows}\n")
     stream = "stream={name='file',path='data.csv',task='regression'}"
-    said = paragraph(call("run", "small.toml", "--set", stream))
-    assert 'row 8, column "y" is ' in said and "use another unit" in said
+    message = paragraph(call("run", "small.toml", "--set", stream))
+    assert 'row 8, column "y" is ' in message and "use another unit" in message
 
 
 @pytest.mark.parametrize("values", [1e300, -1e101])

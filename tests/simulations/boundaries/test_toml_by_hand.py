@@ -1,4 +1,4 @@
-"""Experiment files as editors and hands write them: read, or told in words what is wrong."""
+"""Experiment files as editors and hands write them: read, or refused with what is wrong."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     "written",
     [r"C:\data\new.csv", r"C:\Users\x.csv", r"C:\temp\new.csv", r"data\old.csv", r"d\new.csv", r"\\host\d.csv"],
 )
-def test_paths_of_windows_in_double_quotes_are_told_what_to_write(tmp_path: Path, written: str) -> None:
+def test_paths_of_windows_in_double_quotes_are_refused_with_what_to_write(tmp_path: Path, written: str) -> None:
     text = TEXT.replace('name = "sine_regression"', f'name = "file"\npath = "{written}"')
     if written == r"d\new.csv":  # a name with a line break, which may be a file's
         (tmp_path / "e.toml").write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match="single quotes, or with /"):
             Experiment.from_file(tmp_path / "e.toml").stream.read()  # type: ignore[attr-defined]
         return
-    said = refused(tmp_path / "e.toml", text)
-    assert "in single quotes, 'C:\\data\\new.csv', or with /" in said
+    message = refused(tmp_path / "e.toml", text)
+    assert "in single quotes, 'C:\\data\\new.csv', or with /" in message
 
 
 def test_other_errors_of_toml_say_nothing_of_backslashes(tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_other_errors_of_toml_say_nothing_of_backslashes(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("key", ABOVE)
-def test_a_key_below_the_table_that_it_is_not_of_is_told_where_it_belongs(tmp_path: Path, key: str) -> None:
+def test_a_key_below_the_table_that_it_is_not_of_is_refused_with_where_it_belongs(tmp_path: Path, key: str) -> None:
     for table in ("[learner]", "[topology]", "[protocol]"):
-        said = refused(tmp_path / "e.toml", TEXT.replace("rounds = 3\n", "").replace(table, f"{table}\n{key} = 10"))
-        assert f"{table[1:-1]}.{key} = 10 is not a key of" in said
-        assert f"{key} belongs above the first [table]" in said
+        message = refused(tmp_path / "e.toml", TEXT.replace("rounds = 3\n", "").replace(table, f"{table}\n{key} = 10"))
+        assert f"{table[1:-1]}.{key} = 10 is not a key of" in message
+        assert f"{key} belongs above the first [table]" in message
 
 
 def test_the_keys_above_all_tables_are_those_of_an_experiment() -> None:

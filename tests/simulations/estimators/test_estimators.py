@@ -180,7 +180,7 @@ def test_probabilities_decision_and_prediction_agree(loss: str, classes: int) ->
 @pytest.mark.parametrize("classes", [2, 4])
 def test_probabilities_of_margins_are_those_of_what_comes(estimator: Any, classes: int) -> None:
     x, y = sectors(classes, 1600)
-    x = x + 0.4 * np.random.default_rng(1).normal(size=x.shape)  # some are told wrong whatever is learned
+    x = x + 0.4 * np.random.default_rng(1).normal(size=x.shape)  # some are classified wrong whatever is learned
     model = clone(estimator).fit(x[:800], y[:800])
     probabilities = model.predict_proba(x[800:])
     right = model.predict(x[800:]) == y[800:]

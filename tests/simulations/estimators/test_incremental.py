@@ -93,7 +93,7 @@ def test_names_and_labels_that_come_among_the_first_samples_are_learned() -> Non
 
 @pytest.mark.parametrize("place", [0, 1, 40, 90])
 def test_samples_that_are_refused_leave_no_trace(place: int) -> None:
-    def lived(model: Any, targets: Any, wrong: list[tuple[Any, Any]]) -> list[Any]:
+    def predictions_after(model: Any, targets: Any, wrong: list[tuple[Any, Any]]) -> list[Any]:
         for k, (row, y) in enumerate(zip(X[:120], targets, strict=False)):
             if k == place:
                 for features, target in wrong:
@@ -107,10 +107,14 @@ def test_samples_that_are_refused_leave_no_trace(place: int) -> None:
 
     features = [({"a": value, "b": 1.0, "c": 1.0}, 1.0) for value in (np.nan, np.inf, 1e200, "red", None)]
     numbers = [*features, ({"a": 1.0, "b": 1.0}, np.nan), ({"a": 1.0}, None), ({"b": 1.0}, 1e200), ({"a": 1.0}, "red")]
-    assert lived(IncrementalRegressor(first=60), Y, numbers) == lived(IncrementalRegressor(first=60), Y, [])
+    assert predictions_after(IncrementalRegressor(first=60), Y, numbers) == predictions_after(
+        IncrementalRegressor(first=60), Y, []
+    )
     texts = [(x, "over") for x, _ in features] + [({"a": 1.0}, None), ({"a": 1.0}, np.nan)]
     texts += [({"a": 1.0}, 3)] if place else []
-    assert lived(IncrementalClassifier(first=60), LABELS, texts) == lived(IncrementalClassifier(first=60), LABELS, [])
+    assert predictions_after(IncrementalClassifier(first=60), LABELS, texts) == predictions_after(
+        IncrementalClassifier(first=60), LABELS, []
+    )
 
 
 def test_weights_are_those_of_the_same_rows() -> None:

@@ -82,8 +82,8 @@ def test_what_init_warns_of_is_a_sentence_without_a_place_in_the_code(call: Comm
     Path("net.csv").write_text("from;to\na b;c\nc;a b\nc;d\nd;d\n", encoding="utf-8")
     answer = call("init", "--data", "data.csv", "--nodes", "site", "--network", "net.csv")
     assert answer.code == 0
-    said = "the network has self loops at nodes ['d']: dropped, as an agent is not its own neighbor"
-    assert answer.err == f"kernelswarm: warning: {said}\n"
+    message = "the network has self loops at nodes ['d']: dropped, as an agent is not its own neighbor"
+    assert answer.err == f"kernelswarm: warning: {message}\n"
 
 
 def test_a_column_without_a_value_is_left_out_and_the_experiment_runs(call: Command) -> None:
@@ -102,18 +102,18 @@ def test_a_column_without_a_value_is_left_out_and_the_experiment_runs(call: Comm
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--target", "Höhe"), 'did you mean "Höhe (m)"?; the option is --target'),
         (("--nodes", "SITE"), 'did you mean "site"?; the option is --nodes'),
         (("--features", "Temp"), 'did you mean "temp_luft"?; the option is --features'),
     ],
 )
-def test_a_column_that_is_nearly_named_is_named(call: Command, words: tuple[str, ...], said: str) -> None:
+def test_a_column_that_is_nearly_named_is_named(call: Command, words: tuple[str, ...], message: str) -> None:
     write_rows(["a", "b"], "site;temp_luft;Höhe (m)")
     options = [*words, *(("--target", "Höhe (m)") if "--target" not in words else ())]
     answer = call("init", "--data", "data.csv", *options)
-    assert answer.code == 2 and answer.err.endswith(f"{said}\n")
+    assert answer.code == 2 and answer.err.endswith(f"{message}\n")
 
 
 def test_a_workbook_with_sheets_says_how_one_is_named(call: Command) -> None:

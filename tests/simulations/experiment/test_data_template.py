@@ -77,8 +77,8 @@ def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targe
     """As spreadsheets and data frames with a gap write them."""
     rows = zip(*POINTS.T.tolist(), targets.tolist(), strict=True)
     Path("data.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
-    said = call("init", "--data", "data.csv").out
-    assert (f"classes, numbered {numbered}\n" in said) if numbered else ("a regression" in said)
+    text = call("init", "--data", "data.csv").out
+    assert (f"classes, numbered {numbered}\n" in text) if numbered else ("a regression" in text)
     if numbered:
         experiment = Experiment.from_file("experiment.toml")
         assert experiment.to_dict()["stream"]["task"] == "classification"
@@ -89,9 +89,9 @@ def test_numbers_with_decimals_are_classes_where_they_count(call: Command, targe
 def test_many_whole_numbers_are_quantities(call: Command) -> None:
     np.savez("data.npz", x=np.ones((300, 1)), y=np.arange(300))
     assert "a regression" in call("init", "--data", "data.npz").out
-    said = as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"})))
-    told = '"y" has 300 different whole numbers, taken for quantities: stream.task = "classification"'
-    assert told in " ".join(said.split())
+    text = as_text(simulate(Experiment.from_file("experiment.toml").with_changes({"stream.task": "auto"})))
+    sentence = '"y" has 300 different whole numbers, taken for quantities: stream.task = "classification"'
+    assert sentence in " ".join(text.split())
     np.savez("few.npz", x=np.ones((7, 1)), y=[210_000, 180_000, 305_000, 180_000, 99_000, 150_000, 410_000])
     assert "a regression" in call("init", "few.toml", "--data", "few.npz").out
 
@@ -142,7 +142,7 @@ def test_every_ending_of_data_is_known_where_it_stands_for_an_experiment() -> No
 
 
 @pytest.mark.parametrize("command", ["init", "run", "check"])
-def test_data_in_place_of_an_experiment_are_told_the_command(call: Command, command: str) -> None:
+def test_data_in_place_of_an_experiment_are_refused_with_the_command(call: Command, command: str) -> None:
     Path("data.csv").write_text("a,y\n" + "\n".join(f"{k},{k * 0.5}" for k in range(30)))
     refused = call(command, "data.csv")
     assert refused.code == 2 and refused.err.rstrip().endswith("kernelswarm init --data data.csv")
@@ -197,15 +197,15 @@ def test_columns_that_number_the_rows_are_no_inputs(call: Command) -> None:
         assert "row_numbers" not in simulate(experiment).summary["facts"]
 
 
-def test_a_column_that_may_number_the_rows_is_told_by_every_command(call: Command) -> None:
+def test_a_column_that_may_number_the_rows_is_named_by_every_command(call: Command) -> None:
     """Names of their own, or those that are asked for: a learner is good at rows that it knows by their numbers."""
     rows = [f"{k},{k % 7}.5,{k},{k * k % 11}.25" for k in range(40)]
     Path("data.csv").write_text("messung,b,sample_id,y\n" + "\n".join(rows))
-    said = 'input "messung" numbers the rows and tells nothing of others: leave it out with stream.drop\n'
+    text = 'input "messung" numbers the rows and tells nothing of others: leave it out with stream.drop\n'
     first = call("init", "--data", "data.csv")
-    assert first.code == 0 and said in first.out and "without sample_id, which counts the rows" in first.out
-    assert said in call("check", "experiment.toml").out
-    assert said in call("run", "experiment.toml", "--no-figures", "--quiet").out
+    assert first.code == 0 and text in first.out and "without sample_id, which counts the rows" in first.out
+    assert text in call("check", "experiment.toml").out
+    assert text in call("run", "experiment.toml", "--no-figures", "--quiet").out
     both = call("init", "both.toml", "--data", "data.csv", "--features", "b, sample_id")
     assert both.code == 0 and 'input "sample_id" numbers the rows' in both.out
     dropped = call("init", "dropped.toml", "--data", "data.csv", "--drop", "messung,sample_id")
@@ -255,8 +255,8 @@ def test_stations_that_the_data_place_are_joined_to_the_nearest(call: Command) -
     assert (diagnose(network).diameter or 99) < 25
     assert "warning" not in call("check", "experiment.toml").out.partition("stream")[0]
     ring = call("check", "experiment.toml", "--set", 'topology={name="ring",nodes=142}').out
-    said = " ".join(ring.partition("stream")[0].split())
-    assert "differences even out in about diameter^2 / 3 = 1,680 rounds" in said
+    text = " ".join(ring.partition("stream")[0].split())
+    assert "differences even out in about diameter^2 / 3 = 1,680 rounds" in text
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_gaps_do_not_move_stations_and_words_do_not_place_them(call: Command, pl
     """A station that no row places leaves the others without a network by places."""
     lines = [f"s{k % 3},{k % 3 if k > 9 or k % 3 else ''},{k % 3 if k % 3 else place},{k % 7}.5" for k in range(90)]
     Path("data.csv").write_text("station,lat,lon,y\n" + "\n".join(lines))
-    said = call("init", "--data", "data.csv", "--nodes", "station").out
-    assert ("network: nearest_neighbors" in said) is bool(place)
+    text = call("init", "--data", "data.csv", "--nodes", "station").out
+    assert ("network: nearest_neighbors" in text) is bool(place)
     assert build_topology(Experiment.from_file("experiment.toml")).number_of_nodes() == 3
     Path("words.csv").write_text(
         "station,x,pos_y,y\n" + "\n".join(f"s{k % 3},w{k % 3},{k % 3},{k}.5" for k in range(90))

@@ -140,6 +140,6 @@ def test_draws_stand_alone_and_have_one_number() -> None:
 
 def test_labels_have_three_digits_or_what_tells_them_apart() -> None:
     values = draw({STEP: RandomValues("log", 1e-6, 1e3, 40)}, 0)[STEP]
-    for value, said in zip(values, short(values), strict=True):
-        assert math.isclose(float(said), value, rel_tol=5.1e-3)
+    for value, written in zip(values, short(values), strict=True):
+        assert math.isclose(float(written), value, rel_tol=5.1e-3)
     assert short([0.50001, 0.50002]) == ["0.50001", "0.50002"]

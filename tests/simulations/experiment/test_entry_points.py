@@ -119,7 +119,7 @@ def test_safe_mode_knows_no_offered_part(install: Install) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("swarm_a:Tent", "is no loss"),
         ("swarm_a:missing", "swarm_a has no missing"),
@@ -127,9 +127,9 @@ def test_safe_mode_knows_no_offered_part(install: Install) -> None:
         ("swarm_a", 'must look like "package.module:Class"'),
     ],
 )
-def test_an_offer_that_is_no_part_is_refused_where_it_is_used(target: str, said: str, install: Install) -> None:
+def test_an_offer_that_is_no_part_is_refused_where_it_is_used(target: str, message: str, install: Install) -> None:
     install("swarm_a", {f"{GROUP}losses": {"mine": target}})
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(message)):
         find("loss", "mine", "learner.loss")
 
 

@@ -41,8 +41,8 @@ def written(call: Command, graph: nx.Graph[Any], *options: str) -> tuple[str, Ex
 
 def test_a_graph_with_the_names_of_the_rows_is_the_network(call: Command) -> None:
     rows_of("south", "north", "hut")
-    said, experiment = written(call, nx.Graph([("north", "hut"), ("hut", "south")]), "--nodes", "station")
-    assert "network: graph.graphml, 3 nodes\n" in said
+    output, experiment = written(call, nx.Graph([("north", "hut"), ("hut", "south")]), "--nodes", "station")
+    assert "network: graph.graphml, 3 nodes\n" in output
     network = open_network(experiment)
     names = network.adjacency.names
     assert names == ["hut", "north", "south"] and experiment.overrides == ()
@@ -56,16 +56,16 @@ def test_a_graph_with_the_names_of_the_rows_is_the_network(call: Command) -> Non
 def test_a_column_whose_words_are_nodes_of_the_network_names_them(call: Command, many: bool) -> None:
     names = [f"hut {k}" for k in range(30)] if many else ["south", "north", "hut"]
     rows_of(*names)
-    said, experiment = written(call, nx.path_graph(names) if many else nx.Graph([names[:2], names[1:]]))
-    assert '"station" says which node a row is of: its values are nodes of graph.graphml\n' in said
+    output, experiment = written(call, nx.path_graph(names) if many else nx.Graph([names[:2], names[1:]]))
+    assert '"station" says which node a row is of: its values are nodes of graph.graphml\n' in output
     assert experiment.to_dict()["stream"]["node_column"] == "station"
     assert open_network(experiment).adjacency.names == sorted(names)
 
 
 def test_a_column_with_other_words_too_names_no_nodes(call: Command) -> None:
     rows_of("south", "north", "hut")
-    said, experiment = written(call, nx.Graph([("north", "south")]))
-    assert "so with --nodes" in said and "says which node a row is of: its" not in said
+    output, experiment = written(call, nx.Graph([("north", "south")]))
+    assert "so with --nodes" in output and "says which node a row is of: its" not in output
     assert experiment.to_dict()["stream"]["node_column"] == "node"
 
 
@@ -77,8 +77,8 @@ def test_nodes_without_rows_are_said_and_learn(call: Command, rows: tuple[str, s
     without = {"gate", "yard"}
     if rows[0] == "7":
         graph, without = nx.relabel_nodes(graph, {"north": 3, "south": 7, "gate": 5, "yard": 9}), {"5", "9"}
-    said, experiment = written(call, graph, "--nodes", "station")
-    assert "have no rows: what they learn, they learn from their neighbours" in said
+    output, experiment = written(call, graph, "--nodes", "station")
+    assert "have no rows: what they learn, they learn from their neighbours" in output
     network = open_network(experiment)
     described = network.source.description.nodes
     assert described is not None
@@ -101,17 +101,17 @@ def test_a_station_of_gaps_is_said_to_be_left_out(call: Command) -> None:
     text = Path("data.csv").read_text()
     cut = [line.rpartition(",")[0] + "," if line.startswith("attic") else line for line in text.splitlines()]
     Path("data.csv").write_text("\n".join(cut))
-    said = call("init", "--data", "data.csv", "--nodes", "station").out
-    assert "attic has no row that is whole enough to learn from: a network of your own (--network)" in said
-    said, experiment = written(call, nx.path_graph(["south", "attic", "north"]), "--nodes", "station")  # type: ignore[arg-type]
+    output = call("init", "--data", "data.csv", "--nodes", "station").out
+    assert "attic has no row that is whole enough to learn from: a network of your own (--network)" in output
+    output, experiment = written(call, nx.path_graph(["south", "attic", "north"]), "--nodes", "station")  # type: ignore[arg-type]
     assert experiment.overrides[0].nodes == ("attic",)
-    assert "of which attic has no rows" in said
+    assert "of which attic has no rows" in output
 
 
 def test_rows_without_names_are_dealt_to_all_nodes(call: Command) -> None:
     rows_of("a")
-    said, experiment = written(call, nx.path_graph(6), "--drop", "station")
-    assert "network: graph.graphml, 6 nodes\n" in said
+    output, experiment = written(call, nx.path_graph(6), "--drop", "station")
+    assert "network: graph.graphml, 6 nodes\n" in output
     network = open_network(experiment)
     assert not any(isinstance(source, NoSamples) for source in network.source.nodes)
     assert experiment.rounds == 20 * 90 * 0.8 / 6 / 4  # each sees its rows 20 times, four a round
@@ -119,8 +119,8 @@ def test_rows_without_names_are_dealt_to_all_nodes(call: Command) -> None:
 
 def test_numbered_nodes_are_places(call: Command) -> None:
     rows_of("c", "a", "b")
-    said, experiment = written(call, nx.path_graph(3), "--nodes", "station")
-    assert "network: graph.graphml, 3 nodes\n" in said and experiment.overrides == ()
+    output, experiment = written(call, nx.path_graph(3), "--nodes", "station")
+    assert "network: graph.graphml, 3 nodes\n" in output and experiment.overrides == ()
     assert open_network(experiment).source.description.nodes.tolist() == ["a", "b", "c"]  # type: ignore[union-attr]
 
 
@@ -143,9 +143,9 @@ def test_what_does_not_fit_is_refused(call: Command) -> None:
 def test_who_asks_whom_and_who_is_out_of_reach_is_said(call: Command) -> None:
     rows_of("Worms", "Mainz", "Bonn")
     river = nx.DiGraph([("Worms", "Mainz"), ("Mainz", "Bonn"), ("Basel", "Rheinfelden")])
-    said, experiment = written(call, river, "--nodes", "station")
+    output, experiment = written(call, river, "--nodes", "station")
     words = "on 3 of 3 edges only one end asks: Basel -> Rheinfelden means that Basel asks Rheinfelden and learns from"
-    assert "no path leads to Basel, Rheinfelden from a node with rows" in said and words in said
+    assert "no path leads to Basel, Rheinfelden from a node with rows" in output and words in output
     assert words in call("check", "here/mine.toml").out
     verdict = simulate(experiment.with_changes({"rounds": 20})).verdict
     assert "no path leads to them from a node with data: join them to one" in verdict["nothing_reached"]
@@ -153,5 +153,5 @@ def test_who_asks_whom_and_who_is_out_of_reach_is_said(call: Command) -> None:
 
 def test_of_undirected_networks_nobody_is_said_to_ask(call: Command) -> None:
     rows_of("Worms", "Mainz")
-    said, _ = written(call, nx.Graph([("Worms", "Mainz"), ("Mainz", "gate")]), "--nodes", "station")
-    assert "asks" not in said and "no path" not in said
+    output, _ = written(call, nx.Graph([("Worms", "Mainz"), ("Mainz", "gate")]), "--nodes", "station")
+    assert "asks" not in output and "no path" not in output

@@ -62,7 +62,7 @@ def test_random_edges_are_drawn_until_they_connect_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("'text'", "own_wrong_0:made returned a str: it must return a networkx graph, an adjacency matrix"),
         ("{'name': 3}", "own_wrong_1:made returned a dict: it must return"),
@@ -71,11 +71,11 @@ def test_random_edges_are_drawn_until_they_connect_all(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_graph_is_refused_by_function_value_and_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    name = said.split(":")[0]
+    name = message.split(":")[0]
     (tmp_path / f"{name}.py").write_text(f"import numpy\ndef made():\n    return {source}\n")
     with pytest.raises(ValueError, match=name) as refusal:
         GraphFunction(f"{name}:made", {}).build(np.random.default_rng(0))
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)

@@ -84,7 +84,7 @@ def test_nodes_that_learn_different_targets_are_no_noise() -> None:
     assert Auto().resolved(replace(one, owners=owners)).at(SETTLED) > 2.0 * Auto().resolved(one).at(SETTLED)
 
 
-def test_where_noise_cannot_be_told_from_a_rough_function_the_ridge_is_the_usual_one() -> None:
+def test_where_noise_cannot_be_distinguished_from_a_rough_function_the_ridge_is_the_usual_one() -> None:
     points, targets = smooth(200, 5)
     far_apart = sample(points, targets, Squared(), kernel=Gaussian(0.01))
     assert far_apart.noise[0] == pytest.approx(0.1, rel=0.01)

@@ -1,4 +1,4 @@
-"""Classes of the user's own that are no parts yet are told what they lack."""
+"""Classes of the user's own that are no parts yet are refused with what they lack."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Frozen(Kernel):
         (Frozen, r"Frozen is a class: give one of its objects, Frozen\(\)"),
     ],
 )
-def test_what_is_no_part_yet_is_told_how_it_becomes_one(value: Any, words: str) -> None:
+def test_what_is_no_part_yet_is_refused_with_how_it_becomes_one(value: Any, words: str) -> None:
     with pytest.raises(InputError, match=f"^learner.kernel = .*{words}.* \\(known: gaussian"):
         build("kernel", value, "learner.kernel")
 
 
-def test_a_part_of_the_own_class_is_taken_and_a_number_hears_nothing_of_classes() -> None:
+def test_a_part_of_the_own_class_is_taken_and_the_message_for_a_number_names_no_classes() -> None:
     assert build("kernel", Frozen()) == Frozen()
     with pytest.raises(InputError) as refused:
         build("kernel", np.float64(3.0))

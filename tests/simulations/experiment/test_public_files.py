@@ -59,11 +59,11 @@ def motes(short: bool = False) -> str:
 def test_a_table_with_a_column_for_each_node_of_the_network_is_refused(call: Command, tmp_path: Path) -> None:
     Path("wide.csv").write_text("\n".join(readings(SENSORS)))
     Path("net.csv").write_text(distances())
-    said = call("init", "--data", "wide.csv", "--target", str(SENSORS[0]), "--network", "net.csv")
-    assert said.code == 2 and 'the columns "767541", "767542", "717447", ... are called as nodes' in said.err
-    assert 'frame.melt("time", var_name="node", value_name="y")' in said.err
-    said = call("init", "--data", "wide.csv")
-    assert said.code == 2 and "where each of them is a node, pandas' frame.melt" in said.err
+    answer = call("init", "--data", "wide.csv", "--target", str(SENSORS[0]), "--network", "net.csv")
+    assert answer.code == 2 and 'the columns "767541", "767542", "717447", ... are called as nodes' in answer.err
+    assert 'frame.melt("time", var_name="node", value_name="y")' in answer.err
+    answer = call("init", "--data", "wide.csv")
+    assert answer.code == 2 and "where each of them is a node, pandas' frame.melt" in answer.err
     frame = csv.read_csv("wide.csv").drop_columns([""])
     keys = {"learner": "polk", "protocol": "consensus", "rounds": 2}
     graph = nx.cycle_graph(SENSORS)
@@ -86,22 +86,22 @@ def test_what_pandas_melts_is_read_with_the_same_network(call: Command) -> None:
 
 def test_a_first_row_with_a_time_is_no_header(call: Command) -> None:
     Path("motes.txt").write_text(motes())
-    said = call("init", "--data", "motes.txt", "--target", "x5", "--nodes", "x4")
-    assert (said.code, said.err) == (0, "") and "240 rows, 4 inputs, a regression, at 4 nodes" in said.out
+    answer = call("init", "--data", "motes.txt", "--target", "x5", "--nodes", "x4")
+    assert (answer.code, answer.err) == (0, "") and "240 rows, 4 inputs, a regression, at 4 nodes" in answer.out
     dates = "station,2012-03-01,2012-03-02\n" + "".join(f"{k},{k + 0.5},{k % 7}\n" for k in range(40))
     Path("dates.csv").write_text(dates)
-    said = call("init", "dates.toml", "--data", "dates.csv", "--target", "2012-03-01")  # and these are names
-    assert said.code == 0 and "40 rows" in said.out
+    answer = call("init", "dates.toml", "--data", "dates.csv", "--target", "2012-03-01")  # and these are names
+    assert answer.code == 0 and "40 rows" in answer.out
 
 
 def test_what_is_missing_between_blanks_is_refused_with_its_line(call: Command) -> None:
     Path("motes.txt").write_text(motes(short=True))
-    said = call("init", "--data", "motes.txt", "--target", "x5", "--nodes", "x4")
+    answer = call("init", "--data", "motes.txt", "--target", "x5", "--nodes", "x4")
     assert (
-        said.code == 2
-        and "has 6 fields with blanks between them, and 4 in another line, line 5 of the file" in said.err
+        answer.code == 2
+        and "has 6 fields with blanks between them, and 4 in another line, line 5 of the file" in answer.err
     )
-    assert "write NA in its place, or leave such lines out" in said.err
+    assert "write NA in its place, or leave such lines out" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_published_lists_of_edges_are_read(tmp_path: Path, text: str) -> None:
     assert found >= set(map(frozenset, ROUND))
 
 
-def test_a_file_of_another_ending_is_told_what_to_be_called(tmp_path: Path) -> None:
+def test_a_file_of_another_ending_is_refused_with_what_to_be_called(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"use one of .*\.txt for lines of edges, as in KONECT's out.NAME"):
         read_graph(tmp_path / "out.ucidata-zachary")
 

@@ -47,14 +47,14 @@ def compile_something() -> None:
 
 @jitted
 def test_what_is_compiled_is_counted_and_timed() -> None:
-    told: list[int] = []
-    with watch_compilation(lambda compilation: told.append(compilation.functions)) as compilation:
+    counts: list[int] = []
+    with watch_compilation(lambda compilation: counts.append(compilation.functions)) as compilation:
         assert (compilation.functions, compilation.seconds) == (0, 0.0)
         clock = time.perf_counter()
         compile_something()
         spent = time.perf_counter() - clock
     assert compilation.functions >= 2
-    assert told == sorted(told)
+    assert counts == sorted(counts)
     assert 0.0 < compilation.seconds <= spent  # one inside the other is not counted twice
     before = compilation.seconds
     compile_something()  # nobody listens any more
@@ -84,9 +84,9 @@ def test_functions_that_are_loaded_from_the_disk_are_not_counted(
 def test_compiling_is_no_part_of_a_runs_seconds_or_rate() -> None:
     compiled = 0.0
 
-    def observe(said: Progress) -> None:
+    def observe(seen: Progress) -> None:
         nonlocal compiled
-        if said.phase == "running" and not compiled:
+        if seen.phase == "running" and not compiled:
             with watch_compilation() as compilation, waiting():
                 time.sleep(0.5)
             compiled = compilation.seconds

@@ -85,7 +85,7 @@ def test_actors_are_counted_as_what_they_will_start_as(alone, monkeypatch):
         assert actor_bytes() == PROCESS_BYTES
     monkeypatch.setattr(sys, "platform", "linux")
     for running in (True, False):
-        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda said=running: said))
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda state=running: state))
         assert (actor_bytes() == PROCESS_BYTES) is running
     for name in ENVIRONMENTS:
         with monkeypatch.context() as changes:

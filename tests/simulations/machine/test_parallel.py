@@ -24,8 +24,8 @@ def square_or_die(task: int, tell: Callable[[float], None]) -> int:
 
 
 def test_a_killed_process_loses_its_own_task_only() -> None:
-    heard: list[list[float]] = []
-    found = dict(parallel.answers(square_or_die, [0, 1, 2, 3], 2, lambda shares: heard.append(list(shares))))
+    reports: list[list[float]] = []
+    found = dict(parallel.answers(square_or_die, [0, 1, 2, 3], 2, lambda shares: reports.append(list(shares))))
     lost = found.pop(2)
     assert found == {0: 0, 1: 1, 3: 9}
     assert isinstance(lost, parallel.Lost) and "SIGKILL" in lost.cause and "memory" in lost.cause
@@ -52,7 +52,7 @@ def test_processes_end_with_the_iteration() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_an_unguarded_script_is_told_what_to_do(tmp_path: Path) -> None:
+def test_an_unguarded_script_is_refused_with_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from kernelswarm.simulations.machine import parallel\n"

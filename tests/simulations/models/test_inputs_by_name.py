@@ -84,10 +84,10 @@ def test_columns_are_picked_by_name_whatever_their_order_and_what_else_there_is(
 def test_a_missing_column_is_named_with_the_nearest_that_is_there(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r'did you mean "Depth "\?'):
         simulate(data={**COLUMNS, "y": Y}, **KEYS).model(0).predict({"Depth ": X[:, 1], "warmth": X[:, 0]})
-    said = re.escape('points have no column "depth"; did you mean "dept"? They have dept, warmth, and need warmth')
+    message = re.escape('points have no column "depth"; did you mean "dept"? They have dept, warmth, and need warmth')
     for where, model in trained(tmp_path).items():
         for frame in FRAMES[:4]:
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 model.predict(frame({"dept": X[:, 1], "warmth": X[:, 0]}))
         with pytest.raises(
             ValueError, match=r"no columns warmth, depth\. They have 0, 1, and need warmth, depth, in any"
@@ -128,7 +128,7 @@ def test_inputs_without_names_are_taken_as_they_stand() -> None:
 
 def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
     model = simulate(data={**COLUMNS, "y": Y}, **KEYS).model(0)
-    for values, said in (
+    for values, message in (
         (np.array(["low"] * 200), 'points: row 1, column "depth" holds "low", which is not a number'),
         (np.array(["007"] * 200), 'points: row 1, column "depth" holds "007", which is text'),
         (np.array([None, *X[1:, 1]], dtype=object), 'points: row 0, column "depth" is nan'),
@@ -136,7 +136,7 @@ def test_what_holds_no_numbers_is_refused_by_its_column() -> None:
         (np.array([0.0, np.nan, *X[2:, 1]]), 'points: row 1, column "depth" is nan (rows count from 0): every value'),
         (X[:7, 1], 'points: column "depth" has 7 rows and "warmth" 200'),
     ):
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             model.predict({"warmth": X[:, 0], "depth": values})
 
 

@@ -78,13 +78,13 @@ def test_every_learner_predicts_the_same_in_numpy_alone(
     elif name == "spppot":
         keys = {"data": (data()[0], data()[1] / 5000.0), "stream": {"standardize": False}}
     model = simulate(topology="ring", learner=learner, protocol="isolated", rounds=40, **keys).model(0)
-    said, arrays = written(model, tmp_path / "model.npz", elsewhere)
+    description, arrays = written(model, tmp_path / "model.npz", elsewhere)
     x = keys["data"][0] if "data" in keys else np.random.default_rng(1).uniform(size=(50, model.inputs))
     assert model.model_order > 0
-    agree(elsewhere["predict"](said, arrays, x), model.predict(x))
+    agree(elsewhere["predict"](description, arrays, x), model.predict(x))
     assert (model.posterior is not None) == (name in ("newton", "rls", "krls"))
     if model.posterior is not None:
-        agree(elsewhere["deviation"](said, arrays, x)[:, 0], model.predict(x, return_std=True)[1])
+        agree(elsewhere["deviation"](description, arrays, x)[:, 0], model.predict(x, return_std=True)[1])
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda table: str(table["name"]))
@@ -92,9 +92,9 @@ def test_every_kernel_is_the_same_in_numpy_alone(kernel: Any, tmp_path: Path, el
     x, y = data()
     centered = (x - x.mean(axis=0)) / x.std(axis=0)
     estimator = KernelRegressor(30, kernel=kernel, random_state=0).fit(centered, y)
-    said, arrays = written(estimator.model_, tmp_path / "model.npz", elsewhere)
-    agree(elsewhere["predict"](said, arrays, centered), estimator.predict(centered))
-    agree(elsewhere["deviation"](said, arrays, centered)[:, 0], estimator.predict(centered, return_std=True)[1])
+    description, arrays = written(estimator.model_, tmp_path / "model.npz", elsewhere)
+    agree(elsewhere["predict"](description, arrays, centered), estimator.predict(centered))
+    agree(elsewhere["deviation"](description, arrays, centered)[:, 0], estimator.predict(centered, return_std=True)[1])
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -105,16 +105,16 @@ def test_labels_and_probabilities_are_the_same(
     x, y = data()
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [4950.0, 5050.0][: classes - 1])]
     estimator.fit(x, labels).save(tmp_path / "model.npz")
-    said, arrays = elsewhere["read"](tmp_path / "model.npz")
-    np.testing.assert_array_equal(elsewhere["predict"](said, arrays, x), estimator.predict(x))
-    agree(elsewhere["probabilities"](said, arrays, x), estimator.predict_proba(x))
+    description, arrays = elsewhere["read"](tmp_path / "model.npz")
+    np.testing.assert_array_equal(elsewhere["predict"](description, arrays, x), estimator.predict(x))
+    agree(elsewhere["probabilities"](description, arrays, x), estimator.predict_proba(x))
 
 
 def test_a_model_travels_as_json(tmp_path: Path, elsewhere: dict[str, Any]) -> None:
     x, y = data()
     model = KernelRegressor(30, random_state=0).fit(x, y).model_
-    said, arrays = written(model, tmp_path / "model.npz", elsewhere)
-    text = json.dumps({"description": said, **{name: array.tolist() for name, array in arrays.items()}})
+    description, arrays = written(model, tmp_path / "model.npz", elsewhere)
+    text = json.dumps({"description": description, **{name: array.tolist() for name, array in arrays.items()}})
     there = {name: np.array(entry) for name, entry in json.loads(text).items() if name != "description"}
     assert there.keys() == arrays.keys()
     assert all(np.array_equal(there[name], arrays[name]) for name in arrays)
@@ -124,11 +124,11 @@ def test_words_and_times_are_refused_and_not_taken_for_numbers(tmp_path: Path, e
     random = np.random.default_rng(0)
     table = {"colour": random.choice(["red", "blue"], 90), "size": random.normal(size=90), "y": random.normal(size=90)}
     model = simulate(data=table, target="y", topology="ring", learner="polk", protocol="consensus", rounds=20).model(0)
-    said, arrays = written(model, tmp_path / "model.npz", elsewhere)
+    description, arrays = written(model, tmp_path / "model.npz", elsewhere)
     with pytest.raises(ValueError, match=r"inputs\.coding"):
-        elsewhere["predict"](said, arrays, np.zeros((1, 3)))
+        elsewhere["predict"](description, arrays, np.zeros((1, 3)))
     own = random.normal(size=(5, 3))
-    agree(elsewhere["function"](said, arrays, own), model.evaluate(own))
+    agree(elsewhere["function"](description, arrays, own), model.evaluate(own))
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")

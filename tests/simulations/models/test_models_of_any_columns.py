@@ -99,7 +99,7 @@ def test_an_unknown_word_is_0_in_all_columns(folder: Path) -> None:
 
 def test_columns_of_another_kind_are_refused(folder: Path) -> None:
     model = load_model(folder / "model.npz")
-    for changed, said in (
+    for changed, message in (
         ({"when": np.arange(ROWS)}, 'column "when" holds numbers, and what was learned from holds dates or times'),
         ({"wind": np.arange(ROWS)}, 'column "wind" holds numbers, and what was learned from holds words'),
         ({"load": ["much"] * ROWS}, 'row 1, column "load" holds "much", which is not a number'),
@@ -109,7 +109,7 @@ def test_columns_of_another_kind_are_refused(folder: Path) -> None:
         ),
         ({"when": [f"{moment}Z" for moment in WHEN]}, "holds dates or times of a time zone"),
     ):
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             model.predict({**COLUMNS, **changed})
     with pytest.raises(
         ValueError, match=r"points have shape \(3, 11\): the model needs \(n, 4\), the columns when, wind"
@@ -147,7 +147,7 @@ def test_files_hold_the_coding_as_json_and_older_ones_are_read(folder: Path, tmp
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"kind": "smell"}, "does not describe a column"),
         ({"words": ["N", "N"]}, "does not describe a column"),
@@ -156,12 +156,12 @@ def test_files_hold_the_coding_as_json_and_older_ones_are_read(folder: Path, tmp
         ({"words": ["N", "S"]}, "inputs.coding makes"),
     ],
 )
-def test_a_damaged_coding_is_refused(folder: Path, tmp_path: Path, changed: dict[str, Any], said: str) -> None:
+def test_a_damaged_coding_is_refused(folder: Path, tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     arrays = dict(np.load(folder / "model.npz", allow_pickle=False))
     description = json.loads(str(arrays["description"]))
     description["inputs"]["coding"]["columns"][1] |= changed
     np.savez(tmp_path / "bad.npz", **(arrays | {"description": np.array(json.dumps(description))}))
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         load_model(tmp_path / "bad.npz")
 
 

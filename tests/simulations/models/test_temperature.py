@@ -49,7 +49,7 @@ def test_no_other_temperature_has_a_smaller_log_loss(outputs: int) -> None:
     assert losses[0] < min(losses[1:])
 
 
-def test_samples_that_are_all_told_right_are_no_certainty() -> None:
+def test_samples_that_are_all_classified_right_are_no_certainty() -> None:
     labels = np.arange(30) % 2.0
     likely = probabilities(np.array([[1.0]]), fitted(2.0 * labels[:, None] - 1.0, labels))
     assert likely[0, 1] == pytest.approx(30.5 / 31)

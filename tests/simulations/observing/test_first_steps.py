@@ -30,7 +30,7 @@ def described(learner, **tables):
     )
 
 
-def says(experiment):
+def warning_of(experiment):
     return dict(examine(experiment)[3].lines).get("warning", "")
 
 
@@ -54,24 +54,28 @@ def test_steps_that_are_undone_are_those_that_leave_the_function_at_zero(name, b
 def test_a_larger_step_is_advised_only_where_eps_does_not_grow_with_it():
     for budget in ({"per_sample": 3.0}, {"proportional": 30.0}, {"parsimony": 200.0}):
         for step in (0.1, 0.3):
-            told = says(described({"name": "polk", "budget": budget, "step_size": step}))
-            assert "nothing will be learned" in told and "lower learner.budget" in told
-            assert "step_size" not in told
-    assert "nothing will be learned" in says(described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.01}))
-    assert not says(described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.3}))
+            message = warning_of(described({"name": "polk", "budget": budget, "step_size": step}))
+            assert "nothing will be learned" in message and "lower learner.budget" in message
+            assert "step_size" not in message
+    assert "nothing will be learned" in warning_of(
+        described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.01})
+    )
+    assert not warning_of(described({"name": "polk", "budget": {"epsilon": 0.3}, "step_size": 0.3}))
 
 
 def test_what_is_warned_of_comes_true_and_nothing_else_is_warned_of():
     stalled, fine = described({"name": "polk", "budget": {"epsilon": 3.0}}), described({"name": "polk"})
-    said = says(stalled)
-    assert said.startswith("nothing will be learned: of the first steps of node 0 the largest moves the function by ")
-    assert re.search(r"eps = 3: lower learner\.budget = .*3.* or raise learner\.step_size = .*0\.1", said)
+    message = warning_of(stalled)
+    assert message.startswith(
+        "nothing will be learned: of the first steps of node 0 the largest moves the function by "
+    )
+    assert re.search(r"eps = 3: lower learner\.budget = .*3.* or raise learner\.step_size = .*0\.1", message)
     assert simulate(stalled).summary["final"]["model_order"] == 0
-    assert says(fine) == "" and simulate(fine).summary["final"]["model_order"] > 0
-    assert says(described({"name": "ogd"})) == ""  # removes nothing
+    assert warning_of(fine) == "" and simulate(fine).summary["final"]["model_order"] > 0
+    assert warning_of(described({"name": "ogd"})) == ""  # removes nothing
 
 
-def test_nodes_of_their_own_are_told_apart():
+def test_nodes_of_their_own_are_distinguished():
     own = [{"nodes": [2], "learner": {"budget": {"epsilon": 3.0}}}]
     plans = open_network(described({"name": "polk"}, node=own)).plans
     assert warning(plans).startswith(

@@ -28,12 +28,12 @@ def tables(bandwidth: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("bandwidth", "kind"), [(0.01, ALONE), (1e6, ALIKE), ("auto", None), ("median", None)])
 def test_a_useless_width_is_said_before_a_run_and_after(bandwidth: Any, kind: str | None) -> None:
-    said = as_text(examine(build_experiment(**tables(bandwidth))))
+    text = as_text(examine(build_experiment(**tables(bandwidth))))
     verdict = simulate(**tables(bandwidth)).summary["verdict"]
     for each in (ALONE, ALIKE):
         assert (each in verdict) == (each == kind)
-    assert ("the kernel leaves every point alone" in said) == (kind == ALONE)
-    assert ("all points are alike to the kernel" in said) == (kind == ALIKE)
+    assert ("the kernel leaves every point alone" in text) == (kind == ALONE)
+    assert ("all points are alike to the kernel" in text) == (kind == ALIKE)
     if kind is not None:
         assert "learner.kernel.bandwidth" in verdict[kind]
 

@@ -1,4 +1,4 @@
-"""Trackers: they hear each row of the network's table at its round, and change nothing that is learned."""
+"""Trackers: they receive each row of the network's table at its round, and change nothing that is learned."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", SimpleNamespace(SummaryWriter=Received))  # type: ignore[misc]
 
 
-def test_a_tracker_hears_every_finite_figure_and_changes_no_bit(library: None, tmp_path: Path) -> None:
+def test_a_tracker_receives_every_finite_figure_and_changes_no_bit(library: None, tmp_path: Path) -> None:
     small = experiment(rounds=10, evaluate_every=5)
     with tracked("tensorboard", tmp_path / "here", small) as callback:
         result = simulate(small, callbacks=[callback])
-    heard = Received.last
+    writer = Received.last
     assert result.summary["digest"] == simulate(small).summary["digest"]
     for name, column in result.network.items():
         wanted = [
@@ -57,12 +57,12 @@ def test_a_tracker_hears_every_finite_figure_and_changes_no_bit(library: None, t
             for round, value in zip(result.network["round"].tolist(), column.tolist(), strict=True)
             if np.isfinite(value) and name != "round"
         ]
-        assert heard.scalars.get(name, []) == wanted
-    assert heard.folder == str(tmp_path / "here") and heard.closed
-    assert "    bandwidth = 0.2" in heard.texts[0].splitlines()
+        assert writer.scalars.get(name, []) == wanted
+    assert writer.folder == str(tmp_path / "here") and writer.closed
+    assert "    bandwidth = 0.2" in writer.texts[0].splitlines()
 
 
-def test_what_was_heard_is_written_when_a_run_breaks(library: None, tmp_path: Path) -> None:
+def test_what_was_received_is_written_when_a_run_breaks(library: None, tmp_path: Path) -> None:
     small = experiment(rounds=10, evaluate_every=5)
 
     def broken(state: State) -> None:

@@ -1,4 +1,4 @@
-"""MLflow and Weights & Biases: they hear every row of the network's table, by calls that their libraries have."""
+"""MLflow and Weights & Biases: they receive every row of the network's table, by calls that their libraries have."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Calls:
     """In the place of a library: writes down every call."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
     def answering(self, name: str, answer: Any = None) -> Callable[..., Any]:
         """Return a function that answers something, or with its arguments."""
 
         def call(*values: Any, **named: Any) -> Any:
-            self.heard.append((name, values, named))
+            self.calls.append((name, values, named))
             return values if answer is None else answer
 
         return call
 
     def named(self, name: str) -> list[dict[str, Any]]:
-        return [named for called, _, named in self.heard if called == name]
+        return [named for called, _, named in self.calls if called == name]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def heard(tracker: str, folder: Path) -> Result:
+def tracked_run(tracker: str, folder: Path) -> Result:
     with tracked(tracker, folder, SMALL) as callback:
         return simulate(SMALL, callbacks=[callback])
 
@@ -96,8 +96,8 @@ def finite(result: Result) -> set[tuple[str, float, int]]:
     }
 
 
-def test_mlflow_hears_every_finite_figure_and_every_key(mlflow: Calls, tmp_path: Path) -> None:
-    result = heard("mlflow", tmp_path / "runs" / "one")
+def test_mlflow_receives_every_finite_figure_and_every_key(mlflow: Calls, tmp_path: Path) -> None:
+    result = tracked_run("mlflow", tmp_path / "runs" / "one")
     batches = mlflow.named("log_batch")
     metrics = [metric for batch in batches for metric in batch.get("metrics", ())]
     assert {(name, value, round) for name, value, _, round in metrics} == finite(result)
@@ -115,7 +115,7 @@ def test_mlflow_goes_to_the_server_that_is_named(
     mlflow: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
-    heard("mlflow", tmp_path / "runs" / "one")
+    tracked_run("mlflow", tmp_path / "runs" / "one")
     assert mlflow.named("MlflowClient") == [{"tracking_uri": "http://server:5000"}]
     assert not any(tmp_path.iterdir())
 
@@ -130,9 +130,9 @@ def test_no_call_holds_more_than_mlflow_takes(mlflow: Calls, tmp_path: Path) -> 
     assert [len(batch["metrics"]) for batch in batches if "metrics" in batch] == [1000, 1000, 500]
 
 
-def test_wandb_hears_every_finite_figure_offline(wandb: Calls, tmp_path: Path) -> None:
-    result = heard("wandb", tmp_path / "one")
-    rows = [(values[0], named["step"]) for name, values, named in wandb.heard if name == "log"]
+def test_wandb_receives_every_finite_figure_offline(wandb: Calls, tmp_path: Path) -> None:
+    result = tracked_run("wandb", tmp_path / "one")
+    rows = [(values[0], named["step"]) for name, values, named in wandb.calls if name == "log"]
     assert {(name, value, round) for row, round in rows for name, value in row.items()} == finite(result)
     (begun,) = wandb.named("init")
     assert (begun["mode"], begun["dir"], begun["name"]) == ("offline", str(tmp_path / "one"), "one")
@@ -143,7 +143,7 @@ def test_wandb_hears_every_finite_figure_offline(wandb: Calls, tmp_path: Path) -
 def test_wandb_is_online_where_it_is_asked_to_be(wandb: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("WANDB_PROJECT", "mine")
-    heard("wandb", tmp_path / "one")
+    tracked_run("wandb", tmp_path / "one")
     assert [(begun["mode"], begun["project"]) for begun in wandb.named("init")] == [("online", "mine")]
 
 
@@ -159,18 +159,18 @@ def test_a_run_that_breaks_is_marked_as_failed(mlflow: Calls, wandb: Calls, tmp_
 
 
 def test_mlflow_has_the_calls_and_its_database_the_figures(mlflow: Calls, tmp_path: Path) -> None:
-    heard("mlflow", tmp_path / "fake" / "one")
+    tracked_run("mlflow", tmp_path / "fake" / "one")
     for name in ("mlflow", "mlflow.entities"):
         del sys.modules[name]  # the fixture's
     real = pytest.importorskip("mlflow", reason="an extra")
     entities = pytest.importorskip("mlflow.entities")
-    for name, values, named in mlflow.heard:
+    for name, values, named in mlflow.calls:
         if name in CLIENT:
             inspect.signature(getattr(real.MlflowClient, name)).bind(None, *values, **named)
         else:
             where = real if name == "MlflowClient" else entities
             inspect.signature(getattr(where, name)).bind(*values, **named)
-    result = heard("mlflow", tmp_path / "one")
+    result = tracked_run("mlflow", tmp_path / "one")
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
         found = database.execute("SELECT key, value, step FROM metrics").fetchall()
         (status,) = database.execute("SELECT status FROM runs").fetchone()
@@ -178,13 +178,13 @@ def test_mlflow_has_the_calls_and_its_database_the_figures(mlflow: Calls, tmp_pa
 
 
 def test_wandb_has_the_calls_and_its_file_the_figures(wandb: Calls, tmp_path: Path) -> None:
-    heard("wandb", tmp_path / "fake")
+    tracked_run("wandb", tmp_path / "fake")
     del sys.modules["wandb"]
     real = pytest.importorskip("wandb", reason="an extra")
-    for name, values, named in wandb.heard:
+    for name, values, named in wandb.calls:
         owner, own = (real.Run, (None,)) if name in ("log", "finish") else (real, ())
         inspect.signature(getattr(owner, name)).bind(*own, *values, **named)
-    result = heard("wandb", tmp_path / "one")
+    result = tracked_run("wandb", tmp_path / "one")
     (path,) = tmp_path.glob("one/wandb/offline-run-*/run-*.wandb")
     real.teardown()  # waits for the process that writes
     written = path.read_bytes()

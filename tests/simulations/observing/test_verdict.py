@@ -174,7 +174,7 @@ def test_steps_below_the_budget_are_named_where_nothing_is_learned() -> None:
 
 
 @pytest.mark.parametrize("budget", [{"parsimony": 0.03}, {"epsilon": 50.0}], ids=["learning", "not learning"])
-def test_nodes_that_have_not_joined_yet_are_not_told_to_learn(budget: dict[str, float]) -> None:
+def test_nodes_that_have_not_joined_yet_are_not_advised_to_learn(budget: dict[str, float]) -> None:
     clock = {"name": "joining", "within": 0, "nodes": [3], "rounds": [500]}
     result = run(learner={"budget": budget}, clock=clock)
     nodes = result.nodes
@@ -182,7 +182,7 @@ def test_nodes_that_have_not_joined_yet_are_not_told_to_learn(budget: dict[str, 
     assert ("nothing learned at 3 of 4 nodes" in result.verdict.get("nothing_learned", "")) == ("epsilon" in budget)
 
 
-def test_nodes_that_have_just_come_back_without_memory_are_not_told_to_learn() -> None:
+def test_nodes_that_have_just_come_back_without_memory_are_not_advised_to_learn() -> None:
     clock = {"name": "churn", "leaves": 0.5, "returns": 0.5, "memory": False}
     results = [run(learner={"budget": {"epsilon": 0.5}}, clock=clock, rounds=40, seed=seed) for seed in range(4)]
     orders = [result.nodes["model_order"][-4:] for result in results]
@@ -192,11 +192,11 @@ def test_nodes_that_have_just_come_back_without_memory_are_not_told_to_learn() -
 
 def test_weights_that_stay_zero_are_nothing_learned_whatever_the_model_order(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(600, 1))
-    said = (
+    texts = (
         "no step has changed the function, which is right everywhere: all targets are alike",
         "raise learner.step_size",
     )
-    for test_target, words in zip((0.0, 1.0), said, strict=True):
+    for test_target, words in zip((0.0, 1.0), texts, strict=True):
         test = {"x_test": x[:40], "y_test": np.full((40, 1), test_target)}
         np.savez(tmp_path / "data.npz", x=x, y=np.zeros((600, 1)), **test)
         stream = {"name": "file", "path": str(tmp_path / "data.npz")}
@@ -396,10 +396,10 @@ def test_advice_follows_its_cause(tmp_path: Path) -> None:
     assert "scale of inputs" in usual and "literally" not in usual
 
 
-def test_a_batch_solver_is_not_told_of_steps(tmp_path: Path) -> None:
+def test_a_batch_solver_is_not_advised_of_steps(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     stream = rows_of(tmp_path, *random.standard_t(2, size=(2, 40)))
     learner = {"kernel": {"name": "gaussian", "bandwidth": 1e-3}}
     tried = [run(stream=stream, learner=learner, rounds=9, seed=seed, protocol="batch") for seed in range(3)]
-    said = [text for result in tried for text in result.verdict.values()]
-    assert all("step_size" not in text and "suggest" not in text and "budget" not in text for text in said)
+    texts = [text for result in tried for text in result.verdict.values()]
+    assert all("step_size" not in text and "suggest" not in text and "budget" not in text for text in texts)

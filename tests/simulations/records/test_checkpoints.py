@@ -62,12 +62,12 @@ def assert_same(found: dict[int, Snapshot], wanted: dict[int, Snapshot]) -> None
 @pytest.fixture
 def taken() -> Checkpoint:
     """A checkpoint of a few rounds, with all that one can hold."""
-    lived = engine(2)  # blocks that have drawn ahead
-    lived.run(30)
+    advanced = engine(2)  # blocks that have drawn ahead
+    advanced.run(30)
     edges = np.array(sorted(GRAPH.edges), dtype=np.int64)
     config = {**experiment().to_dict(), "protocol": {"name": "proximity", "dual_max": np.inf}}
     return Checkpoint(
-        30, 1.5, 2.5, "2026-01-01T00:00:00+00:00", config, None, {"numpy": "2"}, edges, 2, lived.snapshot()
+        30, 1.5, 2.5, "2026-01-01T00:00:00+00:00", config, None, {"numpy": "2"}, edges, 2, advanced.snapshot()
     )
 
 
@@ -225,9 +225,9 @@ def test_a_full_disk_ends_no_run_that_has_a_checkpoint(tmp_path: Path, monkeypat
         return saved(taken, folder)
 
     monkeypatch.setattr(checkpoint, "write", full)
-    with pytest.warns(UserWarning, match="could not be written") as heard:
+    with pytest.warns(UserWarning, match="could not be written") as caught:
         result = run(experiment(), tmp_path / "run").result
-    assert [str(warning.message) for warning in heard] == [
+    assert [str(warning.message) for warning in caught] == [
         f"the checkpoint of round {round} could not be written: No space left on device; the run goes on, and its last "
         "checkpoint is of round 10"
         for round in (20, 30, 40)
@@ -255,14 +255,14 @@ def test_other_versions_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("learner", PARTS["learner"])
 def test_snapshots_are_copies_that_say_all(learner: str) -> None:
     keys: dict[str, Any] = {"learner": {"name": learner, "step_size": 0.1, "batch_size": 2}}
-    lived, again = engine(**keys), engine(**keys)
-    lived.run(12)
-    then = lived.snapshot()
-    lived.run(9)
+    advanced, again = engine(**keys), engine(**keys)
+    advanced.run(12)
+    then = advanced.snapshot()
+    advanced.run(9)
     again.restore(then, 12)
     assert_same(again.snapshot(), then)
     again.run(9)
-    assert_same(again.snapshot(), lived.snapshot())
+    assert_same(again.snapshot(), advanced.snapshot())
 
 
 def test_what_is_saved_does_not_depend_on_who_is_asked() -> None:

@@ -58,8 +58,10 @@ def test_every_flipped_bit_is_noticed(name: str, finished: Path, tmp_path: Path)
 
 
 def test_the_checksums_are_those_of_the_standard_tool(finished: Path) -> None:
-    said = subprocess.run(["sha256sum", "-c", checksums.NAME], cwd=finished, capture_output=True, text=True, check=True)
-    assert said.stdout.count(": OK") == len(FILES) - 1
+    output = subprocess.run(
+        ["sha256sum", "-c", checksums.NAME], cwd=finished, capture_output=True, text=True, check=True
+    )
+    assert output.stdout.count(": OK") == len(FILES) - 1
 
 
 @pytest.mark.parametrize("table", ["nodes", "network", "edges"])

@@ -130,7 +130,7 @@ def test_one_difference_in_all_seeds_is_as_certain_as_its_signs() -> None:
     assert (found.better, found.mean, found.deviation, found.chance) == (1, 0.5, 0.0, 2.0**-5)
 
 
-def test_values_near_the_end_of_the_numbers_are_told_apart() -> None:
+def test_values_near_the_end_of_the_numbers_are_distinguished() -> None:
     numbers = np.array([[1.0, 2.0, 1.5, 1.2, 1.1, 1.3], [6.0, 8.0, 6.9, 6.1, 6.2, 7.0]])
     (near,), (far,) = pairs(numbers), pairs(numbers * 1e200)
     assert far.chance == pytest.approx(near.chance)

@@ -37,9 +37,9 @@ def ran(targets: dict[str, Any], **keys: Any) -> Result:
 def test_a_run_says_its_unit_wherever_it_is_read() -> None:
     result = ran({"price": PRICE})
     deviation = amount(result.facts["deviation_of_price"])
-    said = f"risk and error are shares of the variance of price (standard deviation {deviation})"
-    assert measured_in(result.facts, result.config) == said
-    assert said.capitalize() in " ".join(summary_text.verdict(result))
+    sentence = f"risk and error are shares of the variance of price (standard deviation {deviation})"
+    assert measured_in(result.facts, result.config) == sentence
+    assert sentence.capitalize() in " ".join(summary_text.verdict(result))
     assert amount(result.final["rmse"] or 0.0) in " ".join(summary_text.verdict(result))
     for column, label in {
         "risk": "risk (share of variance)",
@@ -91,7 +91,7 @@ def test_a_comparison_says_its_unit_in_every_format() -> None:
     assert "rmse" in tables.as_text(found, columns=["rmse"])
 
 
-def test_rows_of_different_units_are_told_apart() -> None:
+def test_rows_of_different_units_are_distinguished() -> None:
     found = compared({"stream.standardize": [True, False]})
     text = tables.as_text(found, width=1000)
     assert "stream.standardize = true: risk and error are shares of the variance of price" in text

@@ -19,7 +19,7 @@ from kernelswarm.simulations.streams.rows.from_python import from_python
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
-"""Rows are told by their numbers, which are therefore taken as they stand."""
+"""Rows are known by their numbers, which are therefore taken as they stand."""
 
 ROWS = 40
 K = np.arange(ROWS)
@@ -36,8 +36,8 @@ def column(tmp_path: Path, values: Any, **keys: Any) -> Source:
 
 
 def held(columns: dict[str, Any], kind: Any = dict, **keys: Any) -> Source:
-    found, told = from_python(kind({"k": K, **columns, "y": K / 7}))
-    return File(found.path, **told, **keys).holding(found).open(1, 0, 99, None)
+    found, found_keys = from_python(kind({"k": K, **columns, "y": K / 7}))
+    return File(found.path, **found_keys, **keys).holding(found).open(1, 0, 99, None)
 
 
 def inputs(source: Source) -> dict[int, list[float]]:
@@ -210,8 +210,8 @@ def test_rows_are_seen_in_the_order_of_their_times(tmp_path: Path) -> None:
         File(tmp_path / "t.csv", order="time", features=("k",)).open(2, 0, 9, None)
     with pytest.raises(ValueError, match='time_column = "when" is for order = "time"'):
         File(tmp_path / "t.csv", time_column="when")
-    said = write_for(tmp_path / "t.csv", tmp_path / "t.toml", nodes="node")
-    assert '"when" becomes days since the first' in said
+    text = write_for(tmp_path / "t.csv", tmp_path / "t.toml", nodes="node")
+    assert '"when" becomes days since the first' in text
     assert '# order = "time"' in (tmp_path / "t.toml").read_text()
 
 

@@ -103,15 +103,15 @@ def test_rows_of_one_index_belong_together_whatever_their_order() -> None:
     assert digest(data=(frame, Series("y", Y), OWNERS)) == expected  # without an index, as polars has none
     assert digest(data=(X, Y[turned], owners)) != digest(data=(X, Series("y", Y[turned], index), owners))
     assert digest(data=(X, Series("y", Y, index), owners)) == digest(data=(X, Y, OWNERS))
-    for labels, said in (
+    for labels, message in (
         (range(160), "160 labels and 160, of which only the former has 160: give both the same labels, each once"),
         ([*range(3, 162), 3], "160 labels and 160, of which only the former has 162"),
         ([*range(3, 163), 3], "160 labels and 161, some of which occur more than once"),
     ):
         spoiled = Series("y", np.resize(Y, len(labels)), Index(labels))
-        with pytest.raises(InputError, match=f'data: the indices of "a" and "y" differ, {said}'):
+        with pytest.raises(InputError, match=f'data: the indices of "a" and "y" differ, {message}'):
             digest(data=(frame, spoiled))
-        with pytest.raises(InputError, match=f'test: the indices of "a" and "y" differ, {said}'):
+        with pytest.raises(InputError, match=f'test: the indices of "a" and "y" differ, {message}'):
             digest(data=(frame, Y), test=(frame, spoiled))
 
 
@@ -171,7 +171,7 @@ def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"data": X}, "data is a ndarray and must be arrays (X, y)"),
         ({"data": (X,)}, "data has 1 entries and must be"),
@@ -206,8 +206,8 @@ def test_a_config_without_its_data_is_refused_with_what_they_were() -> None:
         ({"rounds": 0, "data": (X, Y)}, "rounds = 0 must be at least 1"),
     ],
 )
-def test_what_is_no_data_is_refused_by_value_rule_and_remedy(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_what_is_no_data_is_refused_by_value_rule_and_remedy(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         simulate(**{**KEYS, **keys})
 
 

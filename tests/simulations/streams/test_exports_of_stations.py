@@ -83,9 +83,9 @@ def test_codes_of_digits_stay_text_where_a_word_stands_for_their_gaps() -> None:
 def test_rows_that_repeat_others_are_said_where_values_are_measured(call: Command) -> None:
     lines = [f"{'abc'[k % 3]},{k / 50},{RANDOM.normal()}" for k in range(90)]
     Path("joined.csv").write_text("station,x,flow\n" + "\n".join(lines + lines[:30]))
-    said = "30 of 120 rows repeat others in all columns: what is measured on may have been learned from"
-    assert said in init(call, "joined.csv", "--target", "flow", "--nodes", "station").out
-    assert said in call("check", "mine.toml").out and said in call("run", "mine.toml", "--no-figures").out
+    sentence = "30 of 120 rows repeat others in all columns: what is measured on may have been learned from"
+    assert sentence in init(call, "joined.csv", "--target", "flow", "--nodes", "station").out
+    assert sentence in call("check", "mine.toml").out and sentence in call("run", "mine.toml", "--no-figures").out
     Path("once.csv").write_text("station,x,flow\n" + "\n".join(lines))
     assert "repeat" not in init(call, "once.csv", "--target", "flow", "--nodes", "station").out
 

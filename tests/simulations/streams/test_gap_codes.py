@@ -174,7 +174,7 @@ def test_models_know_the_codes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "output"),
     [
         ({"gaz": -200}, 'na_values = "gaz" is not a column of'),
         ([True], "na_values = \\[true\\] must be a number or a string"),
@@ -182,10 +182,10 @@ def test_models_know_the_codes(tmp_path: Path) -> None:
         ({"gas": [[1]]}, "must be a number or a string"),
     ],
 )
-def test_what_is_no_code_is_refused(tmp_path: Path, asked: Any, said: str) -> None:
+def test_what_is_no_code_is_refused(tmp_path: Path, asked: Any, output: str) -> None:
     (tmp_path / "t.csv").write_text(written())
     keys = {"name": "file", "path": str(tmp_path / "t.csv"), "missing": "mean", "na_values": asked}
-    with pytest.raises((InputError, RefusedKey), match=said):
+    with pytest.raises((InputError, RefusedKey), match=output):
         examine(
             Experiment.from_dict(
                 {"topology": {"name": "ring", "nodes": 3}, "stream": keys, "learner": "linear", "protocol": "consensus"}
@@ -238,8 +238,8 @@ def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
     own = air()
     text = ",".join(own) + "\n" + "\n".join(",".join(map(str, row)) for row in zip(*own.values(), strict=True))
     (tmp_path / "air.csv").write_text(text)
-    said = write_for(tmp_path / "air.csv", tmp_path / "e.toml", target="ozone")
-    assert "all of them written as -200" in said and "change stream.na_values if it was measured" in said
+    output = write_for(tmp_path / "air.csv", tmp_path / "e.toml", target="ozone")
+    assert "all of them written as -200" in output and "change stream.na_values if it was measured" in output
     experiment = Experiment.from_file(tmp_path / "e.toml")
     assert isinstance(experiment.stream, file.File) and experiment.stream.na_values == (-200.0,)
     assert "as if it stood for gaps" not in as_text(examine(experiment))
@@ -254,8 +254,8 @@ def test_init_names_the_codes_and_check_warns_of_them(tmp_path: Path) -> None:
 def test_init_says_which_inputs_are_mostly_missing(tmp_path: Path) -> None:
     rows = [f"{k if k % 5 == 0 else ''},{k if k % 5 else ''},{k / 7}" for k in range(100)]
     (tmp_path / "t.csv").write_text("rare,often,y\n" + "\n".join(rows))
-    said = write_for(tmp_path / "t.csv", tmp_path / "e.toml")
-    assert "; rare is mostly missing: perhaps --drop" in said and "stream.na_values" not in said
+    output = write_for(tmp_path / "t.csv", tmp_path / "e.toml")
+    assert "; rare is mostly missing: perhaps --drop" in output and "stream.na_values" not in output
 
 
 def test_init_names_the_columns_where_others_measure_the_value(tmp_path: Path) -> None:

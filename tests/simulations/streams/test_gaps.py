@@ -26,7 +26,7 @@ from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
-"""Rows are told by their numbers, which are therefore taken as they stand."""
+"""Rows are known by their numbers, which are therefore taken as they stand."""
 
 WARMTH = [1.0, np.nan, 3.0, 4.0, np.nan, 6.0, 7.0, 8.0, np.nan, 10.0, 11.0, 12.0] * 5
 WIND = ["N", "E", None, "N", "N", "S", "E", "N", None, "N", "S", "N"] * 5
@@ -94,8 +94,8 @@ def with_csv(tmp_path: Path, **keys: Any) -> Source:
 
 
 def held(data: Any, **keys: Any) -> Source:
-    found, told = from_python(data)
-    return File(found.path, **told, **keys).holding(found).open(2, 0, 99, None)
+    found, found_keys = from_python(data)
+    return File(found.path, **found_keys, **keys).holding(found).open(2, 0, 99, None)
 
 
 def in_memory(_: Path, **keys: Any) -> Source:
@@ -243,12 +243,12 @@ def test_gaps_are_filled_from_above() -> None:
 
 def test_files_for_data_with_gaps_say_what_is_done_about_them(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(written())
-    said = write_for(tmp_path / "t.csv", tmp_path / "t.toml")
-    told = "28 values missing of 60 rows, in warmth 15, wind 10 and y 3: inputs are filled with the mean"
-    assert told in said and '(stream.missing = "mean")' in said
+    text = write_for(tmp_path / "t.csv", tmp_path / "t.toml")
+    sentence = "28 values missing of 60 rows, in warmth 15, wind 10 and y 3: inputs are filled with the mean"
+    assert sentence in text and '(stream.missing = "mean")' in text
     experiment = Experiment.from_file(tmp_path / "t.toml")
     assert experiment.to_dict()["stream"]["missing"] == "mean"
-    assert told in as_text(examine(experiment))
+    assert sentence in as_text(examine(experiment))
     (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k},{k / 7}\n" for k in range(60)))
     write_for(tmp_path / "t.csv", tmp_path / "plain.toml")
     assert "missing" not in (tmp_path / "plain.toml").read_text()

@@ -18,7 +18,7 @@ from kernelswarm.simulations.streams.rows.idx import Idx
 from kernelswarm.simulations.streams.rows.openml import OpenML
 
 File = partial(file.File, standardize=False)
-"""Rows are told by their numbers, which are therefore taken as they stand."""
+"""Rows are known by their numbers, which are therefore taken as they stand."""
 
 ROWS = 120
 

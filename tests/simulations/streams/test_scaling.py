@@ -91,9 +91,7 @@ def moments(source: Source) -> tuple[list[bool], list[bool]]:
     ],
     ids=str,
 )
-def test_targets_follow_the_inputs_unless_told(
-    keys: dict[str, bool], wanted: tuple[bool, bool], tmp_path: Path
-) -> None:
+def test_targets_follow_the_inputs_unless_set(keys: dict[str, bool], wanted: tuple[bool, bool], tmp_path: Path) -> None:
     points, targets = moments(opened(tmp_path, PLAIN[:, 0] * 300.0 + 101_325.0, **keys))
     assert (points, targets) == ([wanted[0]] * 3, [wanted[1]])
 
@@ -104,7 +102,7 @@ def test_classes_are_not_scaled(tmp_path: Path) -> None:
     assert source.description.targets.mean is None and moments(source)[0] == [True] * 3
 
 
-def test_events_keep_the_unit_of_their_box_unless_told(tmp_path: Path) -> None:
+def test_events_keep_the_unit_of_their_box_unless_set(tmp_path: Path) -> None:
     source = opened(tmp_path, np.ones(500), task="events")
     assert source.description.inputs.mean is None and not any(moments(source)[0])
     source = opened(tmp_path, np.ones(500), task="events", standardize=True)

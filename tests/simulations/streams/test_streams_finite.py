@@ -22,7 +22,7 @@ from kernelswarm.simulations.streams.rows.idx import Idx, read_idx
 from kernelswarm.simulations.streams.rows.openml import OpenML
 
 File = partial(file.File, standardize=False)
-"""Rows are told by their numbers, which are therefore taken as they stand."""
+"""Rows are known by their numbers, which are therefore taken as they stand."""
 
 
 def save(folder: Path, rows: int = 300, classes: int = 0, **arrays: npt.NDArray[Any]) -> Path:

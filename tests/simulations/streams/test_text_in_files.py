@@ -26,7 +26,7 @@ from kernelswarm.simulations.streams.rows.held import read_held
 from tests.helpers.frames import Frame
 
 File = partial(file.File, standardize=False)
-"""Rows are told by their numbers, which are therefore taken as they stand."""
+"""Rows are known by their numbers, which are therefore taken as they stand."""
 
 X = np.arange(12.0)
 LABELS = ["cat", "ant", "bee"] * 4
@@ -168,8 +168,8 @@ def test_a_label_or_node_without_a_name_is_refused(tmp_path: Path, column: str) 
 
 def test_decimal_commas_are_read_with_the_key_and_named_without_it(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("x;y\n" + "".join(f"{k},5;{100 + k},25\n" for k in range(8)))
-    for told in ({"delimiter": ";", "decimal": ","}, {"delimiter": ";"}, {"decimal": ","}, {}):
-        source = File(tmp_path / "t.csv", **told).open(1, 0, 9, None)  # type: ignore[arg-type]
+    for sentence in ({"delimiter": ";", "decimal": ","}, {"delimiter": ";"}, {"decimal": ","}, {}):
+        source = File(tmp_path / "t.csv", **sentence).open(1, 0, 9, None)  # type: ignore[arg-type]
         assert source.classes is None
         assert samples(source) == [{k + 0.5: 100.25 + k for k in range(8)}]
     message = refusal(File(tmp_path / "t.csv", decimal="."), nodes=1)
@@ -190,8 +190,8 @@ def test_one_character_cannot_be_both_delimiter_and_decimal_mark(tmp_path: Path)
 
 def pandas_table(columns: dict[str, Any], index: list[Any]) -> pa.Table:
     """A table with what pandas writes of its index: names of columns, or how rows are numbered."""
-    said = json.dumps({"index_columns": index, "columns": []})
-    return pa.table(columns).replace_schema_metadata({"pandas": said})
+    text = json.dumps({"index_columns": index, "columns": []})
+    return pa.table(columns).replace_schema_metadata({"pandas": text})
 
 
 @pytest.mark.parametrize("index", ["time", "__index_level_0__"])
@@ -232,9 +232,9 @@ def test_codes_that_a_table_holds_as_text_are_labels_or_words_and_no_numbers(tmp
 
 def with_categories(columns: dict[str, Any], of: str, ordered: bool = False) -> pa.Table:
     """A table with what pandas writes of a column of categories; parquet files hold their numbers as any others."""
-    told = {"field_name": of, "pandas_type": "categorical", "metadata": {"num_categories": 3, "ordered": ordered}}
-    said = json.dumps({"index_columns": [], "columns": [told]})
-    return pa.table(columns).replace_schema_metadata({"pandas": said})
+    sentence = {"field_name": of, "pandas_type": "categorical", "metadata": {"num_categories": 3, "ordered": ordered}}
+    text = json.dumps({"index_columns": [], "columns": [sentence]})
+    return pa.table(columns).replace_schema_metadata({"pandas": text})
 
 
 @pytest.mark.parametrize("labels", [[3, 1, 2], [0.5, 1.5, 2.5], ["c", "a", "b"]], ids=["whole", "fractions", "text"])
@@ -334,21 +334,21 @@ def test_few_labels_are_classes_and_many_numbers_quantities(
     for stream in [*streams, File(held.path, **keys).holding(held)]:
         source = stream.open(4, 0, 9, None)
         assert source.facts["task"] == known
-        told = str(source.facts.get("task_chosen", ""))
-        assert bool(told) == (targets.dtype.kind in "biuf" and bool((targets == np.round(targets)).all()))
-        if told:
+        sentence = str(source.facts.get("task_chosen", ""))
+        assert bool(sentence) == (targets.dtype.kind in "biuf" and bool((targets == np.round(targets)).all()))
+        if sentence:
             other = "regression" if known == "classification" else "classification"
-            assert f'stream.task = "{other}"' in told
+            assert f'stream.task = "{other}"' in sentence
     for stream in streams:
-        said = write_for(stream.path, tmp_path / f"{stream.path.suffix[1:]}.toml")
-        assert f"a {known}" in said and ("stream.task" in said) == bool(told)
+        text = write_for(stream.path, tmp_path / f"{stream.path.suffix[1:]}.toml")
+        assert f"a {known}" in text and ("stream.task" in text) == bool(sentence)
         assert f'task = "{known}"' in (tmp_path / f"{stream.path.suffix[1:]}.toml").read_text()
 
 
 def test_a_split_or_a_loss_that_does_not_fit_the_chosen_task_names_the_key(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", x=np.zeros((120, 1)), y=np.arange(120) % 17)
-    told = '17 different whole numbers, taken for quantities: stream.task = "classification" takes them for classes'
-    assert told in refusal(File(tmp_path / "t.npz", split="label_skew"), nodes=4)
+    sentence = '17 different whole numbers, taken for quantities: stream.task = "classification" takes them for classes'
+    assert sentence in refusal(File(tmp_path / "t.npz", split="label_skew"), nodes=4)
     table: dict[str, Any] = {
         "rounds": 1,
         "topology": {"name": "ring", "nodes": 4},
@@ -358,4 +358,4 @@ def test_a_split_or_a_loss_that_does_not_fit_the_chosen_task_names_the_key(tmp_p
     }
     with pytest.raises(InputError, match="the targets are numbers") as refused:
         simulate(Experiment.from_dict(table))
-    assert told in str(refused.value)
+    assert sentence in str(refused.value)

@@ -11,7 +11,7 @@ from kernelswarm.simulations.observing.unsuited.crowding import OWN_CROWDED_OUT
 from kernelswarm.simulations.running.simulation import simulate
 
 
-def said(learner: str, protocol: Any, size: int = 12, rounds: int = 40, **keys: Any) -> str:
+def warning(learner: str, protocol: Any, size: int = 12, rounds: int = 40, **keys: Any) -> str:
     table = {
         "rounds": rounds,
         "evaluate_every": rounds,
@@ -26,7 +26,7 @@ def said(learner: str, protocol: Any, size: int = 12, rounds: int = 40, **keys: 
 @pytest.mark.parametrize("learner", ["norma", "forgetron"])
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
 def test_a_window_of_newest_points_holds_own_samples_as_they_are_among_all(learner: str, protocol: str) -> None:
-    text = said(learner, protocol)
+    text = warning(learner, protocol)
     assert "at 4 of 4 nodes: of the newest 12 points that each keeps at most 4 are its own" in text
     assert "raise learner.budget_size to 36, or set protocol.form" in text
 
@@ -43,9 +43,9 @@ def test_a_window_of_newest_points_holds_own_samples_as_they_are_among_all(learn
     ],
 )
 def test_it_is_not_said_where_own_samples_have_all_the_room(learner: str, protocol: Any, size: int) -> None:
-    assert said(learner, protocol, size) == ""
+    assert warning(learner, protocol, size) == ""
 
 
 def test_what_is_advised_is_as_many_own_samples_as_alone() -> None:
     """Of b own points and two neighbours' 2 b a window three times as long holds as many own ones."""
-    assert "raise learner.budget_size to 30" in said("norma", "consensus", 10, batch_size=2)
+    assert "raise learner.budget_size to 30" in warning("norma", "consensus", 10, batch_size=2)

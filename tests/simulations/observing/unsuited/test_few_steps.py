@@ -12,7 +12,7 @@ X = np.random.default_rng(0).uniform(size=(300, 1))
 Y = np.sin(6.0 * X[:, 0])
 
 
-def said(batch_size: int, name: str = "polk", epochs: int = 1) -> str:
+def warning(batch_size: int, name: str = "polk", epochs: int = 1) -> str:
     return simulate(
         topology={"name": "ring", "nodes": 3},
         data=(X, Y),
@@ -32,11 +32,11 @@ def said(batch_size: int, name: str = "polk", epochs: int = 1) -> str:
     ],
 )
 def test_it_is_said_from_as_many_samples_on_as_a_node_has(batch_size: int, epochs: int, words: str) -> None:
-    text = said(batch_size, epochs=epochs)
+    text = warning(batch_size, epochs=epochs)
     assert words in text
     assert bool(words) == bool(text)
 
 
 @pytest.mark.parametrize("name", ["newton", "krls", "rls"])
 def test_learners_that_solve_need_no_more(name: str) -> None:
-    assert said(1000, name) == ""
+    assert warning(1000, name) == ""

@@ -36,10 +36,10 @@ def error(result: Result) -> float:
 def test_the_advice_makes_an_absolute_loss_learn_in_every_unit() -> None:
     usual, large = learned(1.0, loss="absolute"), learned(1e6, loss="absolute")
     assert STRONGLY_REGULARIZED not in usual.verdict
-    said = re.search(r"set it to (\S+?),", large.verdict[STRONGLY_REGULARIZED])
-    assert said is not None
+    advised = re.search(r"set it to (\S+?),", large.verdict[STRONGLY_REGULARIZED])
+    assert advised is not None
     assert error(large) > 3e12 * error(usual)
-    mended = learned(1e6, loss="absolute", regularization=float(said[1]))
+    mended = learned(1e6, loss="absolute", regularization=float(advised[1]))
     assert STRONGLY_REGULARIZED not in mended.verdict
     assert error(mended) == pytest.approx(1e12 * error(usual), rel=0.02)
 
