@@ -44,8 +44,8 @@ def uncompiled() -> Iterator[Callable[[str], str]]:
 
         def run(program: str) -> str:
             print(json.dumps(program), file=lines, flush=True)
-            said = json.loads(answers.readline())
-            assert isinstance(said, str), "the program has failed: its traceback is in the standard error stream"
-            return said
+            output = json.loads(answers.readline())
+            assert isinstance(output, str), "the program has failed: its traceback is in the standard error stream"
+            return output
 
         yield run

@@ -97,10 +97,10 @@ TRANSITIONS = {"name": "markov_reward", "discount": 0.5}  # whatever other learn
 
 def learner(name: str, **keys: Any) -> Specimen:
     """A learner by its name, small enough to have removed and merged something after a dozen steps."""
-    told = {"stream": TRANSITIONS} if name == "policy_evaluation" else {}
+    extra = {"stream": TRANSITIONS} if name == "policy_evaluation" else {}
     label = " ".join([name, *(str(value) for value in keys.values())])
     table = {"name": name, "step_size": 0.1, "batch_size": 2, **SIZES[name], **keys}
-    return Specimen(label, lambda _: build("learner", table), told)
+    return Specimen(label, lambda _: build("learner", table), extra)
 
 
 SMALL = {"budget_size": 10}

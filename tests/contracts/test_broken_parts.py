@@ -73,13 +73,13 @@ def restore_half(self: Any, state: Any, arrays: Any) -> None:
     state.steps = 0
 
 
-def step_of_its_own_size(self, *told):
-    info = Polk.step(self, *told)
-    return info if len(told) > 5 else info._replace(step_size=0.2)
+def step_of_its_own_size(self, *arguments):
+    info = Polk.step(self, *arguments)
+    return info if len(arguments) > 5 else info._replace(step_size=0.2)
 
 
-def step_of_the_schedule(self, *told):
-    return Polk.step(self, *told[:5])
+def step_of_the_schedule(self, *arguments):
+    return Polk.step(self, *arguments[:5])
 
 
 def gradient_that_learns(self: Any, state: Any, own: Any, targets: Any) -> Any:
@@ -239,10 +239,10 @@ BROKEN = {
     "graph_schedule": [
         (broken(Activation, constant=True)(), "constant says"),
         (
-            broken(Activation, begin=lambda self, *told: itertools.repeat(np.zeros(20, np.bool_)))(),
+            broken(Activation, begin=lambda self, *arguments: itertools.repeat(np.zeros(20, np.bool_)))(),
             "at some time",
         ),
-        (broken(Activation, begin=lambda self, *told: itertools.repeat(np.ones(20)))(), "truth value"),
+        (broken(Activation, begin=lambda self, *arguments: itertools.repeat(np.ones(20)))(), "truth value"),
     ],
     "loss": [
         (broken(Huber, derivatives=lambda self, f, y: 1.001 * Huber.derivatives(self, f, y))(), "slopes of the values"),
@@ -324,8 +324,8 @@ BROKEN = {
         (
             broken(
                 SquaredDistance,
-                pull=lambda self, *told: SquaredDistance.pull(self, *told)._replace(
-                    curvatures=np.full(told[1].shape[:2], 0.01)
+                pull=lambda self, *arguments: SquaredDistance.pull(self, *arguments)._replace(
+                    curvatures=np.full(arguments[1].shape[:2], 0.01)
                 ),
             )(),
             "the curvatures of pull bound its pull",
@@ -349,9 +349,9 @@ BROKEN = {
         (
             broken(
                 Consensus,
-                coupling_gradient=lambda self, *told: (
-                    Consensus.coupling_gradient(self, *told)[0],
-                    np.full(told[2].shape[:2], 0.2),
+                coupling_gradient=lambda self, *arguments: (
+                    Consensus.coupling_gradient(self, *arguments)[0],
+                    np.full(arguments[2].shape[:2], 0.2),
                 ),
             )(0.3),
             "the curvatures of coupling_gradient bound its pull",

@@ -43,7 +43,7 @@ def test_every_name_has_a_specimen_and_every_kind_a_check(kind: str, tmp_path: P
 def test_contract(kind: str, specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
     check: Any = getattr(testing, f"check_{kind}")
-    check(specimen.make(tmp_path), **specimen.told)
+    check(specimen.make(tmp_path), **specimen.extra)
 
 
 @pytest.mark.usefixtures("kept_ray")

@@ -230,7 +230,7 @@ def test_finite_rank_kernel_never_holds_more_points_than_its_rank(step):
 
 
 @pytest.mark.parametrize("gap", [1e-2, 1e-3, 1e-4])
-def test_near_twins_are_told_apart(step, gap):
+def test_near_twins_are_distinguished(step, gap):
     # One of each pair goes, which takes all but gap^2 of the other's precision: nothing of that may be a difference.
     generator = np.random.default_rng(11)
     first = generator.uniform(-1.0, 1.0, (40, 3))

@@ -1,4 +1,4 @@
-"""Arithmetic in lanes reads and writes what it is told to and no more, and is what the plain formulas say."""
+"""Arithmetic in lanes reads and writes what it is asked to and no more, and is what the plain formulas say."""
 
 import functools
 import hashlib

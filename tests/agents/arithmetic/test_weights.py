@@ -100,17 +100,17 @@ def test_odd_numbers_stay_what_they_are(odd: float) -> None:
 
 def digest() -> str:
     """What all of it makes of weights."""
-    told = hashlib.sha256()
+    hashed = hashlib.sha256()
     for outputs in [*OUTPUTS, 20]:
         for order in ORDERS:
             weights, shares = drawn(order, outputs)
             norms = np.zeros(order + 2)
             scaled(weights, order, 0.7)
             square(weights, order, norms)
-            told.update(weights[:order].tobytes() + norms.tobytes())
+            hashed.update(weights[:order].tobytes() + norms.tobytes())
             add_and_square(weights, order, shares, np.full((2, outputs), 0.3), 1, norms)
-            told.update(weights[:order].tobytes() + norms.tobytes())
-    return told.hexdigest()
+            hashed.update(weights[:order].tobytes() + norms.tobytes())
+    return hashed.hexdigest()
 
 
 def test_bits_are_the_same_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -> None:

@@ -19,7 +19,7 @@ def ring(nodes: int) -> list[PoolMember]:
     return [PoolMember(i, others, np.full(2, 1.0 / 3.0), math.inf) for i, others in enumerate(neighbors)]
 
 
-def lived(members: list[PoolMember], targets: Array, level: float = 0.9, start: int = 0) -> PooledBands:
+def bands_after(members: list[PoolMember], targets: Array, level: float = 0.9, start: int = 0) -> PooledBands:
     """Pool the bands of nodes that predict 0, all rounds of targets (V, T, b, C) at once."""
     pool = PooledBands(members, targets.shape[3], level)
     pool.follow(np.zeros_like(targets), targets, counts(targets, start), 0, targets.shape[1])
@@ -68,7 +68,7 @@ def test_the_recursion_is_what_is_written() -> None:
         weights = (1.0 - share) ** 2 * weights + share**2
         s = s + max(3.0 / (t + 3.0), 0.02) * (mean[:, t] / r - s)
     assert 0 < ever < nodes * outputs * rounds
-    pool = lived(ring(nodes), targets, level)
+    pool = bands_after(ring(nodes), targets, level)
     found = np.array([band[:, [0, 1, 5, 8]] for band in pool.bands])
     np.testing.assert_allclose(found, np.stack([s, u, ratio, d], axis=2), rtol=1e-9, atol=1e-12)
 
@@ -76,16 +76,16 @@ def test_the_recursion_is_what_is_written() -> None:
 def test_rounds_and_processes_may_be_cut_anywhere() -> None:
     nodes, rounds, members = 6, 25, ring(6)
     targets = normal(nodes, rounds)
-    whole = lived(members, targets)
+    whole = bands_after(members, targets)
     halves = [PooledBands(members[:2], 1, 0.9), PooledBands(members[2:], 1, 0.9)]
     one_by_one = PooledBands(members, 1, 0.9)
     for t in range(rounds):
         one_by_one.average()
         for i in range(nodes):
             conformal.follow(one_by_one.bands[i], np.zeros((1, 1)), targets[i, t], 0.9, math.inf, 1)
-        said = [half.sent_by(range(len(half.bands))) for half in halves]
-        halves[0].receive(dict(zip(range(2, 6), said[1], strict=True)))
-        halves[1].receive(dict(zip(range(2), said[0], strict=True)))
+        messages = [half.sent_by(range(len(half.bands))) for half in halves]
+        halves[0].receive(dict(zip(range(2, 6), messages[1], strict=True)))
+        halves[1].receive(dict(zip(range(2), messages[0], strict=True)))
         for half, mine in zip(halves, (targets[:2], targets[2:]), strict=True):
             half.follow(np.zeros_like(mine), mine, counts(mine), t, 1)
     np.testing.assert_array_equal(one_by_one.bands, whole.bands)
@@ -103,16 +103,16 @@ def test_a_nodes_own_coverage_follows_from_its_offset_whatever_comes() -> None:
     targets = np.stack(shapes)[:, :, np.newaxis, np.newaxis] * np.exp(np.sin(np.arange(rounds) / 300.0)).reshape(
         -1, 1, 1
     )
-    pool = lived(ring(6), targets)
+    pool = bands_after(ring(6), targets)
     coverage = np.array([conformal.coverage(band) for band in pool.bands])
     assert (np.abs(coverage - 0.9) < 0.01).all()
     gains = np.clip(8.0 / np.arange(1, rounds), 0.03, 0.3)
     early = int(np.argmax(gains == 0.03))
-    first = lived(ring(6), targets[:, : early + 1])
+    first = bands_after(ring(6), targets[:, : early + 1])
     for before, after in zip(first.bands, pool.bands, strict=True):
-        inside, said = (float(after[0, column] - before[0, column]) for column in (conformal.INSIDE, BANDED))
+        inside, banded = (float(after[0, column] - before[0, column]) for column in (conformal.INSIDE, BANDED))
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
-        assert abs(moved - ((said - inside) - 0.1 * said)) < 1e-6
+        assert abs(moved - ((banded - inside) - 0.1 * banded)) < 1e-6
 
 
 def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_where_not() -> None:
@@ -128,15 +128,15 @@ def test_pooled_bands_are_better_where_nodes_are_alike_and_find_their_own_scale_
             pool = PooledBands(alone, 1, 0.9)
             pool.bands[:, :, :5] = np.stack(bands)  # with nothing agreed upon
             own.append(off(pool).mean())
-        errors[rounds] = np.mean([off(lived(members, targets)).mean() for targets in runs]) / np.mean(own)
+        errors[rounds] = np.mean([off(bands_after(members, targets)).mean() for targets in runs]) / np.mean(own)
     assert all(share < 0.7 for share in errors.values()), errors
     deviations = np.array([0.25, 0.5, 1.0, 2.0] * 2)
-    far = np.mean([off(lived(members, normal(8, 600, deviations, seed)), deviations).mean() for seed in range(6)])
+    far = np.mean([off(bands_after(members, normal(8, 600, deviations, seed)), deviations).mean() for seed in range(6)])
     assert far < 0.035  # with one scale for all it is .12
 
 
 def test_who_has_no_samples_has_its_neighbours_band() -> None:
-    pool = lived(ring(5), normal(5, 200), start=1)
+    pool = bands_after(ring(5), normal(5, 200), start=1)
     assert pool.bands[0, 0, BANDED] == 0.0 and off(pool)[0] < 0.05
     scales = pool.bands[:, 0, SCALE]
     assert 0.95 < scales[0] / scales[1:].mean() < 1.05

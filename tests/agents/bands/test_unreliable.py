@@ -53,7 +53,9 @@ def ideal(targets: Array) -> PooledBands:
     return pool
 
 
-def lived(targets: Array, known: Conditions, rounds: int | None = None, priming: int = 0) -> UnreliablePooledBands:
+def bands_after(
+    targets: Array, known: Conditions, rounds: int | None = None, priming: int = 0
+) -> UnreliablePooledBands:
     """Pool the bands of nodes that predict 0, each taking its next sample whenever it is awake."""
     pool = UnreliablePooledBands(ring(len(targets)), 1, 0.9, known, priming)
     first = np.zeros(len(targets), dtype=np.int64)
@@ -79,8 +81,8 @@ def as_written(targets: Array, known: Conditions, rounds: int) -> Array:
     nodes, level = len(targets), 0.9
     awake, fate = realized(known, nodes, rounds)
     s, u, d, r = np.zeros(nodes), np.full(nodes, conformal.first_logarithm(level)), np.zeros(nodes), np.ones(nodes)
-    ratio, square, weights, compared, said = np.zeros((5, nodes))
-    steps, heard = np.zeros(nodes, dtype=int), np.zeros(nodes, dtype=bool)
+    ratio, square, weights, compared, banded = np.zeros((5, nodes))
+    steps, reached = np.zeros(nodes, dtype=int), np.zeros(nodes, dtype=bool)
     used: dict[tuple[int, int], int] = {}
     messages: list[tuple[int, int, int, int, float, float, int]] = []
     for t in range(rounds):
@@ -99,19 +101,19 @@ def as_written(targets: Array, known: Conditions, rounds: int) -> Array:
             if taken:
                 s[i] += sum(weight * (theirs - before[0][i]) for theirs, _, weight in taken) / share
                 u[i] += sum(weight * (theirs - before[1][i]) for _, theirs, weight in taken) / share
-                heard[i] = True
+                reached[i] = True
         for i in np.flatnonzero(awake[:, t]).tolist():
             score = abs(float(targets[i, steps[i], 0, 0]))
             steps[i] += 1
             if s[i] == 0.0:
                 s[i] = score
                 continue
-            said[i] += 1
+            banded[i] += 1
             outside = score > s[i] * r[i] * math.exp(u[i] + d[i])
-            change = min(max(8.0 / said[i], 0.03), 0.3) * (outside - (1.0 - level))
+            change = min(max(8.0 / banded[i], 0.03), 0.3) * (outside - (1.0 - level))
             u[i] += change
             s_before, r_before = s[i], r[i]
-            if heard[i]:
+            if reached[i]:
                 d[i] += 0.1 * change
                 compared[i] += 1
                 part, at = max(3.0 / (compared[i] + 2.0), 0.005), score / s_before
@@ -122,7 +124,7 @@ def as_written(targets: Array, known: Conditions, rounds: int) -> Array:
                     variance = max(0.0, square[i] - ratio[i] ** 2)
                     error = math.sqrt(variance * weights[i] / (1.0 - weights[i]))
                 r[i] = ratio[i] if abs(ratio[i] - 1.0) > 2.0 * error else 1.0
-            s[i] = s_before + max(3.0 / (said[i] + 3.0), 0.02) * (score / r_before - s_before)
+            s[i] = s_before + max(3.0 / (banded[i] + 3.0), 0.02) * (score / r_before - s_before)
         for i in range(nodes):
             for j in ((i - 1) % nodes, (i + 1) % nodes):
                 delay = fate(j, i, t)
@@ -135,7 +137,7 @@ def as_written(targets: Array, known: Conditions, rounds: int) -> Array:
     return np.stack([s, u, d], axis=1)
 
 
-WEATHER = {
+CONDITIONS = {
     "lost": conditions(0.4),
     "late": conditions(0.1, Between(0, 4)),
     "overtaking": conditions(0.2, Geometric(6.0), max_age=9),
@@ -145,20 +147,20 @@ WEATHER = {
 }
 
 
-@pytest.mark.parametrize("weather", WEATHER)
-def test_the_recursion_is_what_is_written(weather: str) -> None:
+@pytest.mark.parametrize("links", CONDITIONS)
+def test_the_recursion_is_what_is_written(links: str) -> None:
     random, nodes, rounds = np.random.default_rng(2), 5, 150
     sizes = np.array([1.0, 3.0, 1.0, 0.5, 1.0]).reshape(-1, 1, 1, 1)
     targets = sizes * random.normal(size=(nodes, rounds, 1, 1))
-    pool = lived(targets, WEATHER[weather])
-    wanted = as_written(targets, WEATHER[weather], rounds)
+    pool = bands_after(targets, CONDITIONS[links])
+    wanted = as_written(targets, CONDITIONS[links], rounds)
     np.testing.assert_allclose(pool.bands[:, 0, [0, 1, OFFSET]], wanted, rtol=1e-9, atol=1e-12)
     assert (wanted[:, 2] != 0.0).all()
 
 
 def test_with_nothing_lost_they_are_those_of_ideal_links_and_with_everything_lost_each_nodes_own() -> None:
     targets = normal(6, 300)
-    nothing, everything = lived(targets, conditions(1e-12)), lived(targets, conditions(1.0))
+    nothing, everything = bands_after(targets, conditions(1e-12)), bands_after(targets, conditions(1.0))
     wanted = ideal(targets)
     np.testing.assert_array_equal(nothing.bands, wanted.bands)
     assert nothing.counted() == wanted.counted() == [299 * 2 * 2] * 6
@@ -172,8 +174,8 @@ def test_with_nothing_lost_they_are_those_of_ideal_links_and_with_everything_los
 
 def test_rounds_may_be_cut_anywhere_and_go_on_from_what_was_kept() -> None:
     targets, known = normal(5, 120), conditions(0.3, Between(0, 5), Bernoulli(0.6))
-    whole = lived(targets, known, priming=2)
-    first, rest = lived(targets, known, 47, priming=2), UnreliablePooledBands(ring(5), 1, 0.9, known, 2)
+    whole = bands_after(targets, known, priming=2)
+    first, rest = bands_after(targets, known, 47, priming=2), UnreliablePooledBands(ring(5), 1, 0.9, known, 2)
     for node in range(5):
         rest.take_over(node, first.arrays(node))
     rest.bands[:] = first.bands
@@ -211,22 +213,22 @@ def test_each_node_covers_what_is_asked_whatever_links_do(known: Conditions, mov
     """Within one percent over 6,000 samples, and by just what its own offset has moved by."""
     rounds = 6000 if known.clock.ideal else 20_000
     targets = shapes(rounds) if moves else normal(6, rounds)
-    pool = lived(targets, known)
+    pool = bands_after(targets, known)
     coverage = np.array([conformal.coverage(band) for band in pool.bands])
     assert (np.abs(coverage - 0.9) < 0.01).all()
     assert abs(coverage.mean() - 0.9) < 0.005
-    early = lived(targets, known, 2000)  # by then every node's gain is the least
+    early = bands_after(targets, known, 2000)  # by then every node's gain is the least
     for before, after in zip(early.bands, pool.bands, strict=True):
-        inside, said = (float(after[0, column] - before[0, column]) for column in (INSIDE, BANDED))
+        inside, banded = (float(after[0, column] - before[0, column]) for column in (INSIDE, BANDED))
         assert before[0, BANDED] >= 8.0 / 0.03
         moved = (after[0, OFFSET] - before[0, OFFSET]) / (OWN_GAIN * 0.03)
-        assert abs(moved - ((said - inside) - 0.1 * said)) < 1e-6
+        assert abs(moved - ((banded - inside) - 0.1 * banded)) < 1e-6
 
 
 def test_late_messages_hold_no_node_to_the_past() -> None:
     """Twenty rounds late, scores that shrink: where age does not count, the first 300 rounds cover .93."""
     shrinking = (1.0 + 5.0 * np.exp(-np.arange(300) / 50.0)).reshape(-1, 1, 1)
-    found = [lived(normal(8, 300, seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
+    found = [bands_after(normal(8, 300, seed) * shrinking, conditions(0.0, Constant(20))) for seed in range(4)]
     assert np.mean([conformal.coverage(band) for pool in found for band in pool.bands]) < 0.92
 
 
@@ -237,6 +239,6 @@ def test_pooling_still_gains_where_half_of_the_messages_are_lost() -> None:
 
     runs = [normal(8, 300, seed) for seed in range(6)]
     own, half, whole = (
-        np.mean([off(lived(targets, conditions(loss))) for targets in runs]) for loss in (1.0, 0.5, 1e-12)
+        np.mean([off(bands_after(targets, conditions(loss))) for targets in runs]) for loss in (1.0, 0.5, 1e-12)
     )
     assert whole < 0.7 * own and half < 0.8 * own

@@ -185,16 +185,16 @@ def pooled(description):
     return POOLED[description.stream]
 
 
-def told(engine, description):
+def report_and_states(engine, description):
     """What an engine reports, for once, and the states of its agents."""
     return engine.report(pooled(description)), engine.snapshot()
 
 
 def assert_equal(left, right, description):
-    assert_told(told(left, description), told(right, description))
+    assert_same_states(report_and_states(left, description), report_and_states(right, description))
 
 
-def assert_told(left, right):
+def assert_same_states(left, right):
     np.testing.assert_equal(vars(left[0]), vars(right[0]))
     for node, snapshot in left[1].items():
         for name, array in snapshot.arrays.items():
@@ -231,7 +231,7 @@ def test_same_bits_as_by_methods(learner):
             for rounds in (2, 18 if batch == 1 else 4):  # enough to fill every budget
                 arrays.run(rounds)
                 single.run(rounds)
-                if rounds > 2 or protocol == "isolated":  # once also on the way: what is told there changes nothing
+                if rounds > 2 or protocol == "isolated":  # once also on the way: what is reported there changes nothing
                     assert_equal(arrays, single, description)
 
 
@@ -256,12 +256,12 @@ def test_same_bits_in_blocks(learner):
     parts = [pickled([[plans[k] for k in block] for block in blocks]) for blocks in BLOCKS]
     single = SerialEngine([plain_plans(plans)])
     single.run(15)
-    wanted = told(single, description)
+    wanted = report_and_states(single, description)
     for blocks, part in zip(BLOCKS, parts, strict=True):
         arrays = SerialEngine(part)
         arrays.run(15)
         with case("blocks", blocks):
-            assert_told(told(arrays, description), wanted)
+            assert_same_states(report_and_states(arrays, description), wanted)
 
 
 @EVERY

@@ -216,7 +216,7 @@ def metropolis_coupling_gradient_at_neighbor(numbers, links, neighbor, dual, min
 @njit
 def metropolis_advance(tools, numbers, links, constraint_values, excess_loss, eta, curvature, batch_size, round):
     for j in range(links.shape[1]):
-        if not math.isnan(constraint_values[j]):  # something was heard
+        if not math.isnan(constraint_values[j]):  # something was received
             links[0, j] *= 1.0 + numbers[0] * constraint_values[j]
 
 

@@ -22,7 +22,7 @@ from tests.simulations.round.test_certainty_on_unreliable_links import BLOCKS, K
 from tests.simulations.round.test_counts_of_points import (
     assert_it_goes_on,
     assert_same_tables,
-    lived,
+    states_after,
 )
 
 Array = npt.NDArray[np.float64]
@@ -65,19 +65,19 @@ def network(kind: str, shape: str = "", **tables: Any) -> Experiment:
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_same_bits_in_all_blocks_and_by_methods(learner: str, kind: str) -> None:
     experiment = network(kind, learner=LEARNERS[learner])
-    wanted = lived(experiment, STOPS, plain=True)
+    wanted = states_after(experiment, STOPS, plain=True)
     for blocks in (None, BLOCKS, EACH):
-        assert same(lived(experiment, STOPS, blocks), wanted)
+        assert same(states_after(experiment, STOPS, blocks), wanted)
 
 
 @pytest.mark.parametrize("kind", MIXES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bits_whatever_is_sent(shape: str, kind: str) -> None:
     experiment = network(kind, shape)
-    wanted = lived(experiment, STOPS, plain=True)
+    wanted = states_after(experiment, STOPS, plain=True)
     alone = [[5]] if shape == "a node alone" else []
     for blocks in (None, BLOCKS + alone):
-        assert same(lived(experiment, STOPS, blocks), wanted)
+        assert same(states_after(experiment, STOPS, blocks), wanted)
 
 
 @pytest.mark.parametrize("kind", ["late and lost", *MIXES])
@@ -106,8 +106,8 @@ class PlainRls(Rls):
 def test_a_learner_in_plain_python_is_taught(links: dict[str, Any]) -> None:
     own = PlainRls(kernel=Gaussian(0.15), features=30, batch_size=2)
     experiment = described(20, own, links=links)
-    wanted = lived(experiment, STOPS, plain=True)
+    wanted = states_after(experiment, STOPS, plain=True)
     for blocks in (None, BLOCKS):
-        assert same(lived(experiment, STOPS, blocks), wanted)
+        assert same(states_after(experiment, STOPS, blocks), wanted)
     untaught = described(20, own, 0.0, links=links)
-    assert not same(lived(untaught, STOPS), wanted)
+    assert not same(states_after(untaught, STOPS), wanted)

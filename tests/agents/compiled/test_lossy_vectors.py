@@ -107,7 +107,7 @@ def test_divergence_on_unreliable_links_is_said_of_the_node_and_the_round_that_t
 
 @pytest.fixture
 def counted_memory():
-    """Numba counts what its runtime allocates only where it is told to."""
+    """Numba counts what its runtime allocates only where it is asked to."""
     counted = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()
     yield

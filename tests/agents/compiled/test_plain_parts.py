@@ -156,8 +156,8 @@ def test_a_learner_on_nodes_that_forget() -> None:
     described = small_network(learner, PROTOCOLS["symmetric, implicit"], "sine_regression")
     away = {"clock": {"name": "churn", "leaves": 0.2, "returns": 0.5, "memory": False}, "links": {"loss": 0.2}}
     apart = described.with_changes(away)
-    told = [simulate(replace(apart, backend=Halves(size))).summary["digest"] for size in (4, 2)]
-    assert told[0] == told[1]
+    digests = [simulate(replace(apart, backend=Halves(size))).summary["digest"] for size in (4, 2)]
+    assert digests[0] == digests[1]
 
 
 def digest() -> str:
@@ -174,8 +174,8 @@ def test_a_learner_where_nothing_is_compiled(uncompiled: Callable[[str], str]) -
 def test_a_noise() -> None:
     described = small_network(POLK, PROTOCOLS["symmetric, implicit"], "sine_regression")
     noisy = described.with_changes({"links": {"noise": PlainNoise(0.1)}})
-    told = [simulate(replace(noisy, backend=Halves(size))).summary["digest"] for size in (4, 2)]
-    assert told[0] == told[1] != simulate(described).summary["digest"]
+    digests = [simulate(replace(noisy, backend=Halves(size))).summary["digest"] for size in (4, 2)]
+    assert digests[0] == digests[1] != simulate(described).summary["digest"]
 
 
 def test_all_parts_at_once() -> None:
@@ -226,7 +226,7 @@ def test_what_a_part_raises_is_raised_with_the_node_and_the_round(protocol: str,
     description = failing(protocol=PROTOCOLS[protocol])
     if lossy:
         description = description.with_changes({"links": {"loss": 0.3}})
-    told = []
+    messages = []
     for size, plain in ((4, True), (4, False), (2, False)):
         with pytest.raises(SimulationError) as failure:
             simulate(replace(description, backend=Halves(size, plain)))
@@ -235,9 +235,9 @@ def test_what_a_part_raises_is_raised_with_the_node_and_the_round(protocol: str,
         assert isinstance(cause.__cause__, LookupError)
         assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
         assert cause.__cause__.__context__ is cause.__cause__.__cause__
-        told.append(str(failure.value))
-    assert told == [told[0]] * 3
-    assert told[0].startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
+        messages.append(str(failure.value))
+    assert messages == [messages[0]] * 3
+    assert messages[0].startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
 
 
 def test_an_interrupted_part_ends_the_round_and_the_engine_can_be_closed() -> None:
@@ -258,7 +258,7 @@ class HalfCompiled(Consensus):
         return super().compiled._replace(coupling_gradient_at_neighbor=None)
 
 
-def test_a_compiled_protocol_is_told_by_its_present_name_what_the_symmetric_form_lacks() -> None:
+def test_what_the_symmetric_form_lacks_is_reported_with_the_present_name_of_a_compiled_protocol() -> None:
     with pytest.raises(ValueError, match=r"HalfCompiled\.compiled needs (\w+): the symmetric form") as refused:
         rule_form(HalfCompiled())
     name = re.search(r"needs (\w+)", str(refused.value))

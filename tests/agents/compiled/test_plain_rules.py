@@ -121,17 +121,17 @@ def failing(method: str, way: str, links: str) -> Experiment:
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 @pytest.mark.parametrize("method", ["adapt", "receive"])
 def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: str) -> None:
-    experiment, told = failing(method, "raises", links), []
+    experiment, messages = failing(method, "raises", links), []
     for size in (6, 2):
         with pytest.raises(SimulationError) as failure:
             simulate(replace(experiment, backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
         assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
-        told.append(str(failure.value))
-    assert told == [told[0]] * 2
+        messages.append(str(failure.value))
+    assert messages == [messages[0]] * 2
     round = 11 if method == "receive" else 10  # the samples are seen when the round before ends
-    assert told[0].startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
+    assert messages[0].startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
 
 
 @pytest.mark.parametrize("links", ["ideal", "lossy"])

@@ -87,14 +87,14 @@ def test_the_same_digests_and_tables(links: str) -> None:
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 def test_what_a_learner_raises_names_its_node(links: str) -> None:
     experiment = described({"name": "diffusion"}, links, replace(POWERS, batch_size=1, failing=True), stream=Marked())
-    told = []
+    messages = []
     for size in (6, 2):
         with pytest.raises(SimulationError) as failure:
             simulate(replace(experiment, backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
-        told.append(str(failure.value))
-    assert told == [told[0]] * 2 and "there is no such key" in told[0]
+        messages.append(str(failure.value))
+    assert messages == [messages[0]] * 2 and "there is no such key" in messages[0]
 
 
 def test_learners_that_rounds_call_are_named() -> None:

@@ -9,5 +9,5 @@ from tests.helpers.uncompiled_networks import digests
 
 
 def test_the_text_of_the_rounds_gives_the_same_digests_as_python(uncompiled: Callable[[str], str]) -> None:
-    told = json.loads(uncompiled("from tests.helpers.uncompiled_networks import tell; tell()"))
-    assert told == digests()
+    computed = json.loads(uncompiled("from tests.helpers.uncompiled_networks import write_digests; write_digests()"))
+    assert computed == digests()

@@ -17,7 +17,7 @@ from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.plain_twins import plain_twin
 from tests.helpers.equality import same
-from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, lived
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, states_after
 from tests.helpers.unreliable_vectors import GrownError, Network, assert_as_the_formulas_say
 from tests.helpers.vector_protocols import PROTOCOLS, learner_for
 
@@ -51,8 +51,8 @@ def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(protocol, learne
     # Of each protocol one learner lives more rounds than are drawn ahead, each in turn.
     long = (PROTOCOLS.index(protocol) + LEARNERS.index(learner)) % 2 == 0
     stops = (1, 17, 300 if long else 30)
-    found = lived(described, stops)
-    assert same(lived(asked, stops), found)
+    found = states_after(described, stops)
+    assert same(states_after(asked, stops), found)
     learned = [array for (_, key), array in found[-1].items() if key == "learner.coefficients"]
     assert all(np.abs(array).max() > 0.05 for array in learned)
 

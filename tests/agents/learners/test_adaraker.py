@@ -129,9 +129,9 @@ def test_where_a_still_target_begins_to_move_no_single_step_size_does_as_well():
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [({"intervals": 0}, "intervals"), ({"shortest": 0}, "shortest"), ({"ratio": 1}, "ratio"), ({"rate": 0.0}, "rate")],
 )
-def test_what_makes_no_sense_is_refused(keys, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_makes_no_sense_is_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
         AdaRaker(**keys)

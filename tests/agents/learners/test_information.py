@@ -89,7 +89,7 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
     factor[:order, :order] = np.linalg.inv(np.linalg.cholesky(gram))
     memory, product = np.empty((gone + coming) * (capacity + gone + coming + 1)), np.empty(capacity)
     origins = np.array([*kept, *range(8, 8 + coming)], dtype=float)
-    heard, cross, own = kernel.cross(old[leaving], old), kernel.cross(new, old), kernel.cross(new, new)
+    removed, cross, own = kernel.cross(old[leaving], old), kernel.cross(new, old), kernel.cross(new, new)
     features = sections @ kernel.cross(old, points)
     rows, wanted = random.normal(size=(5, order)), random.normal(size=(5, 2))
     for blocked in (True, False):
@@ -99,8 +99,8 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
             projections = np.linalg.solve(kernel.cross(old, old), cross.T).T
             rest = own - projections @ cross.T
             places = np.array([*kept, *range(8, 8 + coming)])
-            told = np.arange(coming), projections, rest, own, cross, ridge
-            fresh, asked, left = blocked_information.follow(triangle, sums, places, 8, *told)
+            known = np.arange(coming), projections, rest, own, cross, ridge
+            fresh, asked, left = blocked_information.follow(triangle, sums, places, 8, *known)
             assert left == gone
             assert np.array_equal(fresh[gone:], kernel.cross(new, points))
             blocked_rotations.absorb(triangle, sums, fresh[:gone].copy(), asked[:gone].copy())
@@ -109,7 +109,7 @@ def test_points_that_come_inherit_what_is_known_of_those_that_go(gone, coming):
         else:
             work = np.concatenate([origins, np.empty(capacity - len(origins)), product])
             moved = Moved(work, factor, 8, order, len(kept), cross, own)
-            exchange(Information(triangle, sums, np.zeros((3, 2))), moved, heard, ridge, memory)
+            exchange(Information(triangle, sums, np.zeros((3, 2))), moved, removed, ridge, memory)
         assert not np.tril(triangle, -1).any()
         assert not triangle[:, order:].any()
         assert not sums[order:].any()

@@ -100,10 +100,10 @@ def test_a_received_point_may_be_the_one_that_a_full_dictionary_does_without(nam
         sets = [learner.evaluate(state, points[k : k + 1]), learner.evaluate(state, received[k : k + 1])]
         gradients = [learner.gradient(state, sets[0], targets[k : k + 1]), pulls[k : k + 1]]
         learner.step(state, sets, gradients, None, targets[k : k + 1])
-        for x, gradient, heard in ((points[k], gradients[0][0], False), (received[k], pulls[k], True)):
+        for x, gradient, is_received in ((points[k], gradients[0][0], False), (received[k], pulls[k], True)):
             if gradient.any():
                 passive_aggressive_on_a_budget(
-                    f, x, -gradient, learner.budget_size, learner.maintenance, received=heard
+                    f, x, -gradient, learner.budget_size, learner.maintenance, received=is_received
                 )
         out += not (np.array(f.points) == received[k]).all(axis=1).any()
         order, again = np.lexsort(state.function.points.T), np.lexsort(np.array(f.points).T)

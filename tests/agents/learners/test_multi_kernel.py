@@ -120,7 +120,7 @@ def test_a_wrong_bandwidth_is_found_out(bandwidth):
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"kernel": Polynomial()}, "no bandwidth"),
         ({"factors": ()}, "factors"),
@@ -130,6 +130,6 @@ def test_a_wrong_bandwidth_is_found_out(bandwidth):
         ({"batch_size": 0}, "batch_size"),
     ],
 )
-def test_what_makes_no_sense_is_refused(keys, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_makes_no_sense_is_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
         MultiKernel(**keys)

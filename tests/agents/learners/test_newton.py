@@ -166,10 +166,10 @@ def test_a_coupling_alone_moves_f_as_a_gradient_step_does():
     first_order = other.init(2, 2)
     first_order.function.assign(state.function.points, state.function.weights)
     first_order.function.rebuild()
-    heard = np.random.default_rng(7).uniform(-1.0, 1.0, size=(4, 2))
+    received = np.random.default_rng(7).uniform(-1.0, 1.0, size=(4, 2))
     pulls = np.random.default_rng(8).normal(size=(4, 2))
     for each, its in ((ours, state), (other, first_order)):
-        each.step(its, [each.evaluate(its, heard)], [pulls], None, np.zeros((0, 2)))
+        each.step(its, [each.evaluate(its, received)], [pulls], None, np.zeros((0, 2)))
     assert np.allclose(state.function.values(points), first_order.function.values(points), atol=1e-8)
     assert state.function.order > 30
 
@@ -195,12 +195,12 @@ def test_implicit_pulls_move_f_as_inner_says():
     points, targets = samples(ours.loss, 30, 5)
     state = ours.init(2, 2)
     passes.learn(ours, state, points, targets)
-    heard = np.random.default_rng(7).uniform(-1.0, 1.0, size=(3, 2))
+    received = np.random.default_rng(7).uniform(-1.0, 1.0, size=(3, 2))
     pulls = np.random.default_rng(8).normal(size=(3, 2))
-    at = ours.evaluate(state, heard)
+    at = ours.evaluate(state, received)
     moved = -0.2 / 3 * ours.inner(state, at) @ pulls
     ours.step(state, [at], [pulls], [1.0], np.zeros((0, 2)))
-    assert np.allclose(state.function.values(heard), at.values + moved, atol=1e-8)
+    assert np.allclose(state.function.values(received), at.values + moved, atol=1e-8)
 
 
 @pytest.mark.parametrize(("penalty", "share"), [(1.0, 0.7), (100.0, 0.4), (1e6, 0.4)])

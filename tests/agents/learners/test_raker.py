@@ -111,7 +111,7 @@ def test_a_wrong_bandwidth_is_found_out(bandwidth):
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"kernel": Polynomial()}, "no random Fourier features"),
         ({"factors": (1.0, -1.0)}, "factors"),
@@ -122,8 +122,8 @@ def test_a_wrong_bandwidth_is_found_out(bandwidth):
         ({"batch_size": 0}, "batch_size"),
     ],
 )
-def test_what_makes_no_sense_is_refused(keys, said):
-    with pytest.raises(ValueError, match=said):
+def test_what_makes_no_sense_is_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
         Raker(**keys)
 
 

@@ -86,7 +86,7 @@ def test_neighbours_average_the_weights_of_shared_landmarks():
 
 
 @pytest.mark.parametrize(
-    ("points", "said"),
+    ("points", "message"),
     [
         ((), "lists of the same length"),
         (((0.0, 1.0), (2.0,)), "lists of the same length"),
@@ -94,6 +94,6 @@ def test_neighbours_average_the_weights_of_shared_landmarks():
         (((0.0, 1.0), (0.5, 0.5), (0.0, 1.0)), r"points\[2\] = \[0.0, 1.0\] is in the span"),
     ],
 )
-def test_landmarks_that_make_no_features_are_refused(points, said):
-    with pytest.raises(ValueError, match=said):
+def test_landmarks_that_make_no_features_are_refused(points, message):
+    with pytest.raises(ValueError, match=message):
         replace(learner(), points=points).init(2, 1)

@@ -96,7 +96,7 @@ def test_a_step_for_every_sample_is_that_on_disjoint_pairs_of_doubled_samples(
 def test_a_step_descends_on_the_sampled_objective(dispersion: Dispersion, loss: Loss, rows: int) -> None:
     # Of the kept sample k and the batch: the mean over pairs of l(f(x), y) + nu d(l(f(x), y), g + l(f(x'), y') -
     # l(f_t(x'), y')), each with the weight it has in a whole batch. The step changes f by -eta times its slopes at the
-    # samples, the kept one included, which nobody is told of.
+    # samples, the kept one included, which nobody is shown.
     generator = np.random.default_rng(1)
     learner = colk(8, loss=loss, dispersion=dispersion, dispersion_weight=0.3, regularization=0.0)
     state = learn(learner, *data(generator, loss, 64))

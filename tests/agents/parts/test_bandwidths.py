@@ -86,7 +86,7 @@ def test_a_slow_function_of_one_input_asks_for_a_wider_kernel_and_a_fast_one_for
     assert found[1] <= 0.5 * usual <= found[0]
 
 
-def test_classes_in_units_of_their_own_are_told_apart() -> None:
+def test_classes_in_units_of_their_own_are_distinguished() -> None:
     points, targets = surface()
     classes = np.digitize(targets, np.quantile(targets, [0.3, 0.6])).astype(float)
     seen = sample(points * np.array([1e-3, 1e3, 1.0, 1e2]), classes, MulticlassLogistic())
@@ -104,7 +104,7 @@ def test_nodes_with_targets_of_their_own_are_judged_by_their_own_rows() -> None:
 
 
 @pytest.mark.parametrize("learner", [MultiKernel(), Raker(), AdaRaker()], ids=lambda learner: type(learner).__name__)
-def test_a_learner_that_weighs_widths_itself_is_told_which_inputs_matter_and_no_multiple(learner: Learner) -> None:
+def test_a_learner_that_weighs_widths_itself_gets_which_inputs_matter_and_no_multiple(learner: Learner) -> None:
     points, targets = surface()
     points *= np.array([1e-3, 1e3, 1.0, 1e2])
     asked = sample_for(learner, points, targets, 1)

@@ -25,7 +25,7 @@ from tests.helpers.same_bits import (
     assert_the_same_from_snapshots,
     assert_the_same_however_cut,
     assert_the_same_tables,
-    lived,
+    states_after,
 )
 from tests.helpers.stacked_network import assert_as_the_formulas_say
 from tests.simulations.round.test_counts_of_points import network as counted
@@ -57,7 +57,7 @@ def test_they_are_asked_where_the_formulas_say(rule: str, links: str) -> None:
 def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(tables: dict[str, Any], links: dict[str, Any]) -> None:
     handed = stacked.experiment(**tables, **links)
     asked = replace(handed, protocol=plain_twin(handed.protocol))
-    for one, other in zip(lived(asked, (1, 7, 20)), lived(handed, (1, 7, 20)), strict=True):
+    for one, other in zip(states_after(asked, (1, 7, 20)), states_after(handed, (1, 7, 20)), strict=True):
         assert same(one, other)
 
 
@@ -104,17 +104,17 @@ def failing(method: str, way: str, links: dict[str, Any]) -> Experiment:
 @FEW
 @pytest.mark.parametrize("method", ["learn", "receive"])
 def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: dict[str, Any]) -> None:
-    told = []
+    messages = []
     for size in (5, 2):
         with pytest.raises(SimulationError) as failure:
             simulate(replace(failing(method, "raises", links), backend=Halves(size)))
         cause = failure.value.__cause__
         assert cause is not None and isinstance(cause.__cause__, LookupError)
         assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
-        told.append(str(failure.value))
-    assert told == [told[0]] * 2
+        messages.append(str(failure.value))
+    assert messages == [messages[0]] * 2
     round = 11 if method == "learn" else 12  # it counts the rounds in which it has received something
-    assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in told[0]
+    assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in messages[0]
 
 
 @FEW

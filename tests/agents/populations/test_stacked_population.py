@@ -147,11 +147,11 @@ def test_what_grows_without_bound_is_found_at_the_node_and_in_the_round_that_the
         monkeypatch.setattr(module, "DIVERGED", largest)
     wanted = StackedNetwork(experiment(**tables))
     wanted.diverged = largest
-    said = wanted.first_to_grow(40)
+    expected = wanted.first_to_grow(40)
     for blocks in (ONE, TWO) if not tables else (ONE,):
         with pytest.raises(node.DivergenceError) as caught:
             completed(experiment(**tables), blocks, (40,))
-        assert str(caught.value).split(": lower")[0] == said.split(": lower")[0]
+        assert str(caught.value).split(": lower")[0] == expected.split(": lower")[0]
 
 
 class Others(Stacking):
