@@ -219,5 +219,5 @@ def test_a_command_says_once_what_became_of_a_graph(
     Path("experiment.toml").write_text(text, encoding="utf-8")
     done = commands(capsys)(words[0], "experiment.toml", *words[1:])
     assert done.code == 0
-    (said,) = [line for line in done.err.splitlines() if "self loops" in line]
-    assert said.startswith("kernelswarm: warning: the network has self loops at nodes ['Bonn']: dropped")
+    (warning,) = [line for line in done.err.splitlines() if "self loops" in line]
+    assert warning.startswith("kernelswarm: warning: the network has self loops at nodes ['Bonn']: dropped")

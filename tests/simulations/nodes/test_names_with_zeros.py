@@ -106,9 +106,9 @@ def test_both_meet_where_one_has_lost_the_zeros_and_it_is_said_once(tmp_path: Pa
     names = list(SHORT.values()) if side == "data" else CODES
     graph: Any = GRAPH if side == "data" else nx.relabel_nodes(GRAPH, SHORT)
     path = write(tmp_path / "data.csv", names)
-    with pytest.warns(UserWarning, match="differ in zeros in front of names: .* there, and 2 more alike") as said:
+    with pytest.warns(UserWarning, match="differ in zeros in front of names: .* there, and 2 more alike") as caught:
         result = simulate(**keys(path, graph))
-    assert len(said) == 1
+    assert len(caught) == 1
     assert list(result.node_names.values()) == sorted(names, key=int)
     pairs = {frozenset(int(result.node_names[node]) for node in edge) for edge in result.graph.edges}
     assert pairs == {frozenset((SHORT[one], SHORT[other])) for one, other in GRAPH.edges}

@@ -25,7 +25,7 @@ from tests.simulations.round.test_counts_of_points import (
     RULES,
     assert_it_goes_on,
     assert_same_tables,
-    lived,
+    states_after,
 )
 
 STATIONS = nx.Graph([("north", "gateway"), ("gateway", "hut"), ("hut", "south"), ("south", "attic")])
@@ -200,9 +200,9 @@ def on_links(links: str, **tables: Any) -> Experiment:
 
 def assert_same_everywhere(experiment: Experiment) -> None:
     stages = (1, 1, 2, 5, 20)
-    wanted = lived(experiment, stages, plain=True)
+    wanted = states_after(experiment, stages, plain=True)
     for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, stages, blocks), wanted, strict=True):
+        for one, other in zip(states_after(experiment, stages, blocks), wanted, strict=True):
             assert same(one, other)
     assert_it_goes_on(experiment, [3, 9], 12, BLOCKS)
 
@@ -251,9 +251,9 @@ def test_a_run_on_disk_is_resumed_and_read(tmp_path: Path) -> None:
 
 
 def test_check_says_how_many_there_are_and_counts_the_others_samples() -> None:
-    said = as_text(examine(described()))
-    assert any(line.split() == ["nodes", "without", "data", "2"] for line in said.splitlines())
-    assert any(line.split() == ["samples", "a", "round", "3"] for line in said.splitlines())
+    text = as_text(examine(described()))
+    assert any(line.split() == ["nodes", "without", "data", "2"] for line in text.splitlines())
+    assert any(line.split() == ["samples", "a", "round", "3"] for line in text.splitlines())
 
 
 def test_automatic_numbers_are_those_of_the_others_data(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_the_remedy_for_nodes_that_data_do_not_name_works(tmp_path: Path) -> Non
     experiment = of_file(readings(tmp_path, "north", "hut", "south"))
     with pytest.raises(ks.InputError, match=r"the network alone has .*attic") as refused:
         open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": []}))
-    said = str(refused.value)
-    nodes = json.loads(said[said.index("nodes = ") + 8 : said.rindex(" and data")])
+    text = str(refused.value)
+    nodes = json.loads(text[text.index("nodes = ") + 8 : text.rindex(" and data")])
     table = [{"nodes": nodes, "data": False}]
     open_network(Experiment.from_dict({**experiment.to_dict(), "topology": STATIONS, "node": table}))

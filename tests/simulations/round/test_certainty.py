@@ -56,7 +56,7 @@ def described(rounds=20, certainty=3.0, replay=1, **tables):
     )
 
 
-def lived(experiment, blocks=None, plain=False, rounds=None):
+def engine_after(experiment, blocks=None, plain=False, rounds=None):
     plans = plans_of(experiment, plain)
     engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
@@ -76,7 +76,7 @@ def test_the_network_follows_the_formulas():
     penalty, ratio, rounds, batch = 5.0, 3.0, 15, 2
     learner = {**CASES["rls"]["learner"], "batch_size": batch, "step_size": 0.3, "ridge": 0.1}
     experiment = described(rounds, ratio, 2, learner=learner)
-    engine, network = lived(experiment), open_network(experiment)
+    engine, network = engine_after(experiment), open_network(experiment)
     features = network.plans[0].learner.init(1, 1).function.features
     samples, nodes = Batches(network), sorted(GRAPH)
     size = features(np.zeros((1, 1))).shape[1]
@@ -94,12 +94,12 @@ def test_the_network_follows_the_formulas():
         lessons = {i: [] for i in nodes}
         for i in nodes:
             for j, z in [(k, z) for k in (i, *sorted(GRAPH[i])) for z in at[k]]:
-                told = [(z @ inverse[k] @ z, k) for k in (sorted(GRAPH[i]) if j == i else [j])]
+                variances = [(z @ inverse[k] @ z, k) for k in (sorted(GRAPH[i]) if j == i else [j])]
                 mine = z @ inverse[i] @ z
-                least, teacher = min(told)
+                least, teacher = min(variances)
                 if mine > ratio * least:
                     lessons[i].append((z, z @ weights[teacher], ratio * least))
-                for theirs, k in told:
+                for theirs, k in variances:
                     if mine <= ratio * theirs and theirs <= ratio * mine:
                         pull = min(penalty, 1.0 / (row_sum(i, z) + row_sum(k, z)))
                         moves[i] -= pull * (z @ weights[i] - z @ weights[k]) * (inverse[i] @ z)
@@ -124,23 +124,23 @@ def test_the_network_follows_the_formulas():
 @pytest.mark.parametrize("case", CASES)
 def test_all_ways_to_run_a_network_give_the_same_bits(case):
     experiment = described(**CASES[case])
-    engine = lived(experiment)
+    engine = engine_after(experiment)
     assert all(isinstance(block._population, Population) for block in engine.blocks)
     whole = learned(engine)
-    assert same(whole, learned(lived(experiment, BLOCKS)))
-    assert same(whole, learned(lived(experiment, BLOCKS, plain=True)))
-    first = lived(experiment, rounds=9)
+    assert same(whole, learned(engine_after(experiment, BLOCKS)))
+    assert same(whole, learned(engine_after(experiment, BLOCKS, plain=True)))
+    first = engine_after(experiment, rounds=9)
     plans = open_network(experiment).plans
     other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
     other.restore(first.snapshot(), 9)
     other.run(11)
     assert same(whole, learned(other))
-    assert not same(whole, learned(lived(described(**{**CASES[case], "certainty": 0.0}))))
+    assert not same(whole, learned(engine_after(described(**{**CASES[case], "certainty": 0.0}))))
 
 
 def test_variances_are_counted():
     experiment = described(7, replay=3, **CASES["krls"])
-    sent = sum(agent.tally.scalars_sent for agent in lived(experiment).blocks[0].agents)
+    sent = sum(agent.tally.scalars_sent for agent in engine_after(experiment).blocks[0].agents)
     each, directed = (1 + 2 + 2 + 2) * (2 + 3), 2 * GRAPH.number_of_edges()
     assert sent == 7 * directed * each
     assert f"{directed * each:,}" in as_text(examine(experiment))

@@ -57,7 +57,7 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
     return experiment if schedule is None else replace(experiment, schedule=schedule)
 
 
-def lived(experiment, blocks=None, rounds=None, plain=False):
+def engine_after(experiment, blocks=None, rounds=None, plain=False):
     plans = plans_of(experiment, plain)
     engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
@@ -79,21 +79,21 @@ def learned(engine):
 def test_on_links_that_do_nothing_it_has_the_bits_of_ideal_ones(learner):
     ideal, asked = (described(learner=LEARNERS[learner], links=links) for links in ({}, NOTHING))
     assert open_network(asked).plans[0].conditions is not None
-    assert same(learned(lived(ideal)), learned(lived(asked)))
+    assert same(learned(engine_after(ideal)), learned(engine_after(asked)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_ways_to_run_a_network_give_the_same_bits(kind):
     experiment = described(learner=LEARNERS["newton"], **KINDS[kind])
-    whole = learned(lived(experiment))
-    assert same(whole, learned(lived(experiment, BLOCKS)))
-    first = lived(experiment, rounds=9)
+    whole = learned(engine_after(experiment))
+    assert same(whole, learned(engine_after(experiment, BLOCKS)))
+    first = engine_after(experiment, rounds=9)
     plans = open_network(experiment).plans
     other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
     other.restore(first.snapshot(), 9)
     other.run(11)
     assert same(whole, learned(other))
-    assert not same(whole, learned(lived(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
+    assert not same(whole, learned(engine_after(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
 
 
 def variances(agent, evaluation):
@@ -101,9 +101,9 @@ def variances(agent, evaluation):
     return agent.learner.inner(agent.state, evaluation).diagonal() / agent.learner.reach
 
 
-def test_what_is_heard_twice_is_taken_once():
+def test_what_is_received_twice_is_taken_once():
     """A value that comes again finds a node that is as sure as it leaves one: the second time nothing moves."""
-    engine = lived(described(30, **KINDS["bursts kept"]))
+    engine = engine_after(described(30, **KINDS["bursts kept"]))
     agent = next(agent for agent in agents_of(engine) if agent.neighbors)
     at = np.array([[0.3]])
     evaluation = agent.learner.evaluate(agent.state, at)
@@ -129,7 +129,7 @@ def test_stated_variances_cover_the_errors(kind):
     for seed in range(4):
         experiment = described(60, learner, 4.0, seed=seed, **KINDS[kind])
         test = open_network(experiment).source.nodes[0].held_out(200)
-        for agent in agents_of(lived(experiment)):
+        for agent in agents_of(engine_after(experiment)):
             evaluation = agent.learner.evaluate(agent.state, test.points)
             stated = variances(agent, evaluation)
             noise = 2.0 * 0.3**2  # of the curvature 2, in which variances are counted
@@ -140,7 +140,7 @@ def test_stated_variances_cover_the_errors(kind):
 def test_it_says_and_counts_what_travels():
     experiment = described(7, links=NOTHING)
     directed, each = 2 * GRAPH.number_of_edges(), (1 + 1 + 2 + 1 + 1 + 1) * 2
-    assert sum(agent.tally.scalars_sent for agent in agents_of(lived(experiment))) == 7 * directed * each
+    assert sum(agent.tally.scalars_sent for agent in agents_of(engine_after(experiment))) == 7 * directed * each
     assert message_bytes(open_network(experiment).plans, EXACT) == 8 * each
     assert "compiled rounds" in as_text(examine(experiment))
 

@@ -59,7 +59,7 @@ def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Exper
     return described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
 
 
-def lived(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, plain: bool = False) -> list[Any]:
+def states_after(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, plain: bool = False) -> list[Any]:
     """Return all that rounds have changed after each of some numbers of rounds."""
     engine, found = engine_of(experiment, blocks, plain), []
     for count in rounds:
@@ -73,9 +73,9 @@ def assert_the_same_bits(
 ) -> dict[tuple[int, str], Any]:
     """Assert that compiled functions have the bits of the methods beside them however nodes are cut into blocks;
     returns what rounds changed in the end."""
-    wanted = lived(experiment, rounds, plain=True)
+    wanted = states_after(experiment, rounds, plain=True)
     for blocks in cuts:
-        for one, other in zip(lived(experiment, rounds, blocks), wanted, strict=True):
+        for one, other in zip(states_after(experiment, rounds, blocks), wanted, strict=True):
             assert same(one, other)
     last: dict[tuple[int, str], Any] = wanted[-1]
     return last
@@ -116,9 +116,9 @@ def test_a_node_without_neighbors_replays_nothing(rule: str, replay: float, alon
     graph.add_node(alone)
     protocol = {**RULES[rule], "replay": replay, "replay_buffer": 7}
     experiment = described("symmetric", 2, protocol=protocol, topology=graph, stream="sine_regression")
-    found = lived(experiment, (3, 14))
+    found = states_after(experiment, (3, 14))
     for blocks, plain in ((None, True), ([[0, 1, 2], [3, 4, 5, 6]], False)):
-        assert same(lived(experiment, (3, 14), blocks, plain), found)
+        assert same(states_after(experiment, (3, 14), blocks, plain), found)
 
 
 def turns_but_transitions(first: int) -> list[tuple[str, dict[str, Any], str]]:
@@ -131,13 +131,13 @@ def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: 
     """In the other form on unreliable links (test_counts_on_unreliable_links.py)."""
     sizes = [{"nodes": [1, 4], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (22,)), lived(experiment, (22,), plain=True))
+    assert same(states_after(experiment, (22,)), states_after(experiment, (22,), plain=True))
 
 
 def test_pairs_of_transitions_keep_their_bits_where_data_end() -> None:
     for rule in ("symmetric", "one-sided"):
         experiment = described(rule, 4, "policy_evaluation", rows=ROWS)
-        assert same(lived(experiment, (12,)), lived(experiment, (12,), plain=True))
+        assert same(states_after(experiment, (12,)), states_after(experiment, (12,), plain=True))
 
 
 @ENDS_AND_ALL
@@ -157,7 +157,7 @@ def test_plain_python_keeps_its_bits(case: str) -> None:
             if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 11)), lived(experiment, (3, 11), plain=True))
+        assert same(states_after(experiment, (3, 11)), states_after(experiment, (3, 11), plain=True))
 
 
 @pytest.mark.parametrize("case", ["ends", "all"])

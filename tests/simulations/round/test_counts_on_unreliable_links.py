@@ -22,7 +22,7 @@ from tests.simulations.round.test_counts_of_points import (
     assert_it_goes_on,
     assert_same_tables,
     assert_the_same_bits,
-    lived,
+    states_after,
     turns_but_transitions,
 )
 from tests.simulations.round.test_data_that_end import described, engine_of, known
@@ -106,7 +106,7 @@ def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int) -> Non
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
     sizes = [{"nodes": [1, 7], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", "delay", learner, keys=keys, batch=2, node=sizes)
-    assert same(lived(experiment, (22,)), lived(experiment, (22,), plain=True))
+    assert same(states_after(experiment, (22,)), states_after(experiment, (22,), plain=True))
 
 
 @ENDS_AND_ALL
@@ -118,7 +118,7 @@ def test_plain_python_keeps_its_bits(case: str) -> None:
             if case == "all":
                 continue  # it knows of no replay
             experiment = replace(experiment, protocol=rule)
-        assert same(lived(experiment, (3, 12)), lived(experiment, (3, 12), plain=True))
+        assert same(states_after(experiment, (3, 12)), states_after(experiment, (3, 12), plain=True))
 
 
 @ENDS_AND_ALL
@@ -168,8 +168,8 @@ OF_ENSEMBLES = [mix for mix, tables in MIXES.items() if not OF_VALUES_ALONE & se
 def test_pooled_bands_keep_their_bits(rule: str, mix: str) -> None:
     experiment = network(rule, "all", mix, evaluation=POOLED)
     wanted = assert_same_everywhere(experiment)
-    heard = [array for (_, name), array in wanted.items() if name == "pooled.used"]
-    assert len(heard) == 5 and any((array >= 0).any() for array in heard)
+    used = [array for (_, name), array in wanted.items() if name == "pooled.used"]
+    assert len(used) == 5 and any((array >= 0).any() for array in used)
 
 
 @pytest.mark.parametrize("rule", ["symmetric", "stacking"])

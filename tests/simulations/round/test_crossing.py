@@ -42,11 +42,11 @@ class Halves:
         parts = [[found[place] for place in places] for places in BLOCKS]
         self.blocks = [Block(plain_plans(part) if flag else part) for part, flag in zip(parts, plain, strict=True)]
         self._neighbors = block_neighbors(parts)
-        self.said = [[block.send() for block in self.blocks]]
+        self.messages = [[block.send() for block in self.blocks]]
 
     def run(self, rounds):
         for _ in range(rounds):
-            self.said.append(advance([block.advance for block in self.blocks], self._neighbors, self.said[-1]))
+            self.messages.append(advance([block.advance for block in self.blocks], self._neighbors, self.messages[-1]))
 
     def weights(self):
         return {agent.node: agent.function.weights for block in self.blocks for agent in block.agents}
@@ -59,7 +59,7 @@ def test_what_crosses_are_the_same_bytes(protocol, batch, plain):
     some, single = Halves(protocol, batch, plain), Halves(protocol, batch, (True, True, True))
     some.run(20)
     single.run(20)
-    assert some.said == single.said
+    assert some.messages == single.messages
     expected = single.weights()
     for node, weights in some.weights().items():
         np.testing.assert_array_equal(weights, expected[node])
@@ -87,6 +87,6 @@ def test_populations_go_on_with_a_block_whose_data_ends_before_theirs(protocol, 
             agent.source = Ending(agent.source, 3 * 7 + 2)  # the last batch is not whole
     for network in networks:
         network.run(16)
-    assert networks[0].said == networks[1].said
+    assert networks[0].messages == networks[1].messages
     for node, weights in networks[0].weights().items():
         np.testing.assert_array_equal(weights, networks[1].weights()[node])

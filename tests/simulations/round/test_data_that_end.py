@@ -21,7 +21,7 @@ from tests.helpers.halves import Halves, plans_of
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
 ROWS = (31, 12, 17, 12, 24, 8)
-"""Two nodes end together, and whole batches of three in some: with them partial ones are lived through too."""
+"""Two nodes end together, and whole batches of three in some: with them partial ones are run too."""
 BLOCKS = [[0, 2, 5], [1, 3, 4]]
 EACH = [[place] for place in range(6)]
 RULES: dict[str, dict[str, Any]] = {

@@ -104,7 +104,7 @@ def test_classes_are_moved_stuck_or_drawn():
     assert abs((random == true).mean() - 1.0 / count) < 0.1
 
 
-def test_what_a_liar_says_is_what_its_neighbours_hear_and_it_learns_rightly():
+def test_what_a_liar_says_is_what_its_neighbours_receive_and_it_learns_rightly():
     """Before the first step all functions are 0, so that h_ij is v^2 to a liar, and 0 to all others."""
     lying = simulate(
         described({"nodes": [2], "kind": "offset", "value": 4.0, "of": "messages"}, rounds=1, evaluate_every=1)

@@ -81,7 +81,7 @@ def learned(engine: SerialEngine) -> dict[int, Any]:
     return {node: (dict(found.arrays), found.duals) for node, found in engine.functions().items()}
 
 
-def lived(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 8)) -> list[Any]:
+def states_after(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 8)) -> list[Any]:
     """Return what is learned after each of some numbers of rounds; blocks stay in arrays."""
     engine, found = engine_of(experiment, *given), []
     for count in rounds:
@@ -105,15 +105,15 @@ CASES = [
 @pytest.mark.parametrize(("learner", "way"), CASES, ids=[" ".join(each) for each in CASES])
 def test_networks_that_grow_into_matrix_products_have_the_same_bits(learner: str, way: str, small: Any) -> None:
     experiment = described(LEARNERS[learner], **WAYS[way])
-    wanted = lived(experiment, None, True)
+    wanted = states_after(experiment, None, True)
     for blocks in (None, BLOCKS):
-        for one, other in zip(lived(experiment, blocks), wanted, strict=True):
+        for one, other in zip(states_after(experiment, blocks), wanted, strict=True):
             assert same(one, other)
     if way != "ensembles":
         assert min(orders(wanted[0])) < ORDER < max(orders(wanted[-1]))
     if "span" not in learner:  # the last bits are others, so that the case is about what it says
         small.undo()
-        assert not same(lived(experiment, None)[-1], wanted[-1])
+        assert not same(states_after(experiment, None)[-1], wanted[-1])
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_projecting_learner_of_500_points_stays_in_arrays(links: dict[str, Any
     tables = {"node": [], "topology": nx.path_graph(2), "links": links, "protocol": "consensus"}
     experiment = described({**learner, "kernel": {"name": "laplacian", "bandwidth": 0.1}}, **tables)
     rounds = (4, 2, 3, 2, 2)
-    wanted = lived(experiment, None, False, rounds=rounds)
-    for one, other in zip(lived(experiment, None, rounds=rounds), wanted, strict=True):
+    wanted = states_after(experiment, None, False, rounds=rounds)
+    for one, other in zip(states_after(experiment, None, rounds=rounds), wanted, strict=True):
         assert same(one, other)
     assert min(orders(wanted[0])) < expansion.BLOCKED_FROM_ORDER < max(orders(wanted[-1]))
 
@@ -167,7 +167,7 @@ def test_dictionaries_of_different_sizes_have_room_of_their_own(links: dict[str,
     tables = {"protocol": WAYS["one-sided"]["protocol"], "links": links}
     nodes = [{"nodes": [2], "learner": {"batch_size": 40}}]
     experiment = described(learner, topology=nx.path_graph(11), node=nodes, **tables)
-    wanted = lived(experiment, None, True)
+    wanted = states_after(experiment, None, True)
     alike = engine_of(experiment)
     alike.run(16)
     monkeypatch.setattr(population, "UNUSED", 0)

@@ -151,13 +151,13 @@ def test_joining_at_once_is_no_clock() -> None:
 def test_a_clock_names_nodes_of_the_network() -> None:
     with pytest.raises(InputError, match=r"clock.nodes: there is no node 3: use one of"):
         open_network(described("consensus", clock={"name": "joining", "nodes": [3, 5], "rounds": [1, 2]}))
-    for clock, said in (
+    for clock, message in (
         ({"nodes": [3]}, "give one round for each"),
         ({"nodes": [3, 3], "rounds": [1, 2]}, "names a node twice"),
         ({"nodes": [3], "rounds": [-1]}, "rounds holds -1"),
         ({"within": -1}, "within = -1"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             described("consensus", clock={"name": "joining", **clock})
 
 

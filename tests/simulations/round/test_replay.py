@@ -67,7 +67,7 @@ def described(rule="consensus", rounds=24, schedule=None, **tables):
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def lived(experiment, blocks=None, plain=False, rounds=None):
+def engine_after(experiment, blocks=None, plain=False, rounds=None):
     plans = plans_of(experiment, plain)
     engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(rounds or experiment.rounds)
@@ -102,7 +102,7 @@ def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
         rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent, distance=distance, **keys)
     learner = Polk(kernel=KERNEL, step_size=Constant(eta), regularization=0.02, batch_size=batch, budget=Epsilon(0.0))
     experiment = Experiment(topology=GRAPH, stream=SineRegression(noise=0.3), learner=learner, protocol=rule)
-    engine = lived(experiment, rounds=12)
+    engine = engine_after(experiment, rounds=12)
 
     samples = Batches(open_network(experiment))
     nodes = {i: NaiveNode(KERNEL, 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
@@ -122,14 +122,14 @@ def test_the_network_follows_the_formulas(protocol, form, step, batch, points):
 
 @EVERY_RULE
 def test_blocks_give_the_same_bits(rule):
-    whole = learned(lived(described(rule)))
-    assert same(whole, learned(lived(described(rule), BLOCKS)))
-    assert same(whole, learned(lived(described(rule), BLOCKS, plain=True)))
+    whole = learned(engine_after(described(rule)))
+    assert same(whole, learned(engine_after(described(rule), BLOCKS)))
+    assert same(whole, learned(engine_after(described(rule), BLOCKS, plain=True)))
 
 
 @EVERY_RULE
 def test_rounds_are_compiled(rule):
-    engine = lived(described(rule))
+    engine = engine_after(described(rule))
     kind = StackedPopulation if rule == "stacking" else Population
     assert all(isinstance(block._population, kind) for block in engine.blocks)
 
@@ -144,7 +144,7 @@ def test_every_learner_has_the_same_bits_in_compiled_rounds(name, step):
     if name == "policy_evaluation":
         keys["stream"] = TRANSITIONS
     experiment = described(rule, rounds=30, links=links, **keys)
-    assert same(learned(lived(experiment)), learned(lived(experiment, BLOCKS, plain=True)))
+    assert same(learned(engine_after(experiment)), learned(engine_after(experiment, BLOCKS, plain=True)))
 
 
 LOSSY_RULES = {
@@ -173,9 +173,9 @@ LOSSY = {
 @pytest.mark.parametrize(("rule", "mix"), LOSSY)
 def test_nodes_on_unreliable_links_have_the_same_bits_in_compiled_rounds(rule, mix):
     experiment = described(LOSSY_RULES[rule], rounds=30, **LOSSY[rule, mix])
-    engines = [lived(experiment), lived(experiment, BLOCKS)]
+    engines = [engine_after(experiment), engine_after(experiment, BLOCKS)]
     assert all(isinstance(block._population, LossyPopulation) for engine in engines for block in engine.blocks)
-    single = learned(lived(experiment, BLOCKS, plain=True))
+    single = learned(engine_after(experiment, BLOCKS, plain=True))
     assert all(same(single, learned(engine)) for engine in engines)
 
 
@@ -185,7 +185,7 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
     if rule == "stacking" and mix not in ("none", "rounded"):
         pytest.skip("refused, whatever is replayed")
     experiment = described(rule, **MIXES.get(mix, {}))
-    engine = lived(experiment, rounds=11)
+    engine = engine_after(experiment, rounds=11)
     snapshots = engine.snapshot()
     engine.run(13)
     plans = open_network(experiment).plans
@@ -197,7 +197,7 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
 
 @EVERY_RULE
 def test_links_that_do_nothing_change_nothing(rule):
-    plain, asked = learned(lived(described(rule))), learned(lived(described(rule, links=NOTHING)))
+    plain, asked = learned(engine_after(described(rule))), learned(engine_after(described(rule, links=NOTHING)))
     for node, found in plain.items():
         scalars, sent = asked[node]["counts"][:2]
         # Lossy links count a message when it is sent: a round before the answers of a round are learned from.
@@ -211,7 +211,7 @@ def test_links_that_do_nothing_change_nothing(rule):
 def test_a_protocol_that_does_not_know_of_replay_replays_nothing(rule):
     assert replay_of(rule).points == 0.0
     assert replay_of("a protocol of a user's own").points == 0.0
-    agents = lived(described("consensus", protocol={"name": "consensus", "replay": 0})).blocks[0].agents
+    agents = engine_after(described("consensus", protocol={"name": "consensus", "replay": 0})).blocks[0].agents
     assert all(agent.buffer is None for agent in agents)
 
 
@@ -225,7 +225,7 @@ def test_a_protocol_that_does_not_know_of_replay_replays_nothing(rule):
 )
 def test_replayed_points_are_counted_as_samples_are(name, form, each, duals):
     experiment = described({"name": name, "form": form, "replay": 3})
-    sent = sum(agent.tally.scalars_sent for agent in lived(experiment, rounds=7).blocks[0].agents)
+    sent = sum(agent.tally.scalars_sent for agent in engine_after(experiment, rounds=7).blocks[0].agents)
     directed = 2 * GRAPH.number_of_edges()
     assert sent == 7 * directed * (each * (2 + 3) + duals)
     assert f"{directed * (each * (2 + 3) + duals):,}" in as_text(examine(experiment))
@@ -234,7 +234,7 @@ def test_replayed_points_are_counted_as_samples_are(name, form, each, duals):
 
 def test_stacking_sends_the_points_once():
     experiment = described("stacking")
-    engine = lived(experiment, rounds=5)
+    engine = engine_after(experiment, rounds=5)
     engine.snapshot()  # which has the copies say what is in flight
     agents = engine.blocks[0].agents
     for agent in agents:
@@ -288,7 +288,7 @@ def test_all_nodes_rank_points_alike_and_draw_on_their_own():
 
 
 def test_values_walk_the_graph():
-    """What the first node of a path knows reaches the last, which never hears its samples."""
+    """What the first node of a path knows reaches the last, which never receives its samples."""
     errors = {}
     for replay in (0, 2):
         experiment = described(
@@ -298,7 +298,7 @@ def test_values_walk_the_graph():
             stream={"name": "sine_regression", "noise": 0.1, "split": "patches", "overlap": 0.3},
             learner={"name": "newton", "kernel": {"name": "gaussian", "bandwidth": 0.1}},
         )
-        last = lived(experiment).blocks[0].agents[-1].function
+        last = engine_after(experiment).blocks[0].agents[-1].function
         x = np.linspace(0.0, 0.2, 50)[:, None]  # four hops away
         errors[replay] = float(np.mean((last.values(x)[:, 0] - (2 * x + 3 * np.sin(6 * x))[:, 0]) ** 2))
     assert errors[2] < errors[0] / 8
@@ -327,7 +327,7 @@ def test_a_point_has_its_noise_once():
     experiment = described("consensus", rounds=12, links=links)
     sources = open_network(experiment).source.nodes
     samples = {x for source in sources for x in source.draw(60)[0][:, 0].tolist()}
-    engine = lived(experiment)
+    engine = engine_after(experiment)
     engine.snapshot()  # which has agents know what lies in arrays
     agents = engine.blocks[0].agents
     sent: dict[int, set[float]] = {agent.node: set() for agent in agents}
@@ -349,9 +349,9 @@ def test_replay_gives_nothing_more_away_of_a_sample():
     """Its point is noised once: whatever is done with what was sent is counted with it."""
     links = {"clip": {"points": 1.0}, "noise": {"scale": 1.0, "on": "points"}}
     published = {"name": "consensus", "penalty": 0.1, "as_published": True}
-    told = [
+    accounts = [
         simulate(described({**published, "replay": replay}, rounds=2, links=links)).summary["privacy"]
         for replay in (0, 1)
     ]
-    assert told[0] == told[1]
-    assert "exposed" not in str(told[0])
+    assert accounts[0] == accounts[1]
+    assert "exposed" not in str(accounts[0])

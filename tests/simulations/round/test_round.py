@@ -44,7 +44,7 @@ def experiment(protocol, *, batch=2, loss=None, stream=None, budget=0.0, graph=G
     )
 
 
-def lived(description, rounds, blocks=None):
+def engine_after(description, rounds, blocks=None):
     """Run an experiment's agents for some rounds, in one block or several."""
     plans = open_network(description).plans
     engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
@@ -73,7 +73,7 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
         distance = distances.Absolute() if protocol == "absolute" else distances.Squared()
         rule = Proximity(tolerances.Constant(gamma), delta, form, step, dual_step=ascent, distance=distance)
     description = experiment(rule, batch=batch, step=eta)
-    engine = lived(description, 12)
+    engine = engine_after(description, 12)
 
     sources = dict(zip(sorted(GRAPH), open_network(description).source.nodes, strict=True))
     nodes = {i: NaiveNode(KERNEL, 1, 1, sorted(GRAPH[i])) for i in sorted(GRAPH)}
@@ -95,8 +95,8 @@ def test_uncompressed_network_follows_the_formulas(protocol, form, step, batch):
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 def test_penalty_zero_is_isolated(form, step):
-    alone = lived(experiment(Isolated(step), budget=0.05), 40)
-    free = lived(experiment(Consensus(0.0, form, step), budget=0.05), 40)
+    alone = engine_after(experiment(Isolated(step), budget=0.05), 40)
+    free = engine_after(experiment(Consensus(0.0, form, step), budget=0.05), 40)
     x = np.linspace(0.0, 1.0, 50)[:, None]
     for node, function in functions(alone).items():
         other = functions(free)[node]
@@ -121,7 +121,7 @@ def test_coupling_vanishes_at_agreement():
 def test_scalars_sent_are_those_of_the_protocol(form, duals, expected):
     batch, rounds = 3, 7
     rule = Proximity(form=form) if duals else Consensus(form=form)
-    engine = lived(experiment(rule, batch=batch), rounds)
+    engine = engine_after(experiment(rule, batch=batch), rounds)
     directed = 2 * GRAPH.number_of_edges()
     sent = sum(agent.tally.scalars_sent for block in engine.blocks for agent in block.agents)
     assert sent == rounds * directed * (expected * batch + duals)
@@ -160,7 +160,7 @@ def test_blocks_give_the_same_bits(rule, blocks):
     description = experiment(rule, budget=0.05, batch=2)
     if rule.pooled:
         blocks = [[0]]
-    whole, parts = functions(lived(description, 30)), functions(lived(description, 30, blocks))
+    whole, parts = functions(engine_after(description, 30)), functions(engine_after(description, 30, blocks))
     assert whole.keys() == parts.keys()
     for node in whole:
         assert (whole[node].points == parts[node].points).all()
@@ -170,8 +170,8 @@ def test_blocks_give_the_same_bits(rule, blocks):
 @pytest.mark.parametrize("rule", CONTRACT, ids=str)
 def test_rounds_may_be_run_in_any_portions(rule):
     description = experiment(rule, budget=0.05)
-    whole = functions(lived(description, 20))
-    engine = lived(description, 3)
+    whole = functions(engine_after(description, 20))
+    engine = engine_after(description, 3)
     for portion in (1, 9, 7):
         engine.run(portion)
     for node, function in functions(engine).items():
@@ -180,7 +180,7 @@ def test_rounds_may_be_run_in_any_portions(rule):
 
 @pytest.mark.parametrize("rule", [rule for rule in CONTRACT if isinstance(rule, Proximity)], ids=str)
 def test_dual_variables_stay_between_zero_and_their_bound(rule):
-    engine = lived(experiment(rule, budget=0.05), 1)
+    engine = engine_after(experiment(rule, budget=0.05), 1)
     seen = 0.0
     for _ in range(60):
         engine.run(1)
@@ -195,7 +195,7 @@ def test_dual_variables_stay_between_zero_and_their_bound(rule):
 @pytest.mark.parametrize("averaged", [True, False])
 def test_centralized_steps_are_the_formula_s(averaged, step):
     description = experiment(Centralized(step, averaged=averaged), batch=2)
-    engine = lived(description, 5)
+    engine = engine_after(description, 5)
     node = NaiveNode(KERNEL, 1, 1, [])
     sources = open_network(description).source.nodes
     for _ in range(5):

@@ -216,8 +216,8 @@ def test_with_a_clock_rounds_count_from_where_nodes_wake() -> None:
 def test_check_and_figures_know_of_them() -> None:
     experiment = described(table())
     network = open_network(experiment)
-    said = as_text(examine(experiment))
-    assert "rows without sample" in said and "their nodes have no sample in these rounds" in said
+    text = as_text(examine(experiment))
+    assert "rows without sample" in text and "their nodes have no sample in these rounds" in text
     conditions = network.plans[0].conditions
     assert isinstance(conditions, Conditions) and isinstance(conditions.absences, Absences)
     there = ~CONSTRAINT_VALUES.reshape(STEPS, NODES)

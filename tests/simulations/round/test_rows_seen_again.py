@@ -112,7 +112,7 @@ def test_noise_and_bands_are_those_of_rows_that_are_new(learner: str, way: str) 
     keys: dict[str, Any] = {"links": NOTHING} if way == "on unreliable links" else {}
     keys |= {"learner": {"name": learner, "batch_size": BATCH}, "evaluation": {"level": 0.9}}
     protocol = "diffusion_rls" if learner == "random_features" else "consensus"
-    agents = lived(replace(experiment(protocol, **keys), backend=Halves(10, way == "by methods")))
+    agents = agents_after(replace(experiment(protocol, **keys), backend=Halves(10, way == "by methods")))
     for rows, agent in zip(ROWS, agents, strict=True):
         assert agent.samples == 5 * rows and agent.times == 5.0
         if learner == "polk":
@@ -126,7 +126,7 @@ def test_noise_and_bands_are_those_of_rows_that_are_new(learner: str, way: str) 
 def test_rows_that_are_counted_often_make_a_node_no_surer() -> None:
     keys: dict[str, Any] = {"learner": {"name": "rls", "batch_size": BATCH, "ridge": 0.3}}
     points = np.linspace(0.0, 1.0, 20).reshape(-1, 1)
-    often, once = (lived(replace(experiment("isolated", **keys), stream=Rows(epochs))) for epochs in (5, 1))
+    often, once = (agents_after(replace(experiment("isolated", **keys), stream=Rows(epochs))) for epochs in (5, 1))
     for again, first in zip(often, once, strict=True):
         features, root = first.function.features(points), first.state.root
         learner = again.learner
@@ -136,7 +136,7 @@ def test_rows_that_are_counted_often_make_a_node_no_surer() -> None:
         assert np.all(again.posterior().variance(points) >= first.posterior().variance(points))
 
 
-def lived(described: Experiment) -> list[Any]:
+def agents_after(described: Experiment) -> list[Any]:
     """Return the nodes at the end."""
     network = open_network(described)
     with described.backend.start(network.plans, lambda *words: None) as engine:
@@ -148,7 +148,7 @@ def known(described: Experiment) -> list[Any]:
     """Return what the nodes know of their copies at the end."""
     rule = described.protocol
     assert isinstance(rule, Stacking)
-    return [agent.links for agent in lived(described)]
+    return [agent.links for agent in agents_after(described)]
 
 
 def test_few_rows_often_are_learned_together() -> None:

@@ -39,7 +39,7 @@ def plans_of(learner: Any, protocol: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("learner", "protocol", "weather"),
+    ("learner", "protocol", "conditions"),
     [
         ("polk", "consensus", {}),
         ("polk", "consensus", LOSSY),
@@ -49,12 +49,12 @@ def plans_of(learner: Any, protocol: str, **more: Any) -> Any:
     ],
 )
 def test_rounds_that_are_asked_for_one_by_one_draw_few_times_and_end_alike(
-    learner: Any, protocol: str, weather: dict[str, Any]
+    learner: Any, protocol: str, conditions: dict[str, Any]
 ) -> None:
-    plans = plans_of(learner, protocol, **weather)
+    plans = plans_of(learner, protocol, **conditions)
     sources = [Counted(plan.source) for plan in plans]
     single = Block([replace(plan, source=source) for plan, source in zip(plans, sources, strict=True)])
-    together = Block(plans_of(learner, protocol, **weather))
+    together = Block(plans_of(learner, protocol, **conditions))
     for _ in range(100):
         single.run(1)
     together.run(100)

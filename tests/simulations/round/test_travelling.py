@@ -158,7 +158,7 @@ def test_links_that_need_places_are_refused() -> None:
 def test_check_says_what_comes() -> None:
     links = {"loss": 0.25, "quantization": {"bits": 8}}
     lines = {one.title: dict(one.lines) for one in examine(described(links, clock={"name": "cyclic", "period": 2}))}
-    said = "0.25 of the messages to the one learner lost, 0 rounds late on average, 8 bytes each instead of 32"
-    assert lines["links and clock"] == {"links": said, "clock": "nodes awake in 0.5 of the rounds"}
+    text = "0.25 of the messages to the one learner lost, 0 rounds late on average, 8 bytes each instead of 32"
+    assert lines["links and clock"] == {"links": text, "clock": "nodes awake in 0.5 of the rounds"}
     assert lines["experiment"]["execution"] == "compiled rounds"
     assert simulate(described(links)).network["bytes_sent"][-1] == 160 * 8

@@ -81,7 +81,7 @@ def described(protocol: str, schedule: Any = None, **tables: Any) -> Experiment:
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def lived(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
+def engine_after(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
     plans = plans_of(experiment, plain)
     engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
     engine.run(experiment.rounds)
@@ -115,7 +115,7 @@ def assert_same(left: dict[int, dict[str, Any]], right: dict[int, dict[str, Any]
 
 @EVERY_PROTOCOL
 def test_links_that_do_nothing_change_nothing(protocol):
-    plain, asked = lived(described(protocol)), lived(described(protocol, links=NOTHING))
+    plain, asked = engine_after(described(protocol)), engine_after(described(protocol, links=NOTHING))
     assert asked.blocks[0].agents[0].tally.traffic is not None
     assert_same(learned(plain), learned(asked), "traffic", "counts")
     for left, right in zip(plain.blocks[0].agents, asked.blocks[0].agents, strict=True):
@@ -126,9 +126,9 @@ def test_links_that_do_nothing_change_nothing(protocol):
 @EVERY_CELL
 def test_blocks_have_the_same_link_conditions(protocol, mix):
     experiment = described(protocol, **MIXES[mix])
-    whole = learned(lived(experiment))
-    assert_same(whole, learned(lived(experiment, [[0, 3], [1], [2, 4]])))
-    assert_same(whole, learned(lived(experiment, [[0, 3], [1, 2, 4]], plain=True)))
+    whole = learned(engine_after(experiment))
+    assert_same(whole, learned(engine_after(experiment, [[0, 3], [1], [2, 4]])))
+    assert_same(whole, learned(engine_after(experiment, [[0, 3], [1, 2, 4]], plain=True)))
 
 
 @EVERY_CELL
@@ -176,7 +176,7 @@ def test_protocols_meet_the_same_link_conditions():
     assert (other.edges["lost"] != counts[0][3]).any()
 
 
-def test_nothing_heard_is_isolated():
+def test_nothing_received_is_isolated():
     alone = simulate(described("isolated"))
     deaf = simulate(described("consensus", links={"loss": 1.0}))
     assert deaf.network["lost"][-1] > 0 == deaf.network["delivered"][-1]
@@ -243,8 +243,8 @@ def test_any_mix_is_the_same_in_any_blocks(
         }[clock],
         rounds=25,
     )
-    whole = learned(lived(experiment))
-    assert_same(whole, learned(lived(experiment, [[0, 2], [1, 3, 4]], plain=True)))
+    whole = learned(engine_after(experiment))
+    assert_same(whole, learned(engine_after(experiment, [[0, 2], [1, 3, 4]], plain=True)))
 
 
 def test_bursts_have_the_length_they_say():
@@ -262,8 +262,8 @@ def test_bursts_have_the_length_they_say():
 def test_who_asks_nobody_and_is_asked_by_nobody_is_alone(form):
     """On a path of edges that all point to node 0, node 0 asks nobody: one-sided it is the isolated node."""
     path = nx.DiGraph([(1, 0), (2, 1), (3, 2)])
-    alone = learned(lived(described("isolated", topology=path)))
-    found = learned(lived(described("one-sided" if form == "one_sided" else "consensus", topology=path)))
+    alone = learned(engine_after(described("isolated", topology=path)))
+    found = learned(engine_after(described("one-sided" if form == "one_sided" else "consensus", topology=path)))
     same = {node: np.array_equal(found[node]["weights"], alone[node]["weights"]) for node in path}
     assert same == {0: form == "one_sided", 1: False, 2: False, 3: False}
     asked = found[0]["gaps"]
@@ -271,7 +271,7 @@ def test_who_asks_nobody_and_is_asked_by_nobody_is_alone(form):
 
 
 def test_a_graph_directed_both_ways_is_the_undirected_one():
-    plain, directed = (lived(described("proximity", topology=graph)) for graph in (GRAPH, GRAPH.to_directed()))
+    plain, directed = (engine_after(described("proximity", topology=graph)) for graph in (GRAPH, GRAPH.to_directed()))
     assert_same(learned(plain), learned(directed), "traffic")
     assert directed.blocks[0].agents[0].tally.traffic is None
 
@@ -293,7 +293,7 @@ def test_late_neighbours_are_not_held_to_what_a_node_has_learned_since():
 
 def test_an_edge_as_wide_as_its_messages_changes_nothing():
     # Of 2 points, 4 values and 4 loads a message has 10 scalars.
-    plain, wide = lived(described("consensus")), lived(described("consensus", links={"bandwidth": 10.0}))
+    plain, wide = engine_after(described("consensus")), engine_after(described("consensus", links={"bandwidth": 10.0}))
     assert wide.blocks[0].agents[0].tally.traffic is not None
     assert_same(learned(plain), learned(wide), "traffic", "counts")
 
@@ -301,7 +301,7 @@ def test_an_edge_as_wide_as_its_messages_changes_nothing():
 @pytest.mark.parametrize(("bandwidth", "busy"), [(9.9, 2), (5.0, 2), (4.0, 3), (0.7, 15)])
 def test_no_edge_carries_more_than_its_bandwidth(bandwidth, busy):
     narrow = described("consensus", links={"bandwidth": bandwidth})
-    engine = lived(replace(narrow, rounds=ROUNDS + 1))
+    engine = engine_after(replace(narrow, rounds=ROUNDS + 1))
     for agent in engine.blocks[0].agents:
         traffic = agent.tally.traffic
         sent, delivered = traffic[:, SENT], traffic[:, DELIVERED]
@@ -333,8 +333,8 @@ def test_edges_too_narrow_for_a_message_are_refused():
 def test_on_a_narrow_edge_what_waits_goes_as_soon_as_it_can(more):
     busy, rounds = 2, 120
     narrow = replace(described("consensus", links={"bandwidth": 5.0}, **more), rounds=rounds)
-    wide = lived(replace(described("consensus", links={"bandwidth": 10.0}, **more), rounds=rounds))
-    for mine, others in zip(lived(narrow).blocks[0].agents, wide.blocks[0].agents, strict=True):
+    wide = engine_after(replace(described("consensus", links={"bandwidth": 10.0}, **more), rounds=rounds))
+    for mine, others in zip(engine_after(narrow).blocks[0].agents, wide.blocks[0].agents, strict=True):
         sent, could = mine.tally.traffic[:, SENT], others.tally.traffic[:, SENT]
         assert could.min() > 10  # there is something to say
         assert (sent >= could / busy - 1).all() and (sent <= rounds / busy + 1).all()
