@@ -169,11 +169,11 @@ def test_a_film_needs_ffmpeg_and_gets_every_frame(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("name", "seconds", "said"),
+    ("name", "seconds", "message"),
     [("a.avi", 8.0, "must end in .gif or .mp4"), ("a.gif", 0.0, "seconds = 0.0 must be positive")],
 )
-def test_what_cannot_be_written_is_refused(name: str, seconds: float, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_written_is_refused(name: str, seconds: float, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
         animate(believable(), tmp_path / name, seconds)
 
 

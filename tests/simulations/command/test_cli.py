@@ -130,12 +130,12 @@ def test_interruption_says_what_is_left_of_the_run(call: Command, monkeypatch: p
     answer = call("run", "small.toml", "--out", "a run", "--set", f"checkpoint_every={every}")
     assert (answer.code, answer.out) == (130, "")
     assert not Path("a run/summary.json").exists()
-    said = answer.err.splitlines()[-1]
+    last_line = answer.err.splitlines()[-1]
     if every:
-        assert "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round " in said
+        assert "stopped by Ctrl-C; kernelswarm resume 'a run' goes on from round " in last_line
         assert Path("a run/checkpoints").is_dir()
     else:
-        assert said.endswith(
+        assert last_line.endswith(
             "stopped by Ctrl-C; what was measured until then is in a run, and kernelswarm plot 'a run' draws it; "
             "kernelswarm run 'a run/config.toml' begins it anew"
         )
@@ -401,10 +401,10 @@ def test_progress_of_a_comparison_counts_runs() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=160)
     with progress.watch_comparison(quiet=False, console=console) as observe:
         assert observe is not None
-        told: Any = SimpleNamespace(
+        report: Any = SimpleNamespace(
             done=3, total=12, failed=1, share=0.3, latest="isolated, seed 0: done", remaining=200.0
         )
-        observe(told)
+        observe(report)
     file = console.file
     assert isinstance(file, io.StringIO)
     shown = file.getvalue()

@@ -186,13 +186,13 @@ def test_examples_are_accepted_by_check_and_by_compare(example: str, call: Comma
 
 
 def test_init_takes_one_kind_of_experiment_at_a_time(call: Command) -> None:
-    for words, said in (
+    for words, message in (
         (["--example", "sensor"], 'example = "sensor" is unknown; did you mean "sensor_field"'),
         (["--example", "sensor_field", "--nodes", "x"], "data of its own: leave out --nodes"),
         (["--nodes", "x"], "--nodes is for --data"),
     ):
         refused = call("init", *words)
-        assert refused.code == 2 and said in refused.err
+        assert refused.code == 2 and message in refused.err
         assert not Path("experiment.toml").exists()
 
 

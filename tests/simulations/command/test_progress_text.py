@@ -1,4 +1,4 @@
-"""What is told of runs that go on: under the bar on a terminal, in plain lines every so often elsewhere."""
+"""What is shown of runs that go on: under the bar on a terminal, in plain lines every so often elsewhere."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def test_on_a_terminal_the_figures_stand_under_the_bar() -> None:
         observe(replace(RUN, paces=Paces((Pace((7,), 0.0031), Pace((1, 2, 5), 0.002)), 0.0012, 40)))
     shown = written(console)
     slowest = "slowest: node 7 3.1 ms, nodes 1, 2, ... 2 ms a round; median of 40 processes 1.2 ms"
-    for said in (
+    for text in (
         slowest,
         "200/500",
         "risk 0.25, model order 17.0, disagreement 0.03",
         "50 rounds/s, 2,000 messages/s",
         " GB",
     ):
-        assert said in shown
+        assert text in shown
 
 
 @pytest.mark.parametrize(
-    ("watch", "word", "said"),
+    ("watch", "word", "text"),
     [
         (progress.watch_run, RUN, "round 200 of 500"),
         (
@@ -77,7 +77,7 @@ def test_on_a_terminal_the_figures_stand_under_the_bar() -> None:
         ),
     ],
 )
-def test_elsewhere_there_is_a_line_every_so_often(watch: Any, word: Any, said: str, clock: list[float]) -> None:
+def test_elsewhere_there_is_a_line_every_so_often(watch: Any, word: Any, text: str, clock: list[float]) -> None:
     console = Console(file=io.StringIO(), force_terminal=False)
     with watch(False, console) as observe:
         for now in (0.0, 29.0, 31.0, 32.0, 60.0, 62.0):
@@ -85,7 +85,7 @@ def test_elsewhere_there_is_a_line_every_so_often(watch: Any, word: Any, said: s
             observe(word)
     lines = written(console).splitlines()
     assert len(lines) == 2  # at 31 and 62 seconds
-    assert all(line.startswith(f"kernelswarm: {said}") for line in lines)
+    assert all(line.startswith(f"kernelswarm: {text}") for line in lines)
 
 
 def test_a_reproduction_says_every_so_often_what_is_done_and_when_it_will_end(clock: list[float]) -> None:
@@ -107,16 +107,16 @@ def test_memory_is_looked_at_from_time_to_time_and_counts_this_process(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = progress_text.Memory()
-    said = re.fullmatch(r"([\d.]+) GB", str(memory))
-    assert said is not None and float(said[1]) >= 0.5 * psutil.Process(os.getpid()).memory_info().rss / 1e9
+    match = re.fullmatch(r"([\d.]+) GB", str(memory))
+    assert match is not None and float(match[1]) >= 0.5 * psutil.Process(os.getpid()).memory_info().rss / 1e9
     monkeypatch.setattr(progress_text, "_memory", lambda: "more")
     clock[0] = 4.0
-    assert str(memory) == said[0]
+    assert str(memory) == match[0]
     clock[0] = 6.0
     assert str(memory) == "more"
 
 
-def test_slow_rounds_are_told_with_digits():
+def test_slow_rounds_are_shown_with_digits():
     assert progress_text.pace(Progress("running", 1, 10, None, 0.066)) == "0.066 rounds/s"
     assert progress_text.pace(Progress("running", 1, 10, None, 9.96)) == "10 rounds/s"
     assert progress_text.pace(Progress("running", 1, 10, None, 1234.0)) == "1,234 rounds/s"

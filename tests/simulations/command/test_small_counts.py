@@ -31,7 +31,7 @@ def test_commands_say_one_of_a_kind(
     lines = [f"a,b,{x:.2f},{'' if k == 3 else round(x, 2)}" for k, x in enumerate(random.normal(size=60))]
     Path("data.csv").write_text("\n".join(["node,word,x,y", *lines]))
     Path("net.csv").write_text("a\n")
-    said = [
+    answers = [
         call("check", "one.toml"),
         call("run", "one.toml", "--out", "run", "--no-figures"),
         call("resume", "run"),
@@ -41,10 +41,10 @@ def test_commands_say_one_of_a_kind(
         call("init", "mine.toml", "--data", "data.csv", "--network", "net.csv"),
         call("check", "mine.toml"),
     ]
-    assert [answer.code for answer in said] == [0, 0, 0, 0, 2, 0, 0, 0]
-    told = "\n".join(answer.out + answer.err for answer in said) + Path("mine.toml").read_text()
-    assert not PLURAL.findall(told)
-    assert "1 node\n" in told and "was measured 1 time, and" in told and "each of its 1 word" in told
+    assert [answer.code for answer in answers] == [0, 0, 0, 0, 2, 0, 0, 0]
+    output = "\n".join(answer.out + answer.err for answer in answers) + Path("mine.toml").read_text()
+    assert not PLURAL.findall(output)
+    assert "1 node\n" in output and "was measured 1 time, and" in output and "each of its 1 word" in output
     result = read_run("run")
     pages = [Path("run/report.html").read_text("utf-8"), Path("compared/report.html").read_text("utf-8")]
     for text in (

@@ -268,18 +268,18 @@ def test_a_network_given_as_a_graph_is_kept(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_failed_run_is_recorded_and_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison_runs, "simulate", invented)
-    heard: list[ComparisonProgress] = []
+    reports: list[ComparisonProgress] = []
     names = ["isolated", "consensus", "proximity"]
-    found = compare(experiment(), {"protocol.name": names}, seeds=3, jobs=1, observe=heard.append)
+    found = compare(experiment(), {"protocol.name": names}, seeds=3, jobs=1, observe=reports.append)
     isolated, consensus, proximity = found.rows()
     assert (isolated.done, isolated.failed, isolated.reasons) == (1, 2, ("node 1 diverged in round 30",))
     assert isolated.mean["risk"] == pytest.approx(1 / 40 + 4)
     assert (consensus.done, consensus.failed) == (3, 0)
     assert (proximity.done, proximity.reasons) == (0, ("protocol.step must be implicit here",))
     assert len(found.failed) == 5
-    last = heard[-1]
+    last = reports[-1]
     assert (last.done, last.total, last.failed, last.share) == (9, 9, 5, 1.0)
-    assert all(a.share <= b.share for a, b in pairwise(heard))
+    assert all(a.share <= b.share for a, b in pairwise(reports))
     assert last.latest == "proximity, seed 5: failed"
 
 
@@ -393,7 +393,7 @@ def test_where_every_run_failed_there_is_no_table_but_the_first_reason(tmp_path:
     for out in (None, tmp_path / "out"):
         with pytest.raises(
             SimulationError, match=r"^all 4 runs failed, the first of them: node .*step_size = 6"
-        ) as told:
+        ) as failed:
             compare(diverging, {"learner": learner}, seeds=2, jobs=1, out=out)
-        assert "\n" not in str(told.value)
-        assert (str(tmp_path) in str(told.value)) == (out is not None)
+        assert "\n" not in str(failed.value)
+        assert (str(tmp_path) in str(failed.value)) == (out is not None)

@@ -52,13 +52,13 @@ def test_the_same_comparison_again_runs_nothing_and_gives_the_very_table(
     first = compare(experiment(), PROTOCOLS, seeds=2, jobs=1, out=tmp_path / "out")
     texts = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
     never()
-    heard: list[ComparisonProgress] = []
-    again = compare(experiment(), PROTOCOLS, seeds=2, jobs=1, out=tmp_path / "out", observe=heard.append)
+    reports: list[ComparisonProgress] = []
+    again = compare(experiment(), PROTOCOLS, seeds=2, jobs=1, out=tmp_path / "out", observe=reports.append)
     assert (counts(first), counts(again)) == ({"new": 4}, {"reused": 4})
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()} == texts
     assert repr(again.rows()) == repr(first.rows())  # the seconds too, which are those of the runs
     assert figures(again) == figures(first) == figures(read(tmp_path / "out"))
-    assert (heard[-1].done, heard[-1].total, heard[-1].share) == (4, 4, 1.0)
+    assert (reports[-1].done, reports[-1].total, reports[-1].share) == (4, 4, 1.0)
 
 
 def test_seeds_values_and_keys_are_added_and_the_rest_is_reused(tmp_path: Path) -> None:
@@ -221,14 +221,14 @@ def test_processes_that_were_stopped_leave_what_they_did(
             os.killpg(driver.pid, number)  # as the terminal does
         else:
             os.kill(driver.pid, number)
-        said = pipe.read()  # ends when the last process has closed its output
+        output = pipe.read()  # ends when the last process has closed its output
         driver.join(60)
     assert driver.exitcode == (130 if number == signal.SIGINT else -number)
     if number == signal.SIGINT:
         assert re.search(
-            rf"stopped by Ctrl-C; \d of 4 runs have ended and are in {out}: the same command goes on", said
+            rf"stopped by Ctrl-C; \d of 4 runs have ended and are in {out}: the same command goes on", output
         )
-        assert "Traceback" not in said, said
+        assert "Traceback" not in output, output
     found = compare(tried, {}, 4, jobs=1, out=out)
     kept = counts(found)
     assert kept.get("reused", 0) >= 1 and kept.get("resumed", 0) >= 1 and sum(kept.values()) == 4
@@ -249,19 +249,19 @@ def test_ctrl_c_between_rounds_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_the_last_round_of_a_run_stops_the_comparison_and_loses_nothing(tmp_path: Path) -> None:
     tried = experiment(checkpoint_every=10)
-    heard: list[float] = []
+    reports: list[float] = []
 
     def observe(progress: ComparisonProgress) -> None:
         if progress.share == 0.25 and progress.done == 0:  # all rounds of the first of four runs, which has not ended
-            heard.append(progress.share)
-            if len(heard) == 1:
+            reports.append(progress.share)
+            if len(reports) == 1:
                 signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt) as stop:
         compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out", observe=observe)
     resumed, left = stop.value.__notes__
     assert resumed.endswith("goes on from round 40") and left.startswith("0 of 4 runs have ended")
-    assert heard and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert reports and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     found = compare(tried, PROTOCOLS, 2, jobs=1, out=tmp_path / "out")
     assert counts(found) == {"resumed": 1, "new": 3}
     assert figures(found) == figures(compare(tried, PROTOCOLS, 2, jobs=1))

@@ -74,8 +74,8 @@ def test_the_words_say_a_difference_once(squared: Comparison) -> None:
         for run in squared.runs
         for seed in range(6 * (run.seed + 1))[-6:]
     ]
-    said = supported(replace(squared, runs=tuple(runs)))
-    assert any(line.startswith("risk: ") for line in said) and not any("error: " in line for line in said)
+    lines = supported(replace(squared, runs=tuple(runs)))
+    assert any(line.startswith("risk: ") for line in lines) and not any("error: " in line for line in lines)
 
 
 def test_an_error_that_is_the_risk_has_no_figure_of_its_own(squared: Comparison, tmp_path: Path) -> None:

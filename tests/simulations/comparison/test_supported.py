@@ -65,8 +65,8 @@ def test_a_clear_winner_is_said_with_its_lead_and_its_seeds() -> None:
     values = {cell: [run.final["risk"] for run in found.done(cell)] for cell in range(3)}
     leads = [np.subtract(values[cell], values[2]) for cell in range(2)]
     words = [pair(float(np.mean(lead)), float(np.std(lead, ddof=1))) for lead in leads]
-    _, said = supported(found)
-    assert said == (
+    _, sentence = supported(found)
+    assert sentence == (
         f"risk: proximity beats isolated by {words[0]} and consensus by {words[1]}, each in 7 of 7 seeds; "
         "consensus beats isolated"
     )
@@ -91,9 +91,9 @@ def test_a_lead_within_the_noise_is_neither_said_nor_bold() -> None:
         {("isolated",): learning_curve(9.0), ("consensus",): noisy, ("proximity",): learning_curve(7.0, 2)}
     )
     assert min((row.mean["risk"], row.labels) for row in found.rows())[1] == ("proximity",)
-    _, said, *_ = supported(found)
-    assert said.startswith("risk: proximity beats isolated by 2.0")
-    assert "no supported difference to consensus" in said
+    _, sentence, *_ = supported(found)
+    assert sentence.startswith("risk: proximity beats isolated by 2.0")
+    assert "no supported difference to consensus" in sentence
     assert bold(found, "risk") == [False, False, False]
     assert "bold: " not in tables.as_markdown(found) + tables.as_latex(found)
 
@@ -107,10 +107,10 @@ def test_the_isolated_nodes_may_be_best_but_no_change_against_themselves_is() ->
 @pytest.mark.parametrize("seeds", [1, 2, 3, 5])
 def test_few_seeds_support_nothing_and_more_are_asked_for(seeds: int) -> None:
     found = clear(seeds)
-    (said,) = supported(found)
-    assert said.startswith("at least 6 seeds are needed to tell which row is better: --seeds 6 or more")
+    (sentence,) = supported(found)
+    assert sentence.startswith("at least 6 seeds are needed to tell which row is better: --seeds 6 or more")
     odds = {2: "in all of 2 once in 2 times", 3: "in all of 3 once in 4 times", 5: "in all of 5 once in 16 times"}
-    assert said.endswith(odds.get(seeds, "or more"))
+    assert sentence.endswith(odds.get(seeds, "or more"))
     assert "at least 6 seeds are needed" in tables.as_text(found)
     assert bold(found, "risk") == [False, False, False]
     assert not any(best(found).values())
@@ -122,18 +122,18 @@ def test_seeds_that_change_nothing_do_not_count() -> None:
         replace(run, digest=f"{run.cell}", final=next(other.final for other in found.runs if other.cell == run.cell))
         for run in found.runs
     )
-    (said,) = supported(replace(found, runs=same))
-    assert said.startswith("at least 6 seeds are needed")
-    assert "no two rows share more than 1" in said
+    (sentence,) = supported(replace(found, runs=same))
+    assert sentence.startswith("at least 6 seeds are needed")
+    assert "no two rows share more than 1" in sentence
 
 
 def test_rows_that_are_equal_are_called_so() -> None:
     found = comparison(
         {("isolated",): learning_curve(9.0), ("consensus",): learning_curve(7.0), ("proximity",): learning_curve(7.0)}
     )
-    _, said, *_ = supported(found)
-    assert "consensus beats isolated by" in said
-    assert "equal to proximity in every seed" in said
+    _, sentence, *_ = supported(found)
+    assert "consensus beats isolated by" in sentence
+    assert "equal to proximity in every seed" in sentence
     assert bold(found, "risk") == [False, False, False]
     found = comparison({("isolated",): learning_curve(9.0), ("consensus",): learning_curve(9.0)})
     assert supported(found)[1:] == ["risk: isolated and consensus are equal in every seed"]
@@ -149,8 +149,8 @@ def failing(found: Comparison, cell: int, seeds: set[int]) -> Comparison:
 
 def test_a_row_that_failed_with_all_seeds_is_compared_with_nothing() -> None:
     found = failing(clear(), 0, set(range(7)))
-    _, said = supported(found)
-    assert "isolated" not in said
+    _, sentence = supported(found)
+    assert "isolated" not in sentence
     assert bold(found, "risk") == [False, False, True]
     assert "| risk change |" not in tables.as_markdown(found)
 
@@ -163,18 +163,18 @@ def test_rows_are_held_against_each_other_over_the_seeds_that_both_have() -> Non
     )
     found = failing(replace(found, runs=runs), 1, {3})  # the hardest seed: without it, consensus has the lowest mean
     assert min((row.mean["risk"], row.labels) for row in found.rows())[1] == ("consensus",)
-    _, said = supported(found)
-    assert said.startswith("risk: proximity beats isolated by 2.0")
-    assert "in 7 of 7 seeds and consensus by" in said
-    assert "in 6 of 6 seeds" in said
+    _, sentence = supported(found)
+    assert sentence.startswith("risk: proximity beats isolated by 2.0")
+    assert "in 7 of 7 seeds and consensus by" in sentence
+    assert "in 6 of 6 seeds" in sentence
     assert bold(found, "risk") == [False, False, True]
 
 
 def test_a_row_with_too_few_seeds_is_named_and_leaves_nothing_bold() -> None:
     found = failing(clear(), 1, {0, 1})
-    _, said = supported(found)
-    assert "proximity beats isolated" in said
-    assert "fewer than 6 seeds shared with consensus" in said
+    _, sentence = supported(found)
+    assert "proximity beats isolated" in sentence
+    assert "fewer than 6 seeds shared with consensus" in sentence
     assert bold(found, "risk") == [False, False, False]
 
 
@@ -184,9 +184,9 @@ def test_figures_that_are_no_numbers_are_left_out() -> None:
         replace(run, final={**run.final, "risk": math.nan}) if (run.cell, run.seed) == (0, 2) else run
         for run in found.runs
     ]
-    _, said = supported(replace(found, runs=tuple(runs)))
-    assert "proximity beats isolated by 2.0" in said
-    assert "in 6 of 6 seeds" in said
+    _, sentence = supported(replace(found, runs=tuple(runs)))
+    assert "proximity beats isolated by 2.0" in sentence
+    assert "in 6 of 6 seeds" in sentence
     nothing = [replace(run, final=dict.fromkeys(METRICS, math.nan)) for run in found.runs]
     assert supported(replace(found, runs=tuple(nothing))) == []
     assert tables.as_text(replace(found, runs=tuple(nothing)))
@@ -208,8 +208,8 @@ def networks(count: int, folder: Path | None = None) -> Comparison:
 
 
 def test_each_network_has_its_sentence() -> None:
-    _, *said = supported(networks(3))
-    assert [line.split(" by ")[0] for line in said] == [
+    _, *sentences = supported(networks(3))
+    assert [line.split(" by ")[0] for line in sentences] == [
         f"n{place}, risk: consensus beats isolated" for place in range(3)
     ]
     assert bold(networks(3), "risk") == [False, True] * 3

@@ -106,18 +106,18 @@ def test_the_same_is_found_in_one_process_and_in_two(tuned: Comparison) -> None:
 
 
 def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[Pilot] = []
+    seen: list[Pilot] = []
 
     def listening(pilots: Sequence[Pilot], *rest: Any) -> list[Figures]:
-        heard.extend(pilots)
+        seen.extend(pilots)
         return run_all(pilots, *rest)
 
     monkeypatch.setattr(trials, "run_all", listening)
     found = compare(experiment(), VARY, 4, 1, tune=True)
-    seeds = {pilot.experiment.seed for pilot in heard}
+    seeds = {pilot.experiment.seed for pilot in seen}
     assert {run.seed for run in found.runs} == {3, 4, 5, 6} and not seeds & {3, 4, 5, 6}
     for cell in found.cells:
-        mine = [pilot for pilot in heard if pilot.experiment.to_dict()["protocol"]["name"] == cell.protocol]
+        mine = [pilot for pilot in seen if pilot.experiment.to_dict()["protocol"]["name"] == cell.protocol]
         assert cell.tuned is not None and (len(mine), set(cell.tuned.seeds)) == (cell.tuned.pilots, seeds)
 
 

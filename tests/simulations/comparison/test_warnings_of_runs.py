@@ -12,7 +12,7 @@ from kernelswarm import Experiment, compare
 TABLES = {"stream": "sine_regression", "learner": "polk", "protocol": "consensus", "rounds": 3, "evaluate_every": 3}
 
 
-def heard(vary: dict[str, list[object]]) -> list[str]:
+def warnings_of(vary: dict[str, list[object]]) -> list[str]:
     topology = {"name": "file", "path": "loop.txt"}
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -27,7 +27,7 @@ def test_a_text_of_all_runs_is_said_once_and_one_of_some_with_their_names(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("loop.txt").write_text("0 1\n1 2\n2 2\n")
-    assert [text.split(":")[0] for text in heard({"protocol.name": ["isolated", "consensus"]})] == ["all runs"]
-    found = heard({"topology": [{"name": "file", "path": "loop.txt"}, {"name": "ring", "nodes": 3}]})
+    assert [text.split(":")[0] for text in warnings_of({"protocol.name": ["isolated", "consensus"]})] == ["all runs"]
+    found = warnings_of({"topology": [{"name": "file", "path": "loop.txt"}, {"name": "ring", "nodes": 3}]})
     assert len(found) == 1
     assert sorted(found[0].split(": ")[0].split("; ")) == ["file, seed 0", "file, seed 1"]

@@ -213,7 +213,7 @@ def test_nothing_sent_has_no_figure_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"format": "pgn"}, 'format = "pgn" is unknown; did you mean "png"?'),
         ({"format": ""}, "format is empty"),
@@ -222,9 +222,9 @@ def test_nothing_sent_has_no_figure_of_it(tmp_path: Path) -> None:
         ({"columns": "risk,eror"}, 'columns = "eror" was not measured; did you mean "error"?'),
     ],
 )
-def test_what_is_not_known_is_refused(words: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_what_is_not_known_is_refused(words: dict[str, Any], message: str, tmp_path: Path) -> None:
     for runs in ([sending()], [sending()] * 2):
-        with pytest.raises(InputError, match=re.escape(said)):
+        with pytest.raises(InputError, match=re.escape(message)):
             plots.draw_many(runs, tmp_path, **words)
     assert Drawing.asked(("png", "svg", "png")).formats == ("png", "svg")
 

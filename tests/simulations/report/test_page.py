@@ -243,8 +243,8 @@ def test_what_is_missing_of_the_data_and_what_seems_to_be_is_said(tmp_path: Path
     keys: dict[str, Any] = {"topology": {"name": "ring", "nodes": 3}, "learner": "linear", "protocol": "isolated"}
     ran = simulate(data={"x": x, "z": coded, "y": y}, stream={"missing": "drop"}, rounds=5, **keys)
     data = page_of(run_folder.write(ran, tmp_path / "run")).data
-    assert any(said.startswith("Of the data: 9 values missing of 60 rows, in y 9: ") for said in data["verdict"])
-    assert any(said.startswith('-999 occurs 12 times in "z", far from other values') for said in data["warnings"])
+    assert any(text.startswith("Of the data: 9 values missing of 60 rows, in y 9: ") for text in data["verdict"])
+    assert any(text.startswith('-999 occurs 12 times in "z", far from other values') for text in data["warnings"])
 
 
 def test_a_run_that_has_failed_says_so(result: Result, tmp_path: Path) -> None:

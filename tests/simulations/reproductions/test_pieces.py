@@ -37,13 +37,13 @@ def numbers(found: dict[str, dict[str, np.ndarray]]) -> dict[str, float]:
 def test_pieces_are_the_same_alone_apart_and_kept(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "kept", {"seed": 0})
     for jobs, place in ((1, None), (2, None), (1, shelf), (2, shelf)):
-        told: list[float] = []
+        shares: list[float] = []
         ASKED.clear()
-        found = computed(square, TASKS, jobs, place, lambda name, share, told=told: told.append(share))
+        found = computed(square, TASKS, jobs, place, lambda name, share, shares=shares: shares.append(share))
         assert numbers(found) == WANTED
         assert list(found) == list(TASKS)
-        assert told == sorted(told)
-        assert all(0.0 <= share <= 1.0 for share in told)
+        assert shares == sorted(shares)
+        assert all(0.0 <= share <= 1.0 for share in shares)
     assert ASKED == []  # all were there
 
 

@@ -155,12 +155,12 @@ def test_data_is_handed_over(call: Command) -> None:
 
 
 def test_from_python_it_writes_only_where_asked(call: Command, tmp_path: Path) -> None:
-    heard: list[tuple[str, float]] = []
-    finding = kernelswarm.reproduce("coin", quick=True, observe=lambda what, share: heard.append((what, share)))
+    reports: list[tuple[str, float]] = []
+    finding = kernelswarm.reproduce("coin", quick=True, observe=lambda what, share: reports.append((what, share)))
     assert finding.folder is None and not list(tmp_path.iterdir())
-    assert heard == [("throwing", 0.5)]
+    assert reports == [("throwing", 0.5)]
     assert [claim.holds for claim in finding.claims] == [True, False, None]
-    assert small_reproduction.TOLD[-1].quick
+    assert small_reproduction.REQUESTS[-1].quick
     assert kernelswarm.reproduce("coin", out="here").folder == Path("here")
 
 

@@ -34,8 +34,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("few")
 def test_the_outliers_are_measured_for_every_method() -> None:
-    told: list[float] = []
-    found = colk_outliers.reproduce(Request(quick=True, tell=lambda what, share: told.append(share)))
+    shares: list[float] = []
+    found = colk_outliers.reproduce(Request(quick=True, tell=lambda what, share: shares.append(share)))
     rows = {claim.quantity: claim for claim in found.claims}
     assert {f"test error, {name}" for name in METHODS} <= set(rows)
     errors = {name: found.arrays[f"errors: {name}"] for name in METHODS}
@@ -49,7 +49,7 @@ def test_the_outliers_are_measured_for_every_method() -> None:
     assert errors[measured].mean() == min(errors[name].mean() for name in ("COLK", "POLK", "RBF network"))
     assert rows["COLK on the targets as they are"].holds is False  # the fourth moment of losses up to 12
     assert set(found.figures) == {"colk_outliers_errors", "colk_outliers_curves", "colk_outliers_functions"}
-    assert told == sorted(told) and told[0] >= 0.0 and told[-1] <= 1.0
+    assert shares == sorted(shares) and shares[0] >= 0.0 and shares[-1] <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ def test_the_batch_estimate_is_near_the_density() -> None:
 
 def test_gaussian_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spppot_gaussian, "EPOCHS", 2)  # the settings are published for eight
-    told: list[float] = []
-    found = spppot_gaussian.reproduce(Request(quick=True, tell=lambda what, share: told.append(share)))
-    assert told == sorted(told) and told[-1] < 1.0
+    shares: list[float] = []
+    found = spppot_gaussian.reproduce(Request(quick=True, tell=lambda what, share: shares.append(share)))
+    assert shares == sorted(shares) and shares[-1] < 1.0
     assert (found.arrays["spppot_constant_density"] > 0.0).all()
     assert {"spppot_gaussian"} == set(found.figures) and all(found.notes)
     assert found.arrays["pmd_eta_0.012_ise"] == pytest.approx(found.arrays["spppot_constant_ise"], rel=0.05)

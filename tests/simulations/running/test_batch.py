@@ -50,7 +50,11 @@ def written(folder: Path, rows: int = 200, classes: int = 0, test: int = 40, see
     node = np.array([0, 1, 2, 7, 7])[np.arange(rows) % 5]
     parts = {"x": x[:rows], "y": y[:rows], "node": node, "x_test": x[rows:], "y_test": y[rows:]}
     np.savez(folder / "data.npz", **parts)
-    return {"name": "file", "path": str(folder / "data.npz"), "standardize": False}  # rows are told by their numbers
+    return {
+        "name": "file",
+        "path": str(folder / "data.npz"),
+        "standardize": False,
+    }  # rows are known by their numbers
 
 
 def drawn(description: Experiment, rounds: int) -> tuple[Any, Any]:
@@ -132,8 +136,8 @@ def test_of_more_samples_an_even_choice_is_fitted_and_said(fitted: list[Any]) ->
     assert chosen.max() > 5000 and np.ptp(chosen[:12]) > 700  # and from all its rounds
     assert results[0].summary["digest"] == results[1].summary["digest"]
     assert results[0].summary["digest"] != simulate(description.with_changes({"seed": 1})).summary["digest"]
-    said = results[0].summary["backend"]
-    assert (said["samples"], said["rows"], said["landmarks"]) == (5600, 50, 20)
+    counted = results[0].summary["backend"]
+    assert (counted["samples"], counted["rows"], counted["landmarks"]) == (5600, 50, 20)
     assert results[0].final["model_order"] == 20
 
 
@@ -244,7 +248,7 @@ def test_no_online_row_is_better_on_a_common_target(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["two classes", "two classes, hinge", "five classes", "five classes, hinge"])
-def test_classes_are_told_apart_nearly_as_well_as_can_be(name: str) -> None:
+def test_classes_are_distinguished_nearly_as_well_as_can_be(name: str) -> None:
     stream, keys = COMMON[name]
     learner = {**POLK, "kernel": {"name": "gaussian", "bandwidth": 0.8}, **keys}
     protocol = {"name": "batch", "landmarks": 50}

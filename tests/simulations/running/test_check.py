@@ -1,4 +1,4 @@
-"""What ``kernelswarm check`` says of the actors and of how their rounds will be lived."""
+"""What ``kernelswarm check`` says of the actors and of how their rounds will be run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DESCRIBED = Experiment(
 )
 
 
-def said(**changes):
+def checked(**changes):
     return dict(examine(replace(DESCRIBED, **changes))[0].lines)
 
 
@@ -46,34 +46,36 @@ def said(**changes):
     ids=str,
 )
 def test_actors_and_the_edges_between_them(backend, protocol, expected):
-    assert said(backend=backend, protocol=protocol).get("actors") == expected
+    assert checked(backend=backend, protocol=protocol).get("actors") == expected
 
 
 def test_blocks_of_unequal_size():
-    assert said(topology=nx.path_graph(7), backend=Ray(nodes_per_actor=4))["actors"] == (
+    assert checked(topology=nx.path_graph(7), backend=Ray(nodes_per_actor=4))["actors"] == (
         "2 of up to 4 nodes, 1 of the 6 edges between them"
     )
 
 
-def test_the_way_in_which_rounds_are_lived():
-    assert said()["execution"] == "compiled rounds"
+def test_the_way_in_which_rounds_are_run():
+    assert checked()["execution"] == "compiled rounds"
     assert (
-        said()["backend"] == said(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["backend"] == "serial threads = 1"
+        checked()["backend"]
+        == checked(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["backend"]
+        == "serial threads = 1"
     )
-    assert said(backend=Serial(5))["execution"] == "compiled rounds, in up to 4 threads of 3 nodes"
-    assert said(backend=Serial(5))["backend"] == "serial threads = 4"
-    own = said(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["execution"]
+    assert checked(backend=Serial(5))["execution"] == "compiled rounds, in up to 4 threads of 3 nodes"
+    assert checked(backend=Serial(5))["backend"] == "serial threads = 4"
+    own = checked(learner=Polk(kernel=Own(0.3)), backend=Serial(5))["execution"]
     assert own == "compiled rounds, which call the kernel Own in Python"
     mixed = {"overrides": (Override((3,), {"batch_size": 2}),), "backend": Ray(nodes_per_actor=4)}
-    assert said(**mixed)["execution"] == "compiled rounds"
+    assert checked(**mixed)["execution"] == "compiled rounds"
 
 
 def test_more_actors_than_memory_holds_are_refused(monkeypatch):
     monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.free", lambda: 0)
     monkeypatch.setattr("kernelswarm.simulations.backends.ray_backend.actor_bytes", lambda server: 10**8)
     with pytest.raises(InputError, match=r"^backend.nodes_per_actor: 12 processes take about 1.2 GB of memory"):
-        said(backend=Ray())
-    said(backend=Ray(address="auto"))  # a cluster's memory is not this machine's
+        checked(backend=Ray())
+    checked(backend=Ray(address="auto"))  # a cluster's memory is not this machine's
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,11 @@ def test_check_counts_what_is_said_of_bands_and_says_that_it_has_no_noise():
     assert "29 bytes each instead of 56" in lines("links and clock", links=lossy, evaluation=bands)["links"]
     noisy = Links(noise=GaussianNoise(0.5, "both"), clip=Clip(1.0, 1.0))
     one_sided = Consensus(form="one_sided")
-    told = [
+    texts = [
         lines("links and clock", links=noisy, protocol=one_sided, evaluation=each)["privacy"]
         for each in (Evaluation(level=0.9), bands)
     ]
-    assert "exposed" not in told[0] and "messages of bands" in told[1]
+    assert "exposed" not in texts[0] and "messages of bands" in texts[1]
     narrow = Links(bandwidth=5.0)  # of the 5 scalars of a message, to which bands add 2
     for each, rounds in ((Evaluation(level=0.9), 1), (bands, 2)):
         assert transit(narrow, open_network(replace(DESCRIBED, evaluation=each, links=narrow)).plans) == rounds

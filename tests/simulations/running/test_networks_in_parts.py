@@ -29,7 +29,7 @@ def apart() -> nx.Graph[Any]:
     return graph
 
 
-def told(result: ks.Result) -> str:
+def verdict_of(result: ks.Result) -> str:
     return result.verdict.get("in_parts", "")
 
 
@@ -44,7 +44,7 @@ def test_every_protocol_runs_on_a_network_in_parts(protocol: str) -> None:
     assert result.summary["digest"] == blocks.summary["digest"]
     assert result.summary["parts"] == 3
     speaks = protocol not in ("isolated", "centralized", "batch")
-    assert ("falls into 3 parts, of 4, 3 and 1 nodes: each learns by itself" in told(result)) == speaks
+    assert ("falls into 3 parts, of 4, 3 and 1 nodes: each learns by itself" in verdict_of(result)) == speaks
 
 
 @pytest.mark.parametrize("protocol", ["consensus", "proximity"])
@@ -98,13 +98,13 @@ def test_a_strict_run_of_a_graph_is_resumed(tmp_path: Path) -> None:
 
 def test_check_and_report_say_how_many_parts_there_are(tmp_path: Path) -> None:
     keys = {**RUN, "topology": apart(), "learner": POLK}
-    said = {
+    texts = {
         protocol: as_text(examine(ks.build_experiment(**keys, protocol=protocol)))
         for protocol in ("consensus", "centralized", "isolated")
     }
-    assert "3, of 4, 3 and 1 nodes: each learns by itself" in said["consensus"]
-    assert "3, of 4, 3 and 1 nodes: the one learner sees the samples of all" in said["centralized"]
-    assert "3, of 4, 3 and 1 nodes\n" in said["isolated"]
+    assert "3, of 4, 3 and 1 nodes: each learns by itself" in texts["consensus"]
+    assert "3, of 4, 3 and 1 nodes: the one learner sees the samples of all" in texts["centralized"]
+    assert "3, of 4, 3 and 1 nodes\n" in texts["isolated"]
     from kernelswarm.simulations.report import page
 
     folder = ks.run(**keys, protocol="consensus", folder=tmp_path / "run").folder

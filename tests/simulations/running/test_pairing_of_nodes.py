@@ -112,12 +112,12 @@ def test_overrides_name_nodes_as_the_data_do(tmp_path: Path) -> None:
 
 def test_an_override_of_no_node_or_of_two_is_refused_by_name() -> None:
     own = {"step_size": 0.1}
-    for nodes, said in (
+    for nodes, message in (
         (["d"], 'node.nodes: there is no node "d": use one of a, b, c, or a label from 0 to 2'),
         (["bb"], 'did you mean "b"?'),
         ([3], "node.nodes: there is no node 3"),
     ):
-        with pytest.raises(InputError, match=re.escape(said)):
+        with pytest.raises(InputError, match=re.escape(message)):
             simulated({"name": "path", "nodes": 3}, ["a", "b", "c"], node=[{"nodes": nodes, "learner": own}])
     numbers = {"topology": {"name": "path", "nodes": 3}, "names": [1, 2, 3]}
     with pytest.raises(InputError, match="node = 1 is the label of the node named 2 and the own name of the node with"):

@@ -64,7 +64,7 @@ def engines(kept_ray: None, monkeypatch: pytest.MonkeyPatch) -> list[RayEngine]:
 
 
 def actors() -> list[int]:
-    """Return the processes of all actors, whether they have been heard of or not."""
+    """Return the processes of all actors, whether they are known of or not."""
     return [pid for pid in children(os.getpid()) if Path(f"/proc/{pid}/comm").read_text().startswith("ray::_Actor")]
 
 
@@ -170,11 +170,11 @@ def test_progress_to_a_checkpoint_starts_the_count_again(undisturbed: Result, tm
 @pytest.mark.parametrize("times", [0, 2])
 def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Path) -> None:
     experiment = described(Dying(rounds=EVERY + 5, times=times), checkpoint_every=60)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with pytest.raises(SimulationError) as failure:
             run(experiment, tmp_path / "run")
-    assert len(said) == times
+    assert len(caught) == times
     assert failure.value.partial is not None
     assert failure.value.partial.summary["recoveries"] == times
     assert "goes on from round 0" in str(failure.value)

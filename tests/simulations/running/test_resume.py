@@ -69,7 +69,7 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 
 class Killed(BaseException):
-    """What stops a run here, as a dying process does: nothing hears of it."""
+    """What stops a run here, as a dying process does: nothing is notified."""
 
 
 def described(folder: Path, case: str, **keys: Any) -> Experiment:
@@ -417,13 +417,13 @@ def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code:
         driver.join(60)
         ended, err = driver.exitcode, errors.read_text()
     assert ended == code, err
-    told = re.search(
+    stopped = re.search(
         rf"kernelswarm: stopped by {name} after round ([\d,]+) of 100,000,000; "
         r"kernelswarm resume 'out folder' goes on from round \1\n$",
         err,
     )
-    assert told
-    done = int(told[1].replace(",", ""))
+    assert stopped
+    done = int(stopped[1].replace(",", ""))
     assert (folder / f"checkpoints/round_{done:08d}.npz").exists()
     resumed = resume(folder, [f"rounds={done + 5}"]).result
     whole = simulate(Experiment.from_file("small.toml", [f"rounds={done + 5}"]))

@@ -57,8 +57,8 @@ def test_a_run_is_logged_by_its_begin_its_evaluations_and_its_end(caplog):
     assert [record.name for record in caplog.records] == [driver.__name__] * 5
     begin, *evaluations, end = caplog.messages
     assert begin == "4 nodes, 4 edges, 50 rounds: Consensus, Serial"
-    for said, number, risk in zip(evaluations, result.network["round"], result.network["risk"], strict=True):
-        assert said.startswith(f"round {number}: risk {risk:.4g}, error ")
+    for text, number, risk in zip(evaluations, result.network["round"], result.network["risk"], strict=True):
+        assert text.startswith(f"round {number}: risk {risk:.4g}, error ")
     assert end == "done after round 50"
 
 

@@ -273,20 +273,22 @@ def test_a_callback_that_raises_keeps_what_was_measured(tmp_path: Path) -> None:
             raise ZeroDivisionError("by my own fault")
         return {"mine": 1.0}
 
-    said = r"the callback brittle in round 40 raised ZeroDivisionError: by my own fault \(test_stepping.py, line \d+\)"
-    with pytest.raises(SimulationError, match=said) as caught:
+    message = (
+        r"the callback brittle in round 40 raised ZeroDivisionError: by my own fault \(test_stepping.py, line \d+\)"
+    )
+    with pytest.raises(SimulationError, match=message) as caught:
         simulate(**KEYS, callbacks=[brittle])
     partial = caught.value.partial
     assert partial.failed and partial.summary["failure"] == "callback" and caught.value.round == 40
     np.testing.assert_array_equal(partial.network["round"], [20, 40])
     np.testing.assert_array_equal(partial.network["mine"], [1.0, np.nan])
-    with pytest.raises(SimulationError, match=rf"{said}.*what was measured until then is in"):
+    with pytest.raises(SimulationError, match=rf"{message}.*what was measured until then is in"):
         run(folder=tmp_path / "run", callbacks=[brittle], **KEYS)
     np.testing.assert_array_equal(read_run(tmp_path / "run").network["mine"], [1.0, np.nan])
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "message"),
     [
         (3.0, "returned a float and must return None or a dict of columns"),
         ({"risk": 1.0}, 'returned "risk", which is measured already: give the column another name'),
@@ -296,8 +298,8 @@ def test_a_callback_that_raises_keeps_what_was_measured(tmp_path: Path) -> None:
         ({7: 1.0}, "returned the key 7: name columns by text"),
     ],
 )
-def test_what_is_no_column_is_refused(returned: Any, said: str) -> None:
-    with pytest.raises(SimulationError, match=rf"the callback <lambda> in round 20 {said}"):
+def test_what_is_no_column_is_refused(returned: Any, message: str) -> None:
+    with pytest.raises(SimulationError, match=rf"the callback <lambda> in round 20 {message}"):
         simulate(**KEYS, callbacks=[lambda state: returned])
 
 

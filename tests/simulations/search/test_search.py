@@ -32,7 +32,7 @@ class Given:
     def __init__(self, proposals: list[Proposal], limit: float = float("inf")) -> None:
         self.proposals, self.limit = proposals, limit
         self.ended: dict[int, Trial] = {}
-        self.heard: list[int] = []
+        self.asked: list[int] = []
 
     def __call__(self, folder: Path, space: Space, seed: int, asked: Mapping[str, str], prune: bool) -> Given:
         return self
@@ -47,7 +47,7 @@ class Given:
         return self
 
     def hopeless(self, learning_curve: Mapping[int, float]) -> bool:
-        self.heard.append(max(learning_curve))
+        self.asked.append(max(learning_curve))
         return learning_curve[max(learning_curve)] > self.limit
 
     def end(self, place: int, trial: Trial) -> None:
@@ -79,9 +79,9 @@ def test_the_figure_is_the_mean_over_the_seeds(tmp_path: Path) -> None:
 def test_a_trial_is_given_up_before_its_last_round_only(tmp_path: Path) -> None:
     study = Given([{STEP: 0.3}, {STEP: 0.3}])
     search(SMALLER, VARY, 1, tmp_path / "whole", opened=study)
-    assert study.heard == [5]
+    assert study.asked == [5]
     found = search(SMALLER, VARY, 2, tmp_path / "half", seeds=2, opened=(half := Given(study.proposals)))
-    assert half.heard == [5, 5]  # of the first seed alone
+    assert half.asked == [5, 5]  # of the first seed alone
     half.limit = -1.0
     half.proposals.append({STEP: 0.3})
     found = search(SMALLER, VARY, 3, tmp_path / "half", seeds=2, opened=half)

@@ -64,9 +64,9 @@ def test_a_suggestion_shows_what_is_taken_in_a_few_lines(suggested: Suggestion) 
 
 def test_pilots_come_to_the_same_in_other_processes() -> None:
     pilots = [Pilot(Experiment.from_dict({**OPEN, "seed": seed}), 3, 8, 24, seed) for seed in range(3)]
-    heard: list[float] = []
-    assert run_all(pilots, 2, heard.append) == run_all(pilots, 1, heard.append)
-    assert heard[-1] == 1.0
+    shares: list[float] = []
+    assert run_all(pilots, 2, shares.append) == run_all(pilots, 1, shares.append)
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize("pooled", [False, True])

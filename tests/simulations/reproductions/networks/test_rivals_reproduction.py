@@ -132,8 +132,8 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
         return {"a": np.nan if stopped else a + 1.0, "b": b + 1.0}  # least at 100, and at 0.1
 
     asked = noted_runs(monkeypatch, task, method, ends)
-    told: list[float] = []
-    request = Request(tell=lambda words, share: told.append(share))
+    shares: list[float] = []
+    request = Request(tell=lambda words, share: shares.append(share))
     chosen = rivals._tuned({"s": task}, [("s", method)], 1004, 10, request)
     assert chosen == {
         ("s", "it"): {"a": Choice(Setting(0, (3,)), "penalty 100"), "b": Choice(Setting(0, (0,)), "penalty 0.1")}
@@ -147,9 +147,9 @@ def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatc
     }
     assert [learning_curve.last_disagreement for learning_curve in found["sb", "it"].learning_curves] == [4, 5]
     assert asked[2 * tuning :] == [(task, 4), (task, 5)] * 2
-    assert told == sorted(told)  # before each of them
-    assert told[0] == 0.0
-    assert told[2 * tuning :] == pytest.approx([0.5 + k / 8 for k in range(4)])
+    assert shares == sorted(shares)  # before each of them
+    assert shares[0] == 0.0
+    assert shares[2 * tuning :] == pytest.approx([0.5 + k / 8 for k in range(4)])
 
 
 def test_what_keeps_most_points_tries_a_few_settings_and_nothing_beside_them(monkeypatch):

@@ -85,13 +85,13 @@ def test_what_fails_is_named_and_what_was_killed_goes_on(tmp_path: Path) -> None
     text = (out / "index.md").read_text("utf-8")
     page = Page((out / "index.html").read_text("utf-8"))
     words = " ".join(page.words)
-    for said in (
+    for sentence in (
         "1 of 4 reproductions ended, 1 of them before, 2 failed, 1 lack their data.",
         "Of 2 claims 1 hold, 1 do not hold, and 0 cannot be checked; of 1 more measurements no paper claims anything.",
         "the coin rolled away",
         "share on its edge",
     ):
-        assert said in text and said in words
+        assert sentence in text and sentence in words
     assert "| coin | 1 | 1 | 0 | 1 | 0.0 |" in text
     (alt,) = re.findall(r"^!\[(throws: .+)\]\(results/coin/throws\.png\)$", text, re.MULTILINE)
     assert page.alternatives == [alt] and alt.removeprefix("throws: ") in words
