@@ -74,8 +74,8 @@ def plans_of(protocol, **keys):
     return open_network(experiment(protocol, **keys)).plans
 
 
-def lived(engine, plans, rounds):
-    """Live through some rounds, and return all that can be known afterwards."""
+def completed(engine, plans, rounds):
+    """Run some rounds, and return all that can be known afterwards."""
     pooled = pool([source.held_out(0) for plan in plans for _, source in plan.evaluated], 50)
     reports = []
     for count in rounds:
@@ -86,13 +86,13 @@ def lived(engine, plans, rounds):
 
 def serially(make, rounds=ROUNDS):
     plans = make()
-    return lived(SerialEngine([plans]), plans, rounds)
+    return completed(SerialEngine([plans]), plans, rounds)
 
 
 def on_ray(backend, make, rounds=ROUNDS):
     plans = make()
     with backend.start(plans, quiet) as engine:
-        return lived(engine, plans, rounds)
+        return completed(engine, plans, rounds)
 
 
 def assert_same(found, expected):
@@ -274,11 +274,11 @@ def test_simulations_that_follow_one_another_share_the_processes():
         assert engine.pids == first
 
 
-def test_the_start_is_told_process_by_process():
-    told = []
-    with Ray().start(plans_of(Isolated()), lambda *word: told.append(word)):
+def test_the_start_is_reported_process_by_process():
+    reports = []
+    with Ray().start(plans_of(Isolated()), lambda *word: reports.append(word)):
         pass
-    assert [word for word in told if word[2] == 4] == [("starting", done, 4) for done in range(1, 5)]
+    assert [word for word in reports if word[2] == 4] == [("starting", done, 4) for done in range(1, 5)]
 
 
 def test_a_user_learns_how_it_was_run():
@@ -349,7 +349,7 @@ def test_blocks_are_even_and_hold_neighbours():
         assert all(block == sorted(block) for block in nodes)
         assert len(blocks) == -(-10 // size)
         assert max(map(len, nodes)) - min(map(len, nodes)) <= 1
-        # A path cut into pieces: each hears the piece before it and the one after it.
+        # A path cut into pieces: each receives from the piece before it and the one after it.
         assert sum(map(len, block_neighbors(blocks))) == 2 * (len(blocks) - 1)
 
 
@@ -360,7 +360,7 @@ def test_hosts_exchange_messages_as_the_round_does():
     hosts = [Host() for _ in blocks]
     for host, block in zip(hosts, blocks, strict=True):
         host.load(block)
-    lived = 0
+    completed = 0
     for count in (PRIMING, 3, 4, 1):
         outgoing = [host.send(count) for host in hosts]
         for level in range(4):  # as many calls as the longest execution needs
@@ -370,8 +370,8 @@ def test_hosts_exchange_messages_as_the_round_does():
                 (host.finish if last else host.advance)(*[outgoing[other] for other in others])
                 for host, others in zip(hosts, neighbors, strict=True)
             ]
-        lived += count
-        assert [done for done, _ in outgoing] == [lived] * 3
+        completed += count
+        assert [done for done, _ in outgoing] == [completed] * 3
         assert all(seconds > 0.0 for _, seconds in outgoing)
     serial = SerialEngine([plans_of(Consensus(0.3, form="symmetric", step="implicit"))])
     serial.run(8)

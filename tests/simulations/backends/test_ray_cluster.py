@@ -136,12 +136,12 @@ def test_a_cluster_of_three_uses_all_does_without_two_that_fail_in_turn_and_has_
     # that has stepped back before the others starts raylets that have, too.
     behind = f"|kernelswarm: warning: the actors of this cluster run at niceness {os.nice(0)}: " if os.nice(0) else ""
     aside = re.compile(rf"kernelswarm: (compiling|starting|round)\b|\[.* raylet_client\.cc:\d+: Error pushing {behind}")
-    said = [line for line in errors.splitlines() if not aside.match(line)]
+    lines = [line for line in errors.splitlines() if not aside.match(line)]
     summary = read_run(tmp_path / "out").summary
     assert summary["recoveries"] >= 2
-    told = [line for line in said if "replaced, and going on from round " in line]
-    assert len(told) == summary["recoveries"], told
-    assert said == told, "\n".join(line for line in said if line not in told)  # which is all that is said
+    replaced = [line for line in lines if "replaced, and going on from round " in line]
+    assert len(replaced) == summary["recoveries"], replaced
+    assert lines == replaced, "\n".join(line for line in lines if line not in replaced)  # which is all that is said
     assert summary["backend"]["processes"] == 3
     assert summary["digest"] == simulate(Experiment.from_file(tmp_path / "x.toml", changes)).summary["digest"]
 

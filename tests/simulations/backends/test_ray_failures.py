@@ -307,7 +307,7 @@ def test_a_ray_started_here_is_quiet_forks_its_actors_stays_on_this_machine_and_
         assert {b"raylet\n", b"gcs_server\n"} <= set(of_processes(processes, "comm"))
         words = of_processes(processes, "cmdline")
         for unused in (b"/monitor.py", b"/log_monitor.py", b"/dashboard.py"):
-            assert not any(unused in said for said in words)
+            assert not any(unused in line for line in words)
         loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
         found = listening(processes)
         assert found and found <= loopback

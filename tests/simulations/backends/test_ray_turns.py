@@ -44,11 +44,11 @@ def test_two_threads_on_ray_have_the_models_of_serial_runs() -> None:
 def test_a_thread_has_the_turn_for_all_its_sessions_and_another_one_waits_for_their_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turns, order, said, waits = Turns(), [], [], threading.Event()
+    turns, order, messages, waits = Turns(), [], [], threading.Event()
     first, second, third = object(), object(), object()
 
     def warn(text: str, **_: object) -> None:  # pytest.warns is for one thread
-        said.append(text)
+        messages.append(text)
         waits.set()
 
     def other() -> None:
@@ -69,7 +69,7 @@ def test_a_thread_has_the_turn_for_all_its_sessions_and_another_one_waits_for_th
         order.append("first")
     thread.join(60)
     assert order == ["second", "first", "third"]
-    assert said == ["another thread of this process simulates on Ray: this one waits until that has ended"]
+    assert messages == ["another thread of this process simulates on Ray: this one waits until that has ended"]
 
 
 def test_what_was_taken_in_a_thread_may_be_left_in_another() -> None:

@@ -81,7 +81,7 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def started(*rounds: int, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         words = [sys.executable, "-c", DRIVER, *map(str, rounds)]
-        # A driver hears Ctrl-C, wherever the tests run.
+        # A driver receives Ctrl-C, wherever the tests run.
         drivers.append(
             subprocess.Popen(words, stdin=stdin, stdout=subprocess.PIPE, text=True, preexec_fn=interrupts.listen)
         )

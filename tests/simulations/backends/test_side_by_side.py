@@ -158,7 +158,7 @@ class Failing:
 
 
 class Watched:
-    """One node's data, of which every draw is told."""
+    """One node's data, of which every draw is reported."""
 
     def __init__(self, source: NodeSource, tell: Callable[[object, int], None]) -> None:
         self._source = source

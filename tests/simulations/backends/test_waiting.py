@@ -33,7 +33,7 @@ class Steady:
         self._shares = shares  # of each process's rounds, through which it works
         self._clock, self._pace, self._stalls = clock, pace, stalls
         self._free = clock.now
-        self._executions = self._lived = 0
+        self._executions = self._completed = 0
         self.polled = self.idle = 0.0
 
     def submit(self, rounds):
@@ -46,8 +46,8 @@ class Steady:
         rounds, end = execution
         self.polled += max(0.0, end - self._clock.now)
         self._clock.now = max(self._clock.now, end)
-        self._lived += rounds
-        return [(self._lived, share * rounds * self._pace) for share in self._shares]
+        self._completed += rounds
+        return [(self._completed, share * rounds * self._pace) for share in self._shares]
 
 
 @pytest.mark.parametrize("pace", [1e-4, 1e-3, 0.05])
@@ -119,9 +119,11 @@ class Starting:
 def test_a_process_that_is_slow_to_start_is_waited_for_and_that_is_said():
     processes = Starting(5)
     engine = RemoteEngine([["an agent"]], processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
-    with pytest.warns(UserWarning, match=r"still waiting for 1 of 1 processes to start after 60 s: .* load of") as said:
+    with pytest.warns(
+        UserWarning, match=r"still waiting for 1 of 1 processes to start after 60 s: .* load of"
+    ) as caught:
         assert engine._load(lambda *word: None) == [17]
-    assert len(said) == 1  # and once
+    assert len(caught) == 1  # and once
     assert processes.waited == 5 * 60.0
     assert engine.niceness == 15
 
@@ -140,17 +142,17 @@ class Noting:
     """Processes that write down what is asked of them."""
 
     def __init__(self):
-        self.said = []
+        self.calls = []
 
     def cores(self):
         return 1
 
     def host(self, place):
-        self.said.append("host")
-        return Asked(self.said)
+        self.calls.append("host")
+        return Asked(self.calls)
 
     def foresee(self, kind):
-        self.said.append(kind)
+        self.calls.append(kind)
 
     def ready(self, answers, timeout):
         return list(answers)[:1]
@@ -162,27 +164,27 @@ class Noting:
 class Asked:
     """A process of these."""
 
-    def __init__(self, said):
-        self.said = said
+    def __init__(self, calls):
+        self.calls = calls
 
     @property
     def load(self):
         return self
 
     def remote(self, block, core):
-        self.said.append("load")
-        return len(self.said)
+        self.calls.append("load")
+        return len(self.calls)
 
 
 def test_the_first_processes_start_while_something_else_is_done_and_the_others_follow():
     processes = Noting()
     many = 3 * remote_engine.AT_ONCE
     engine = RemoteEngine([["an agent"]] * many, processes, "compiled", ROUNDS_PER_EXECUTION, 20.0)
-    engine._start(lambda: processes.said.append("meanwhile"))
-    assert processes.said == ["host"] * remote_engine.AT_ONCE + ["compiled", "meanwhile"]
+    engine._start(lambda: processes.calls.append("meanwhile"))
+    assert processes.calls == ["host"] * remote_engine.AT_ONCE + ["compiled", "meanwhile"]
     pids = engine._load(lambda *word: None)
     assert len(set(pids)) == many
-    later = processes.said[remote_engine.AT_ONCE + 2 :]
+    later = processes.calls[remote_engine.AT_ONCE + 2 :]
     assert later.count("host") == many - remote_engine.AT_ONCE and later.count("load") == many
     # No more than so many at a time are asked to make agents: one that is there makes room for one more.
     assert later[: remote_engine.AT_ONCE + 2] == ["load"] * remote_engine.AT_ONCE + ["host", "load"]

@@ -41,7 +41,7 @@ def test_whatever_ray_raises_is_said_and_its_folder_goes(
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
-def test_a_home_that_may_not_be_written_is_told_apart(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_that_may_not_be_written_is_distinguished(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     with pytest.raises(SimulationError, match=r"set HOME to one that may be written$"), Attempt(lambda: None, str):
         raise OSError(number, "no", "/home/me/.ray")

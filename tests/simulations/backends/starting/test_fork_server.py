@@ -122,18 +122,18 @@ def test_a_fork_is_what_was_to_be_started(folder: Path, serve: Serve) -> None:
     for number in range(2):
         launcher = launched(folder, f"--number={number}", "--serialized-runtime-env-context={}")
         assert launcher.stdout is not None
-        said = json.loads(launcher.communicate(timeout=SOON)[0])
-        assert said["parent"] == server.pid
-        assert said["group"] == said["pid"] != launcher.pid
-        assert said["arguments"] == [str(folder / "stand_in_worker.py"), f"--number={number}"]
-        assert said["folder"] == said["path"] == str(folder)
-        assert said["environment"] == "a word"
-        assert said["niceness"] == min(19, niceness + 1)
-        assert said["blocked"] == [signal.SIGINT]
-        assert said["open"] == 4  # its standard streams, and the folder that it lists
-        assert Path(said["ray"]).parent == folder
-        assert said["imported"]
-        found.append(said["pid"])
+        worker = json.loads(launcher.communicate(timeout=SOON)[0])
+        assert worker["parent"] == server.pid
+        assert worker["group"] == worker["pid"] != launcher.pid
+        assert worker["arguments"] == [str(folder / "stand_in_worker.py"), f"--number={number}"]
+        assert worker["folder"] == worker["path"] == str(folder)
+        assert worker["environment"] == "a word"
+        assert worker["niceness"] == min(19, niceness + 1)
+        assert worker["blocked"] == [signal.SIGINT]
+        assert worker["open"] == 4  # its standard streams, and the folder that it lists
+        assert Path(worker["ray"]).parent == folder
+        assert worker["imported"]
+        found.append(worker["pid"])
     assert found[0] != found[1]
     assert server.poll() is None
     assert not any(unburied(pid) for pid in found)
@@ -159,9 +159,9 @@ def test_the_server_ends_with_its_driver(folder: Path, serve: Serve) -> None:
 def test_where_forks_would_share_names_ray_starts_its_own(folder: Path, serve: Serve) -> None:
     server = serve('b"one for all of them, 28 long"')
     launcher = launched(folder, "--number=0")
-    said = json.loads(launcher.communicate(timeout=SOON)[0])
-    assert said["pid"] == launcher.pid
-    assert said["arguments"][1:] == [str(folder / "stand_in_worker.py"), "--number=0", "--language=PYTHON"]
+    worker = json.loads(launcher.communicate(timeout=SOON)[0])
+    assert worker["pid"] == launcher.pid
+    assert worker["arguments"][1:] == [str(folder / "stand_in_worker.py"), "--number=0", "--language=PYTHON"]
     assert server.wait(SOON) == 1
     assert server.stderr is not None
     assert b"cannot be forked" in server.stderr.read()

@@ -64,13 +64,13 @@ def ended() -> int:
 
 
 def noted(folder: Path, driver: str, files: Path, more: str = "") -> Path:
-    """Write the note of a driver that has a folder and has not heard yet which process makes its channels."""
+    """Write the note of a driver that has a folder and does not know yet which process makes its channels."""
     folder.mkdir(mode=0o700, exist_ok=True)
     (folder / driver).write_text(f"\n{files}{more}")
     return folder / driver
 
 
-def test_processes_are_told_by_the_folder_that_they_name_and_by_their_parents(start: Start, tmp_path: Path) -> None:
+def test_processes_are_known_by_the_folder_that_they_name_and_by_their_parents(start: Start, tmp_path: Path) -> None:
     ours, other = tmp_path / "ray-ours", tmp_path / "ray-other"
     parent, child = start(ours, str(ours), "parent")
     start(ours, str(other), mark=other)
@@ -137,14 +137,14 @@ def test_a_fork_leaves_its_parents_ray_alone_and_is_refused_one(tmp_path: Path) 
         turns.take(session)
         child = os.fork()
         if not child:
-            said = 1
+            code = 1
             try:
                 session.close()
                 turns.take(object())
             except InputError as error:
-                said = 0 if "is a fork of process" in str(error) else 2
+                code = 0 if "is a fork of process" in str(error) else 2
             finally:
-                os._exit(said)
+                os._exit(code)
         assert os.waitpid(child, 0)[1] == 0
     assert files.exists()
     assert len(list(notes.folder.iterdir())) == 1

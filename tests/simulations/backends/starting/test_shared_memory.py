@@ -146,7 +146,7 @@ def test_the_command_refuses_ten_actors_on_a_megabyte_in_one_paragraph(tmp_path:
         timeout=300,
     )
     assert run.returncode == 2
-    said = " ".join(run.stderr.split())
-    assert "the semaphores of 10 actors take 1.4 MB of /dev/shm, and 1.0 MB are free there" in said
+    output = " ".join(run.stderr.split())
+    assert "the semaphores of 10 actors take 1.4 MB of /dev/shm, and 1.0 MB are free there" in output
     assert "Traceback" not in run.stderr and "\n\n" not in run.stderr.strip()
     assert not list(tmp_path.glob("ray-*"))
