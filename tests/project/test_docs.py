@@ -173,8 +173,8 @@ def test_the_loss_of_the_page_about_checks_passes_and_fails_as_the_page_says(
     module = importlib.import_module("my_loss_of_the_page")
     module.test_my_loss()
     flat = dataclasses.dataclass(frozen=True)(type("LogCosh", (module.LogCosh,), {"curvature": 0.5}))
-    (said,) = blocks("docs/testing-parts.md", "text")
-    with pytest.raises(AssertionError, match=re.escape(said.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
+    (message,) = blocks("docs/testing-parts.md", "text")
+    with pytest.raises(AssertionError, match=re.escape(message.strip().removesuffix("0.99")) + r"(0\.99|1\b)"):
         kernelswarm.testing.check_loss(flat())
     assert {f"check_{kind}" for kind in PARTS} == set(re.findall(r"`(check_\w+)`(?=.*\|)", page))
 

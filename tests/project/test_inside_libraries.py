@@ -129,7 +129,7 @@ def test_without_a_name_functions_are_compiled_and_runs_are_the_same(names: Sequ
     out, missing = said_by(FUNCTIONS + RUN.replace("EXPERIMENT", str(EXPERIMENT)), tmp_path, "numba", names)
     assert out == f"{digest()}\n"
     assert len(missing) == len(names)
-    assert all(any(name in said for said in missing) for name in names)
+    assert all(any(name in text for text in missing) for name in names)
 
 
 def test_every_name_is_missed_by_itself() -> None:
@@ -148,8 +148,8 @@ def test_without_a_name_that_files_take_functions_are_compiled_and_compute_the_s
     (tmp_path / "kept").mkdir()
     out, missing = said_by(FUNCTIONS + KEPT, tmp_path, "numba", [name], NUMBA_CACHE_DIR=str(tmp_path / "kept"))
     assert out == "1.0 1.0\n"
-    (said,) = missing
-    assert name in said
+    (text,) = missing
+    assert name in text
     assert any((tmp_path / "kept").rglob("*.nbc")) == (name == "_nrt")
 
 
@@ -165,8 +165,8 @@ def test_without_any_of_them_all_is_compiled_each_time_and_computes_the_same(tmp
 def test_without_what_compilation_takes_nothing_is_compiled_and_runs_are_the_same(tmp_path: Path) -> None:
     out, missing = said_by(FUNCTIONS + RUN.replace("EXPERIMENT", str(EXPERIMENT)), tmp_path, "numba", FORCED)
     assert out == f"{digest()}\n"
-    (said,) = missing
-    assert {*said.split(" and no ")} == {*FORCED, *inside_numba.ROUTINES}
+    (text,) = missing
+    assert {*text.split(" and no ")} == {*FORCED, *inside_numba.ROUTINES}
 
 
 @pytest.mark.parametrize("module", sorted(inside_numba.NEEDED))
@@ -185,7 +185,7 @@ def test_without_names_of_rays_actors_compute_the_same(names: Sequence[str], tmp
     assert out == f"{digest()}\n"
     # Two are missed only where an actor dies, and one is said by the actors.
     silent = {"dag_output_channels", "ensure_registered_as_reader", "_torch_available"}
-    assert all(any(name in said for said in missing) for name in {*names} - silent)
+    assert all(any(name in text for text in missing) for name in {*names} - silent)
 
 
 PUBLIC = {

@@ -245,9 +245,9 @@ def test_without_any_folder_functions_are_compiled_and_it_is_said_once(tmp_path,
     def fourth(x):
         return x / 4.0
 
-    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as said:
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as caught:
         assert [cached_njit(third)(6.0), cached_njit(fourth)(6.0)] == [2.0, 1.5]
-    assert len(said) == 1
+    assert len(caught) == 1
     kept_code._say_once.cache_clear()
 
 
@@ -342,5 +342,5 @@ def test_simulations_run_with_compilation_switched_off():
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     ways = ({}, {"NUMBA_DISABLE_JIT": "1"})
     command = [sys.executable, "-c", SIMULATION]
-    said = [subprocess.run(command, capture_output=True, text=True, check=True, env={**env, **way}) for way in ways]
-    assert said[0].stdout == said[1].stdout
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True, env={**env, **way}) for way in ways]
+    assert runs[0].stdout == runs[1].stdout

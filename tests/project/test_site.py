@@ -127,11 +127,11 @@ def test_the_gallery_runs(script: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 def in_this_process(command: list[Any], **_: object) -> SimpleNamespace:
     """Run the program of ``python -c program words``: a process of its own takes more than a second to start."""
-    said = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(sys, "argv", ["-c", *map(str, command[3:])])
         exec(command[2], {"__name__": "__main__"})
-    return SimpleNamespace(stdout=said.getvalue())
+    return SimpleNamespace(stdout=output.getvalue())
 
 
 @pytest.mark.parametrize("script", STORIES, ids=lambda script: script.stem)
