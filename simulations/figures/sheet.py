@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import nearest, shown
-from kernelswarm.simulations.figures import letters, style
+from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.machine import letters
 from kernelswarm.simulations.machine.whole_files import whole_file, write_text
 from kernelswarm.simulations.records.series import AGAINST
 
