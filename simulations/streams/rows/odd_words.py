@@ -15,6 +15,9 @@ DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 NO_NUMBER = "not a number"
 
+LEAVE_OUT = "correct it, or leave the column out with stream.drop"
+"""The remedy for an input."""
+
 FEW = 5
 """Words that are named in a remedy, at most."""
 
@@ -58,6 +61,8 @@ def refusal(text: str, column: str, odd: Odd, rows: Mapping[str, int], cure: str
     named = ", ".join(map(shown, words))
     them, stand = ("it", "it stands") if len(words) == 1 else ("them", "they stand")
     gap = f", or name {them} in stream.na_values = [{named}] if {stand} for a gap" if beside else ""
+    may_name = gap and cure == LEAVE_OUT and len(odd.words) > 1
+    gap += f", or set stream.node_column = {shown(column)} if they name nodes" if may_name else ""
     return OddWords(f"{text}: {cure}{gap}", column, odd.words if beside else (), len(rows) - len(odd.words))
 
 
@@ -72,7 +77,7 @@ def remedy(value: Any, is_target: bool) -> str:
         return 'set stream.decimal = "," for a csv file whose numbers have decimal commas, or write a point'
     if is_target:
         return 'correct it, or set stream.task = "classification" if it is the label of a class'
-    return "correct it, or leave the column out with stream.drop"
+    return LEAVE_OUT
 
 
 def first_word(values: Sequence[Any]) -> tuple[int, Any]:

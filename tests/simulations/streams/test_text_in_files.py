@@ -154,8 +154,17 @@ def test_the_word_among_decimal_commas_is_named_and_not_the_numbers(tmp_path: Pa
         message = refusal(File(tmp_path / "t.csv", task=task), nodes=1)  # type: ignore[arg-type]
         assert 'row 8, column "y" holds "off", which is not a number' in message
         assert 'name it in stream.na_values = ["off"] if it stands for a gap' in message
+        assert "node_column" not in message
         rows, _ = File(tmp_path / "t.csv", task=task, na_values=("off",)).read()  # type: ignore[arg-type]
         assert np.flatnonzero(np.isnan(rows.targets)).tolist() == [7]
+
+
+def test_codes_and_words_of_one_column_may_name_nodes(tmp_path: Path) -> None:
+    names = ["01646500", "Bonn", "Ulm"]
+    text = "station,x,y\n" + "".join(f"{names[k % 3]},{k},{k}.25\n" for k in range(12))
+    (tmp_path / "t.csv").write_text(text)
+    assert 'set stream.node_column = "station" if they name nodes' in refusal(File(tmp_path / "t.csv"), nodes=1)
+    assert set(File(tmp_path / "t.csv", node_column="station").read()[0].ids.tolist()) == set(names)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("column", ["y", "node"])
