@@ -147,7 +147,7 @@ def _nearest(path: Path) -> str:
     """Return a hint at the file with the most similar name in the same folder."""
     if any(part in ("http:", "https:") for part in path.parts):
         return ": download the file, and give its path"
-    if path.is_dir():
+    if os.path.isdir(path):
         return ": name a file in it"
     if not os.path.isdir(path.parent):
         return f": there is no folder {str(path.parent)!r}"

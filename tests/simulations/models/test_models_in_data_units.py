@@ -322,8 +322,8 @@ def test_figures_name_nodes_classes_and_inputs(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Figure, "savefig", note)
     draw(result, tmp_path / "figures")
-    assert {"Berlin", "north", "sensor-10", "sensor-9"} <= words[".network.png.part"]
-    drawn = words[".regions.png.part"]
+    assert {"Berlin", "north", "sensor-10", "sensor-9"} <= words[".network.part.png"]
+    drawn = words[".regions.part.png"]
     assert {"Cold", "mild", "warm", "temperature", "humidity"} <= drawn
     assert any(text.startswith("node sensor-10, risk") for text in drawn)
 
