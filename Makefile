@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # The same versions inside pip's build environment: older pips hand PIP_CONSTRAINT on to it, newer ones read PIP_BUILD_CONSTRAINT.
 INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test oldest lint docs links bench format clean
+.PHONY: help demo test oldest lint docs links bench house format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ format: $(VENV)/installed-dev  ## rewrite the code in the project's style
 
 bench: $(VENV)/installed  ## run the benchmarks
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+house: $(VENV)/installed  ## count folders, files, lines, imports, syntax nodes and words; a report that fails nothing
+	@$(BIN)/python benchmarks/house.py
 
 clean:  ## remove what these targets made, except runs/
 	rm -rf $(VENV) .venv-oldest build dist docs/api docs/gallery docs/parts docs/stories *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

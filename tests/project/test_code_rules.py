@@ -1,4 +1,4 @@
-"""Rules of the code that every file keeps: its length, its names, nothing pickled, no broad except."""
+"""Rules of the code that every file keeps: its names, nothing pickled, no broad except."""
 
 from __future__ import annotations
 
@@ -22,19 +22,12 @@ from tests.helpers.syntax_trees import (
     nodes,
 )
 
-LONGEST = 400  # lines; a longer file is more than one idea
-
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """Keep no syntax trees for the files of tests to come: Python would look through millions of nodes for garbage."""
     yield
     forget()
-
-
-@in_every_file(FILES)
-def test_files_are_one_idea_long(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
 def test_nothing_is_pickled() -> None:
