@@ -20,19 +20,22 @@ from kernelswarm.agents.node.stacked import StackedAgent
 from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
+from kernelswarm.agents.summaries.node import SummaryNode
+from kernelswarm.agents.summaries.population import SummaryPopulation
 from kernelswarm.protocols.compiled import NotCompiledError, handed_over, hands_over
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.summaries import SummaryRule
 
-AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation
+AnyPopulation = Population | VectorPopulation | StackedPopulation | LossyStackedPopulation | SummaryPopulation
 
 
 def _in_plain_python(rule: AnyRule) -> str | None:
     """Return the name of a protocol without compiled functions; None where it has them, or sends nothing."""
     try:
-        if rule.communicates:
+        if rule.communicates and not fulfils(rule, SummaryRule):
             handed_over(rule, "protocol")
     except NotCompiledError as cause:
         return str(cause)
@@ -62,6 +65,9 @@ def round_of_evaluations(ideal: bool) -> Compiled:
 
 def populated(nodes: Sequence[Node]) -> AnyPopulation:
     """Move nodes into arrays."""
+    summaries = [node for node in nodes if isinstance(node, SummaryNode)]
+    if summaries:
+        return SummaryPopulation(summaries)
     vectors = [node for node in nodes if isinstance(node, VectorNode)]
     if vectors:
         on_lossy_links = [node for node in vectors if isinstance(node, LossyVectorNode)]

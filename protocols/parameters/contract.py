@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule, nothing_of
+from kernelswarm.protocols.summaries import SummaryRule
 
 Array = npt.NDArray[np.float64]
 
@@ -158,5 +159,5 @@ class Vectors(SendsVectors):
     mixes: ClassVar[bool] = False
 
 
-AnyRule = Rule | ParameterRule | StackedRule
+AnyRule = Rule | ParameterRule | StackedRule | SummaryRule
 """A protocol of any family."""

@@ -107,7 +107,7 @@ def compile_at_once(plans: Sequence[AgentPlan]) -> None:
     """
     plan = plans[0]
     learner, rule, ideal = plan.learner, plan.rule, plan.conditions is None
-    if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or fulfils(rule, ParameterRule):
+    if not hasattr(learner, "kernel") or fulfils(learner, FeatureLearner) or plan.sends_vectors:
         return  # what these step by is compiled as soon as what would step in their place
     if cores() < 2 or is_kept(round_of_evaluations(ideal)):
         return

@@ -110,6 +110,7 @@ PARTS: dict[str, dict[str, str]] = {
         "consensus": "kernelswarm.protocols.consensus:Consensus",
         "proximity": "kernelswarm.protocols.proximity:Proximity",
         "stacking": "kernelswarm.protocols.ensemble.stacking:Stacking",
+        "summaries": "kernelswarm.protocols.summaries:Summaries",
         "centralized": "kernelswarm.protocols.centralized:Centralized",
         "batch": "kernelswarm.protocols.batch:Batch",
         "diffusion": "kernelswarm.protocols.parameters.diffusion:Diffusion",

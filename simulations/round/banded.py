@@ -8,6 +8,7 @@ from kernelswarm.agents.parts.losses import grid_of
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule, InformedRule, ParameterRule
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Evaluation
 from kernelswarm.simulations.round.block import AgentPlan
@@ -38,6 +39,8 @@ def with_bands(evaluation: Evaluation, plans: Sequence[AgentPlan]) -> list[Agent
 
 def knows_variance(learner: Learner, rule: AnyRule, inputs: int, outputs: int) -> bool:
     """Tell whether a node with these parts knows the variance of its function."""
+    if fulfils(rule, SummaryRule):
+        return learner.loss.task == "regression"
     if isinstance(rule, ParameterRule):
         return fulfils(rule, InformedRule)
     if fulfils(rule, StackedRule) or rule.offline is not None:

@@ -21,15 +21,19 @@ from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.populating import populated
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
+from kernelswarm.agents.summaries.node import SummaryNode
+from kernelswarm.agents.summaries.population import SummaryPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
 from kernelswarm.protocols.parameters.mixing import combination
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.round.crossing import Crossing
 from kernelswarm.simulations.round.measure import BYTES, Report, measure
 from kernelswarm.simulations.round.model_arrays import LearnedFunction, LearnedFunctions
 from kernelswarm.simulations.round.stacked_crossing import StackedCrossing
+from kernelswarm.simulations.round.summary_crossing import SummaryCrossing
 from kernelswarm.simulations.round.wire import with_bands, without_bands
 from kernelswarm.simulations.streams.contract import HeldOut, NodeSource
 
@@ -70,10 +74,17 @@ class AgentPlan:
             return self.rule.begin(self.neighborhood, self.learner.coefficients(state))
         if fulfils(self.rule, StackedRule):
             return self.rule.begin(self.neighborhood)
-        return cast(Rule, self.rule).init(self.neighborhood)
+        return None if fulfils(self.rule, SummaryRule) else cast(Rule, self.rule).init(self.neighborhood)
+
+    @property
+    def sends_vectors(self) -> bool:
+        """Whether all messages have one length, whatever the batches are."""
+        return fulfils(self.rule, ParameterRule) or fulfils(self.rule, SummaryRule)
 
     def vector_length(self) -> int:
-        """Return how many numbers a protocol of vectors sends."""
+        """Return how many numbers a message of such a protocol has."""
+        if fulfils(self.rule, SummaryRule):
+            return self.build().width_of_message  # type: ignore[attr-defined, no-any-return]
         return len(cast(ParameterRule, self.rule).send(self.begin()))
 
     def build(self) -> Node:
@@ -93,6 +104,8 @@ class AgentPlan:
             if self.conditions is None:
                 return StackedAgent(*known, self.rule, self.source, *sizes)
             return LossyStackedAgent(*known, self.rule, self.source, *sizes, conditions=self.conditions)
+        if fulfils(self.rule, SummaryRule):
+            return SummaryNode(*known, self.rule, self.source, *sizes, conditions=self.conditions)
         parts = (*known, cast(Rule, self.rule), self.source, *sizes)
         if self.conditions is None:
             return Agent(*parts, steps=self.steps)
@@ -211,11 +224,12 @@ class Block:
     def _move(self) -> None:
         """Move the agents, as they are, into arrays."""
         population = self._population = populated(self._agents)
-        self._crossing = (
-            StackedCrossing(population, self._boundary, self._wanted)
-            if isinstance(population, StackedPopulation | LossyStackedPopulation)
-            else Crossing(population, self._boundary, self._wanted)
-        )
+        crossing: Any = Crossing
+        if isinstance(population, StackedPopulation | LossyStackedPopulation):
+            crossing = StackedCrossing
+        elif isinstance(population, SummaryPopulation):
+            crossing = SummaryCrossing
+        self._crossing = crossing(population, self._boundary, self._wanted)
 
     @property
     def agents(self) -> list[Node]:

@@ -18,6 +18,7 @@ from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.backends.partition import crossing, partition
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
@@ -363,7 +364,7 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     sizes = [0 if node in without else learner.batch_size for node, learner in learners.items()]
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
-    elif isinstance(rule, ParameterRule):
+    elif network.plans[0].sends_vectors:
         cost = vector_cost(adjacency, network.plans[0].vector_length())
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
@@ -383,7 +384,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
         total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
-        most = "at most " if experiment.links.trigger.threshold else ""
+        fewer = experiment.links.trigger.threshold or fulfils(rule, SummaryRule)
+        most = "at most " if fewer else ""
     if rule.offline is not None:
         # Rows of further epochs are not counted: they are those of the first.
         samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))

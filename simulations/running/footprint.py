@@ -176,10 +176,10 @@ def messages(experiment: Experiment, adjacency: Adjacency, plans: Sequence[Agent
     layouts: list[
         tuple[MessageLayout, bool, bool]
     ] = []  # the layout of messages, whether samples are kept, and whether nodes communicate
-    if fulfils(rule, ParameterRule):
+    if plan.sends_vectors:
         layouts.append((MessageLayout(1, plan.vector_length(), 0), False, True))
     else:
-        members = rule.members if fulfils(rule, StackedRule) else (rule,)
+        members: Any = rule.members if fulfils(rule, StackedRule) else (rule,)
         layouts += [(own._replace(symmetric=one.form == "symmetric"), True, one.communicates) for one in members]
         if len(members) > 1:
             layouts.append((MessageLayout(1, len(members), 0), False, True))

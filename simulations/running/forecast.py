@@ -91,7 +91,7 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
-    if fulfils(rule, ParameterRule):
+    if plan.sends_vectors:
         return Privacy(
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"
         )
@@ -161,7 +161,7 @@ def _messages(plans: Sequence[AgentPlan], bits: int, bare: bool = False, largest
     for plan in plans:
         rule, own, replay = plan.rule, plan.learner.batch_size, replay_of(plan.rule)
         replayed = replay.most if largest else replay.points
-        if fulfils(rule, ParameterRule):
+        if plan.sends_vectors:
             found += [bytes_of(plan.vector_length(), 0, 0, 1, bits)] * len(plan.neighborhood.neighbors)
             continue
         if fulfils(rule, StackedRule):

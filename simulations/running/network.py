@@ -17,8 +17,10 @@ from kernelswarm.graphs.files import File, read_graph
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.node_names import node_names
@@ -282,7 +284,7 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
     steady = conditions.clock.ideal and conditions.timetable is None and conditions.absences is None
     rule = on_links(experiment.protocol, conditions.links, steady, not conditions.faults)
     key = (0, 0)
-    if replay_of(rule).points:
+    if replay_of(rule).points or fulfils(rule, SummaryRule):
         key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
     shared: dict[object, tuple[Any, ...]] = {}
     slots = adjacency.slots([labels[place] for place in planned])

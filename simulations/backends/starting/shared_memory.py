@@ -57,7 +57,7 @@ def _numbers(plan: AgentPlan) -> int:
     """Return the most numbers that a node sends: points, values there, row sums, dual variables and stamps."""
     own, theirs = plan.learner.batch_size, plan.neighborhood.batch_sizes
     copies = 1
-    if fulfils(plan.rule, ParameterRule):
+    if plan.sends_vectors:
         points = plan.vector_length()
     else:
         points = own * plan.inputs

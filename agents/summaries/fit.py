@@ -1,0 +1,199 @@
+"""The function of a node from all cells that it knows, with the relation between nodes learned from them.
+
+With orthonormal features z of a space, kappa(x, x') = z(x)'z(x'), node j's function is ``z'(w + d_j)`` with the priors
+``w ~ N(0, a I)`` and ``d_j ~ N(0, t_j I)``; its cells are observations of it with independent errors.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+RATIOS = np.logspace(-9.0, 4.0, 105)
+"""The variances of a sample's noise, over that of the function, that are compared."""
+
+EXPECTED, DEVIATION = np.log(0.1), np.log(100.0)
+"""The prior of the logarithm of that ratio: where there are few samples, the likelihood hardly decides."""
+
+DIFFERENCES = np.concatenate([[0.0], np.logspace(-3.0, 15.0, 73)])
+"""The variances of the difference of two nodes' functions, over that of a function, that are compared."""
+
+UNSPANNED = 1e-9
+"""The share of a difference that lies beside the features."""
+
+PSEUDO_COUNT = 0.1
+"""The count of each class before the first sample (alpha_epsilon of Milios et al. 2018)."""
+
+
+class Observed(NamedTuple):
+    """The cells of a node as observations of its function."""
+
+    features: Array  # (N, M)
+    targets: Array  # (N, C)
+    variances: Array  # (N,)
+
+
+class Gaussian(NamedTuple):
+    """What is known of the weights of a function in the features."""
+
+    mean: Array  # (M, C)
+    precision: Array  # (M, M)
+    prior: float  # the variance of each weight before anything is known
+
+
+def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Array, float]:
+    """Return the noise's variance of each output, (C,), and its ratio to the function's, by the largest posterior.
+
+    Means y of n samples are ``N(0, v (Z Z' / r + 1 / n))``, and the sums of squares within cells, if these are own
+    ones, v times chi-square with ``sum(n - 1)`` degrees of freedom.
+
+    Parameters
+    ----------
+    seen : Observed
+        The cells; their variances are in units of v.
+    weights, spread : Array
+        n, (N,), and the sums of squares within the cells for each output, (C,); NaN where they are not known.
+    """
+    root = 1.0 / np.sqrt(seen.variances)
+    values, vectors = np.linalg.eigh(_symmetric((seen.features * root[:, None]) @ (seen.features * root[:, None]).T))
+    squares = (vectors.T @ (seen.targets * root[:, None])) ** 2  # (N, C)
+    stretched = np.maximum(values, 0.0) / RATIOS[:, None] + 1.0  # (R, N)
+    freedom, within = float(len(weights)), np.zeros(seen.targets.shape[1])
+    if np.isfinite(spread).all():
+        freedom, within = freedom + max(float(np.sum(weights - 1.0)), 0.0), spread
+    noise = ((1.0 / stretched) @ squares + within) / freedom  # (R, C)
+    noise = np.maximum(noise, 1e-12 * np.mean(seen.targets**2, axis=0) + 1e-300)
+    score = freedom * np.log(noise).sum(axis=1) + seen.targets.shape[1] * np.log(stretched).sum(axis=1)
+    score += ((np.log(RATIOS) - EXPECTED) / DEVIATION) ** 2
+    best = int(score.argmin())
+    return noise[best], float(RATIOS[best])
+
+
+def scale_of(seen: Observed) -> float:
+    """Return the variance of a function, of which the errors of observations are known, with the largest likelihood."""
+    root = 1.0 / np.sqrt(seen.variances)
+    values, vectors = np.linalg.eigh(_symmetric((seen.features * root[:, None]) @ (seen.features * root[:, None]).T))
+    squares = (vectors.T @ (seen.targets * root[:, None])) ** 2
+    stretched = np.maximum(values, 0.0) / RATIOS[:, None] + 1.0
+    score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
+    return 1.0 / float(RATIOS[int((score + ((np.log(RATIOS) - EXPECTED) / DEVIATION) ** 2).argmin())])
+
+
+def combined(groups: Sequence[Observed], differences: Sequence[float], prior: float) -> tuple[Array, Array]:
+    """Return the precision (M, M) of w, and the precision times its mean (M, C), from nodes with these differences."""
+    precision = np.eye(groups[0].features.shape[1]) / prior
+    moments = np.zeros((len(precision), groups[0].targets.shape[1]))
+    for seen, difference in zip(groups, differences, strict=True):
+        rows, aims = seen.features / np.sqrt(seen.variances)[:, None], seen.targets / np.sqrt(seen.variances)[:, None]
+        if difference > 0.0:
+            factor = cholesky(_covariance(seen, seen.features, difference), lower=True)
+            rows = solve_triangular(factor, seen.features, lower=True)
+            aims = solve_triangular(factor, seen.targets, lower=True)
+        precision += rows.T @ rows
+        moments += rows.T @ aims
+    return precision, moments
+
+
+def difference_of(seen: Observed, mean: Array, spread: Array, prior: float) -> float:
+    """Return the variance of the difference of another node's function from one's own with the largest likelihood.
+
+    Parameters
+    ----------
+    seen : Observed
+        The other node's cells.
+    mean, spread : Array
+        The weights of the own function (M, C), and a root of their covariance, (M, M).
+    prior : float
+        The variance of a function.
+    """
+    factor = cholesky(_covariance(seen, seen.features @ spread, 1.0), lower=True)
+    inner = seen.features @ seen.features.T + UNSPANNED * np.eye(len(seen.targets))
+    inner = solve_triangular(factor, solve_triangular(factor, inner, lower=True).T, lower=True)
+    values, vectors = np.linalg.eigh(_symmetric(inner))
+    residuals = solve_triangular(factor, seen.targets - seen.features @ mean, lower=True)
+    squares = (vectors.T @ residuals) ** 2
+    stretched = 1.0 + prior * DIFFERENCES[:, None] * np.maximum(values, 0.0)
+    score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
+    return prior * float(DIFFERENCES[int(score.argmin())])
+
+
+def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Gaussian:
+    """Return what is known of the own function from the cells of all nodes.
+
+    Parameters
+    ----------
+    groups : sequence of Observed
+        The cells of each node.
+    own : int
+        The place of the node's own among them, -1 where it has none.
+    prior : float
+        a, the variance of a function.
+    learned : bool
+        Whether nodes have functions of their own.
+    """
+    if not learned or own < 0 or len(groups) == 1:
+        precision, moments = combined(groups, [0.0] * len(groups), prior)
+        return Gaussian(cho_solve((cholesky(precision, lower=True), True), moments), precision, prior)
+    alone, moments = combined([groups[own]], [0.0], prior)
+    root = cholesky(alone, lower=True)
+    mean, spread = cho_solve((root, True), moments), solve_triangular(root, np.eye(len(root)), lower=True).T
+    others = [seen for place, seen in enumerate(groups) if place != own]
+    differences = np.array([difference_of(seen, mean, spread, prior) for seen in others])
+    share = float(np.median(differences)) / 2.0
+    precision, moments = combined(others, np.maximum(differences - share, 0.0).tolist(), prior)
+    if share > 0.0:  # that of one's own function is added to the covariance: inv(inv(P) + h I)
+        middle = cho_solve((cholesky(precision, lower=True), True), moments)
+        stretched = cholesky(np.eye(len(precision)) + share * precision, lower=True)
+        precision = _symmetric(cho_solve((stretched, True), precision))
+        moments = precision @ middle
+    seen = groups[own]
+    precision = precision + (seen.features / seen.variances[:, None]).T @ seen.features
+    moments = moments + (seen.features / seen.variances[:, None]).T @ seen.targets
+    return Gaussian(cho_solve((cholesky(precision, lower=True), True), moments), precision, prior + share)
+
+
+def span(rows: Array, most: int, tolerance: float) -> Integers:
+    """Return the places of points that span the others up to a share of the largest kappa(x, x), in their order.
+
+    They are the pivots of an incomplete Cholesky factor of the Gram matrix ``rows`` (N, N), at most ``most``.
+    """
+    left = np.diag(rows).copy()
+    limit = tolerance * float(left.max(initial=0.0))
+    factor = np.zeros((min(most, len(rows)), len(rows)))
+    chosen: list[int] = []
+    for k in range(len(factor)):
+        pivot = int(left.argmax())
+        if left[pivot] <= limit:
+            break
+        factor[k] = (rows[pivot] - factor[:k, pivot] @ factor[:k]) / np.sqrt(left[pivot])
+        left -= factor[k] ** 2
+        left[pivot] = 0.0
+        chosen.append(pivot)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def logits(shares: Array, weights: Array) -> tuple[Array, Array]:
+    """Return each class's logarithm of a gamma variable, and its variance, by counts of labels: both (N, K).
+
+    With alpha = n p + alpha_epsilon they are ``log alpha - s / 2`` and ``s = log(1 / alpha + 1)``, the Gaussian that
+    approximates the logarithm of a gamma variable; normalised, those variables have a Dirichlet distribution
+    (Milios, Camoriano, Michiardi, Rosasco and Filippone, NeurIPS 2018).
+    """
+    counts = shares * weights[:, None] + PSEUDO_COUNT
+    variances = np.log1p(1.0 / counts)
+    return np.log(counts) - variances / 2.0, variances
+
+
+def _covariance(seen: Observed, features: Array, difference: float) -> Array:
+    found = difference * (features @ features.T)
+    found.flat[:: len(found) + 1] += seen.variances + difference * UNSPANNED
+    return found
+
+
+def _symmetric(matrix: Array) -> Array:
+    return (matrix + matrix.T) / 2.0

@@ -1,0 +1,111 @@
+"""Nodes pass on weighted means of their samples, and each fits its own function to all that it knows."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Step, nothing_of
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class SummaryRule(Exchange, Protocol):
+    """A protocol whose nodes send cells, weighted means of samples."""
+
+    cells: int
+    resolution: float
+    growth: float
+    repair: float | Literal["auto"]
+    relation: Literal["learned", "one"]
+    reach: int
+    budget: int
+    least: int
+
+
+@dataclass(frozen=True)
+class Summaries:
+    """Every node keeps weighted means of its own samples, the newest copies are gossiped, and each fits all it knows.
+
+    A node's samples are kept as cells: mean input, mean target, and number of samples n. A sample joins its nearest
+    cell where that is near, or where joining it costs less than joining the two cells that are cheapest to join. A cell
+    is published anew when n has grown by the factor 1 + growth. Of each cell every node keeps the newest copy. In a
+    round it passes at most one cell on to each neighbour: that whose weight has grown most since the neighbour had it,
+    and nothing where the neighbour is not known to lack any. So traffic falls as one over the rounds, nothing is
+    counted twice, and the order, loss, repetition and delay of messages do not matter in the end.
+
+    All cells are observations with the variance sigma^2 / n. With ``relation = "learned"`` node i takes
+
+        f_j = g + d_j,    g ~ GP(0, a k),    d_j ~ GP(0, t_j k)
+
+    and finds the variance of d_j - d_i by the likelihood of node j's cells given its own. Its own share of the
+    differences is half of their median. A node that says something else than all others thereby counts for as little
+    as it differs, whatever it says. Noise and scale are those with the largest likelihood of the node's own cells.
+
+    A message has p + C + 3 numbers, K counts in place of C for K classes: the origin's label, place and hops in one
+    number, the round in which the cell was published, and n are the three.
+
+    Parameters
+    ----------
+    cells : int
+        The largest number of cells of a node, at least 2.
+    resolution : float
+        The distance, in lengths of the kernel, up to which a sample joins a cell whatever that costs, positive.
+    growth : float
+        How much the weight of a cell grows before it is published anew, positive: 1 is when it has doubled.
+    repair : float or "auto"
+        The share of messages, where there is nothing new to tell, that repeat a random cell, in [0, 1]. "auto" is 0 on
+        ideal links and .05 on others.
+    relation : {"learned", "one"}
+        Whether nodes may have functions of their own, or all have one.
+    reach : int
+        The edges over which a cell travels at most; 0 for all.
+    budget : int
+        The cells of other nodes that a node keeps at most, those of the nearest nodes; 0 for all.
+    least : int
+        The samples in a cell before it is published, at least 1.
+    """
+
+    cells: int = 40
+    resolution: float = 0.2
+    growth: float = 1.0
+    repair: float | Literal["auto"] = "auto"
+    relation: Literal["learned", "one"] = "learned"
+    reach: int = 0
+    budget: int = 0
+    least: int = 1
+
+    form: ClassVar[AnyForm] = "parameters"
+    step: ClassVar[Step] = "implicit"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+    takes_steps: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for key, value, least, remedy in (
+            ("cells", self.cells, 2, "a node has two means at least"),
+            ("reach", self.reach, 0, "0 lets cells travel through the whole network"),
+            ("budget", self.budget, 0, "0 keeps all cells"),
+            ("least", self.least, 1, "1 publishes each cell at once"),
+        ):
+            if value < least:
+                raise RefusedKey(key, f"= {value} must be at least {least}: {remedy}")
+        for key, number in (("resolution", self.resolution), ("growth", self.growth)):
+            if not 0.0 < number < np.inf:
+                raise RefusedKey(key, f"= {number!r} must be positive and finite: leave it out for the default")
+        if self.repair != "auto" and not 0.0 <= self.repair <= 1.0:
+            raise RefusedKey("repair", f'= {self.repair!r} must be a share from 0 to 1, or "auto"')
+
+    def duals(self, links: object) -> None:
+        """Return no dual variables."""
+
+    def record(self, links: object, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return nothing_of(degree)
