@@ -203,7 +203,7 @@ class SummaryNode(Node):
         count, end = int(cells.count[0]), int(known.count[0])
         first = self.rule.cells
         others = first + np.flatnonzero(known.heads[first:end, VERSION] >= 0)
-        ages = self.now - known.heads[others, VERSION]
+        ages = self.now - 1 - known.heads[others, VERSION]  # rounds that have passed since
         faded = known.weights[others] * self.forgetting ** np.maximum(ages, 0)
         kept = others[faded > 1e-6]
         faded = faded[faded > 1e-6]

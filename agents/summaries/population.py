@@ -92,6 +92,8 @@ class SummaryPopulation:
                 pool.average()
             self.now += 1
             self.completed += 1
+            for agent in self.agents:
+                agent.now = self.now
 
     def _round(self, left: int) -> None:
         """Deliver what is due, let nodes learn that are awake, and send."""
@@ -107,7 +109,6 @@ class SummaryPopulation:
         aims = np.zeros((len(self.agents), 1, self._size, self.agents[0].targets.shape[1])) if self._banded else NOT_KEPT
         counts = np.zeros((1, len(self.agents)), dtype=np.int64)
         for i, agent in enumerate(self.agents):
-            agent.now = self.now
             if not awake[i]:
                 continue
             at = self._cursor[i]
@@ -175,7 +176,8 @@ class SummaryPopulation:
         """Return the delay of the message on each edge in a round, or LOST."""
         if self._realization is None or sent < PRIMING:
             return np.zeros(len(self.links.other), dtype=np.int64)
-        return self._realization.deliveries[:, self._realization.look(sent - PRIMING)].copy()
+        place = self._realization.look(sent - PRIMING)  # which may draw more rounds
+        return self._realization.deliveries[:, place].copy()
 
     def _repeated(self, agent: SummaryNode, d: int, edge: int) -> int:
         """Return the place of a cell to repeat to a neighbour, now and then; -1 for none."""
