@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import lapack
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -91,9 +91,9 @@ def combined(groups: Sequence[Observed], differences: Sequence[float], prior: fl
     for seen, difference in zip(groups, differences, strict=True):
         rows, aims = seen.features / np.sqrt(seen.variances)[:, None], seen.targets / np.sqrt(seen.variances)[:, None]
         if difference > 0.0:
-            factor = cholesky(_covariance(seen, seen.features, difference), lower=True)
-            rows = solve_triangular(factor, seen.features, lower=True)
-            aims = solve_triangular(factor, seen.targets, lower=True)
+            factor = _lower(_covariance(seen, seen.features, difference))
+            rows = _behind(factor, seen.features)
+            aims = _behind(factor, seen.targets)
         precision += rows.T @ rows
         moments += rows.T @ aims
     return precision, moments
@@ -111,11 +111,11 @@ def difference_of(seen: Observed, mean: Array, spread: Array, prior: float) -> f
     prior : float
         The variance of a function.
     """
-    factor = cholesky(_covariance(seen, seen.features @ spread, 1.0), lower=True)
+    factor = _lower(_covariance(seen, seen.features @ spread, 1.0))
     inner = seen.features @ seen.features.T + UNSPANNED * np.eye(len(seen.targets))
-    inner = solve_triangular(factor, solve_triangular(factor, inner, lower=True).T, lower=True)
+    inner = _behind(factor, _behind(factor, inner).T)
     values, vectors = np.linalg.eigh(_symmetric(inner))
-    residuals = solve_triangular(factor, seen.targets - seen.features @ mean, lower=True)
+    residuals = _behind(factor, seen.targets - seen.features @ mean)
     squares = (vectors.T @ residuals) ** 2
     stretched = 1.0 + prior * DIFFERENCES[:, None] * np.maximum(values, 0.0)
     score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
@@ -138,23 +138,23 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     """
     if not learned or own < 0 or len(groups) == 1:
         precision, moments = combined(groups, [0.0] * len(groups), prior)
-        return Gaussian(cho_solve((cholesky(precision, lower=True), True), moments), precision, prior)
+        return Gaussian(_solved(_lower(precision), moments), precision, prior)
     alone, moments = combined([groups[own]], [0.0], prior)
-    root = cholesky(alone, lower=True)
-    mean, spread = cho_solve((root, True), moments), solve_triangular(root, np.eye(len(root)), lower=True).T
+    root = _lower(alone)
+    mean, spread = _solved(root, moments), _behind(root, np.eye(len(root))).T
     others = [seen for place, seen in enumerate(groups) if place != own]
     differences = np.array([difference_of(seen, mean, spread, prior) for seen in others])
     share = float(np.median(differences)) / 2.0
     precision, moments = combined(others, np.maximum(differences - share, 0.0).tolist(), prior)
     if share > 0.0:  # that of one's own function is added to the covariance: inv(inv(P) + h I)
-        middle = cho_solve((cholesky(precision, lower=True), True), moments)
-        stretched = cholesky(np.eye(len(precision)) + share * precision, lower=True)
-        precision = _symmetric(cho_solve((stretched, True), precision))
+        middle = _solved(_lower(precision), moments)
+        stretched = _lower(np.eye(len(precision)) + share * precision)
+        precision = _symmetric(_solved(stretched, precision))
         moments = precision @ middle
     seen = groups[own]
     precision = precision + (seen.features / seen.variances[:, None]).T @ seen.features
     moments = moments + (seen.features / seen.variances[:, None]).T @ seen.targets
-    return Gaussian(cho_solve((cholesky(precision, lower=True), True), moments), precision, prior + share)
+    return Gaussian(_solved(_lower(precision), moments), precision, prior + share)
 
 
 def span(rows: Array, most: int, tolerance: float) -> Integers:
@@ -197,3 +197,24 @@ def _covariance(seen: Observed, features: Array, difference: float) -> Array:
 
 def _symmetric(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2.0
+
+
+def _lower(matrix: Array) -> Array:
+    """Return the Cholesky factor L of ``L L'``; raises LinAlgError where there is none."""
+    factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
+    if failed:
+        raise np.linalg.LinAlgError(f"the leading minor {failed} of a covariance is not positive")
+    found: Array = factor
+    return found
+
+
+def _behind(factor: Array, rows: Array) -> Array:
+    """Return ``inv(L) rows``."""
+    found: Array = lapack.dtrtrs(factor, rows, lower=1)[0]
+    return found
+
+
+def _solved(factor: Array, rows: Array) -> Array:
+    """Return ``inv(L L') rows``."""
+    found: Array = lapack.dpotrs(factor, rows, lower=1)[0]
+    return found

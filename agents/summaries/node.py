@@ -8,7 +8,8 @@ import numpy.typing as npt
 from scipy.linalg import cholesky
 
 from kernelswarm.agents.functions.expansion import Expansion
-from kernelswarm.agents.learners.contract import Learner
+from kernelswarm.agents.functions.kernel_sum import KernelSum
+from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.node.node import Draws, Node
 from kernelswarm.agents.summaries.cells import Cells, empty_cells
@@ -16,6 +17,7 @@ from kernelswarm.agents.summaries.fit import Gaussian, Observed, fit, logits, no
 from kernelswarm.agents.summaries.known import ORIGIN, VERSION, Known, mark, own_known, take_in, wider, write
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, nothing_of
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.realization import Conditions
 
@@ -218,8 +220,8 @@ class SummaryNode(Node):
     def _features(self, points: Array) -> tuple[Any, Array]:
         """Return a function, f = 0, of orthonormal features that span those of the cells, and the features (N, M)."""
         learner: Any = self.learner
-        if not hasattr(learner, "kernel") or hasattr(learner.init(self.inputs, self.outputs).function, "coefficients"):
-            function = learner.function(learner.init(self.inputs, self.outputs))
+        function = learner.function(learner.init(self.inputs, self.outputs))
+        if hasattr(function, "features"):
             return function, function.features(np.ascontiguousarray(points))
         function = Expansion(learner.kernel, self.inputs, self.outputs)
         if not len(points):
@@ -315,6 +317,16 @@ class SummaryNode(Node):
         own = {name.removeprefix("fitted."): part for name, part in arrays.items() if name.startswith("fitted.")}
         self.fitted = Fitted(self.learner.function_from(own), None) if own else None
         self.present = None
+
+
+def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:
+    """Tell whether a learner's functions are sums of kernels or of fixed features, and minimise its loss alone."""
+    if fulfils(learner, ValueLearner) or any(hasattr(learner, name) for name in ("dispersion", "mirror_map", "factors")):
+        return False
+    function: Any = learner.function(learner.init(inputs, outputs))
+    if hasattr(function, "features"):
+        return hasattr(function, "coefficients") and len(function.coefficients) > 0
+    return isinstance(function, KernelSum) and set(function.arrays()) == {"points", "weights"}
 
 
 def lengths_of(learner: Any, inputs: int) -> Array:

@@ -9,10 +9,12 @@ import numpy as np
 
 from kernelswarm.agents.functions.contract import Averageable
 from kernelswarm.agents.learners.contract import FeatureLearner, MixtureLearner, ScheduledLearner, ValueLearner
+from kernelswarm.agents.summaries.node import fits_cells
 from kernelswarm.protocols.contract import Rule, StackedRule, strengths_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.parameters.contract import ParameterRule
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.round.block import AgentPlan
@@ -31,6 +33,8 @@ def refuse_other_learners(plans: Sequence[AgentPlan]) -> None:
     rule, name = first.rule, part_name(first.rule)
     if fulfils(rule, StackedRule):
         _refuse_unstackable(plans)
+    if fulfils(rule, SummaryRule):
+        _refuse_without_cells(plans)
     if not fulfils(rule, ParameterRule):
         return
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
@@ -80,6 +84,37 @@ def _refuse_unstackable(plans: Sequence[AgentPlan]) -> None:
                 f'learner.name = "{part_name(learner)}" of node {plan.neighborhood.node}: the protocol {name} answers '
                 f"with the mean of several functions, weighed by what they predict, and {reason}: take a kernel "
                 'expansion, such as "polk" or "newton", or "random_features", or the protocol "proximity"'
+            )
+
+
+def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
+    """Refuse learners that cannot be fitted to weighted means of samples, and links that change the numbers in them."""
+    name = part_name(plans[0].rule)
+    conditions = plans[0].conditions
+    if conditions is not None and not replace(conditions.links, loss=IDEAL.loss, delay=IDEAL.delay).ideal:
+        raise InputError(
+            f'protocol.name = "{name}" passes means on from node to node, and what a link changes would go on for ever: '
+            "leave links.quantization, noise, clip, trigger and bandwidth out; protocol.least = 10 keeps single samples "
+            "to their node"
+        )
+    for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
+        node, loss = plan.neighborhood.node, part_name(learner.loss)
+        if loss not in ("squared", "logistic", "multiclass_logistic"):
+            raise InputError(
+                f'learner.loss = "{loss}" of node {node}: the protocol {name} fits functions to means of samples, which '
+                'suffice for the squared loss, and for "logistic" and "multiclass_logistic" by counts: take one of '
+                'these, or the protocol "consensus"'
+            )
+        if not fits_cells(learner, plan.inputs, plan.outputs):
+            raise InputError(
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} fits a sum of kernels or of '
+                'fixed features: take "newton", "polk", "krls", "rls", "random_features" or "linear", or the protocol '
+                '"consensus"'
+            )
+        if getattr(learner, "forgetting", 1.0) == "auto":
+            raise InputError(
+                f'learner.forgetting = "auto" of node {node}: the cells of the protocol {name} forget by a number, such '
+                "as 0.99, or not at all: set learner.forgetting, or take the protocol \"consensus\""
             )
 
 
