@@ -194,7 +194,7 @@ class SummaryNode(Node):
         within = spread if own == 0 else np.full(self.columns, np.nan)
         noise, ratio = noise_and_ratio(_some(seen, alone), weights[alone], within)
         scaled = Observed(features, targets / np.sqrt(noise), 1.0 / weights)
-        reach = float(np.average((scaled.targets**2).mean(axis=1), weights=weights))
+        reach = _reach(scaled, places)
         found = fit([_some(scaled, these) for these in places], own, max(1.0 / ratio, reach), learned)
         function = self._with(function, found.mean * np.sqrt(noise))
         return Fitted(function, self._certainty(function, found, noise))
@@ -244,9 +244,10 @@ class SummaryNode(Node):
         if not isinstance(function, Expansion):
             root = cholesky(found.precision, lower=False)
             return Posterior(function, root, None, 1.0 / found.prior, 1.0, noise)
-        # k'inv(H)k = z'inv(P)z with z = U k, so that H = inv(U) P inv(U)'
-        back = np.linalg.inv(function.factor)
-        root = cholesky(back @ found.precision @ back.T, lower=False)
+        # k'inv(H)k = z'inv(P)z with z = U k, so that H = inv(U) P inv(U)', whose root is one of a root of P
+        half = np.linalg.solve(function.factor, cholesky(found.precision, lower=True))
+        root = np.linalg.qr(half.T, mode="r")
+        root *= np.sign(np.diag(root))[:, np.newaxis]
         return Posterior(function, root, function.factor.copy(), 1.0 / found.prior, 1.0, noise)
 
     def _fit_classes(
@@ -262,8 +263,7 @@ class SummaryNode(Node):
         for c in range(self.outputs):
             seen = Observed(features, logs[:, c : c + 1], variances[:, c])
             alone = places[0] if own == 0 else np.arange(len(features))
-            reach = float(np.average(seen.targets[:, 0] ** 2, weights=1.0 / seen.variances))
-            prior = max(scale_of(_some(seen, alone)), reach)
+            prior = max(scale_of(_some(seen, alone)), _reach(seen, places))
             columns.append(fit([_some(seen, these) for these in places], own, prior, learned).mean)
         return np.concatenate(columns, axis=1)
 
@@ -325,7 +325,7 @@ def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:
         return False
     function: Any = learner.function(learner.init(inputs, outputs))
     if hasattr(function, "features"):
-        return hasattr(function, "coefficients") and len(function.coefficients) > 0
+        return hasattr(function, "coefficients") and function.order > 0
     return isinstance(function, KernelSum) and set(function.arrays()) == {"points", "weights"}
 
 
@@ -333,6 +333,12 @@ def lengths_of(learner: Any, inputs: int) -> Array:
     """Return the kernel's length for each input, (p,); 1 where it has none."""
     bandwidth = getattr(getattr(learner, "kernel", None), "bandwidth", 1.0)
     return np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (inputs,)).copy()
+
+
+def _reach(seen: Observed, places: Sequence[Integers]) -> float:
+    """Return the mean square of the targets of the median node: one region says too little of how far functions reach."""
+    squares = np.mean(seen.targets**2, axis=1)
+    return float(np.median([np.average(squares[these], weights=1.0 / seen.variances[these]) for these in places]))
 
 
 def _some(seen: Observed, places: Integers) -> Observed:
