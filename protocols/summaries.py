@@ -25,6 +25,10 @@ class SummaryRule(Exchange, Protocol):
     budget: int
     least: int
 
+    def numbers(self, inputs: int, columns: int) -> int:
+        """Return how many numbers a cell has in a message: p inputs and so many columns of targets."""
+        ...
+
 
 @dataclass(frozen=True)
 class Summaries:
@@ -102,6 +106,10 @@ class Summaries:
                 raise RefusedKey(key, f"= {number!r} must be positive and finite: leave it out for the default")
         if self.repair != "auto" and not 0.0 <= self.repair <= 1.0:
             raise RefusedKey("repair", f'= {self.repair!r} must be a share from 0 to 1, or "auto"')
+
+    def numbers(self, inputs: int, columns: int) -> int:
+        """Return how many numbers a cell has in a message: the means, and three."""
+        return inputs + columns + 3
 
     def duals(self, links: object) -> None:
         """Return no dual variables."""

@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Cells(NamedTuple):
-    """The cells of one node, at most K; the first ``count[0]`` are in use."""
+    """The cells of one node, at most K; the first ``used[0]`` are in use."""
 
     points: Array  # (K, p) mean inputs
     targets: Array  # (K, C) mean targets, or shares of the classes
@@ -24,7 +24,7 @@ class Cells(NamedTuple):
     spread: Array  # (K, C) sums of the squared deviations of targets from their mean
     version: Integers  # (K,) the round in which the cell was last published
     published: Array  # (K,) its weight then, 0 before the first time
-    count: Integers  # (1,)
+    used: Integers  # (1,)
 
 
 def empty_cells(most: int, inputs: int, outputs: int) -> Cells:
@@ -66,7 +66,7 @@ def join(cells: Cells, into: int, point: ReadOnly, target: ReadOnly, weight: flo
 def nearest_cell(cells: Cells, point: ReadOnly, lengths: ReadOnly) -> tuple[int, float]:
     """Return the place of the cell nearest to a point, -1 without cells, and the squared distance."""
     found, least = -1, np.inf
-    for j in range(cells.count[0]):
+    for j in range(cells.used[0]):
         far = distance(cells.points[j], point, lengths)
         if far < least:
             found, least = j, far
@@ -77,8 +77,8 @@ def nearest_cell(cells: Cells, point: ReadOnly, lengths: ReadOnly) -> tuple[int,
 def cheapest_pair(cells: Cells, lengths: ReadOnly) -> tuple[int, int, float]:
     """Return the two cells that are cheapest to join, and Ward's cost of joining them."""
     first, second, least = 0, 0, np.inf
-    for u in range(cells.count[0]):
-        for v in range(u + 1, cells.count[0]):
+    for u in range(cells.used[0]):
+        for v in range(u + 1, cells.used[0]):
             share = cells.weights[u] * cells.weights[v] / (cells.weights[u] + cells.weights[v])
             cost = share * distance(cells.points[u], cells.points[v], lengths)
             if cost < least:
@@ -104,7 +104,7 @@ def learn(cells: Cells, points: ReadOnly, targets: ReadOnly, lengths: ReadOnly, 
         What earlier samples count when a round has passed.
     """
     if forgetting < 1.0:
-        for j in range(cells.count[0]):
+        for j in range(cells.used[0]):
             cells.weights[j] *= forgetting
             cells.published[j] *= forgetting
             for c in range(cells.targets.shape[1]):
@@ -116,9 +116,9 @@ def learn(cells: Cells, points: ReadOnly, targets: ReadOnly, lengths: ReadOnly, 
         if place >= 0 and far <= near:
             join(cells, place, points[n], targets[n], 1.0, nothing)
             continue
-        if cells.count[0] < most:
-            opened = cells.count[0]
-            cells.count[0] += 1
+        if cells.used[0] < most:
+            opened = cells.used[0]
+            cells.used[0] += 1
         else:
             kept, opened, cost = cheapest_pair(cells, lengths)
             if far * cells.weights[place] / (cells.weights[place] + 1.0) <= cost:

@@ -26,6 +26,9 @@ DIFFERENCES = np.concatenate([[0.0], np.logspace(-3.0, 15.0, 73)])
 UNSPANNED = 1e-9
 """The share of a difference that lies beside the features."""
 
+EXPECTATIONS = 3
+"""Steps of expectation and maximisation for the distribution of all nodes' differences."""
+
 PSEUDO_COUNT = 0.1
 """The count of each class before the first sample (alpha_epsilon of Milios et al. 2018)."""
 
@@ -99,8 +102,8 @@ def combined(groups: Sequence[Observed], differences: Sequence[float], prior: fl
     return precision, moments
 
 
-def difference_of(seen: Observed, mean: Array, spread: Array, prior: float) -> float:
-    """Return the variance of the difference of another node's function from one's own with the largest likelihood.
+def likelihoods(seen: Observed, mean: Array, spread: Array, prior: float) -> Array:
+    """Return the logarithms of the likelihoods of all `DIFFERENCES` of another node's function from one's own.
 
     Parameters
     ----------
@@ -119,7 +122,28 @@ def difference_of(seen: Observed, mean: Array, spread: Array, prior: float) -> f
     squares = (vectors.T @ residuals) ** 2
     stretched = 1.0 + prior * DIFFERENCES[:, None] * np.maximum(values, 0.0)
     score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
-    return prior * float(DIFFERENCES[int(score.argmin())])
+    found: Array = -0.5 * score
+    return found
+
+
+def differences_of(logs: Array) -> Array:
+    """Return the variance of each node's difference that is most probable, over that of a function, (J,).
+
+    The prior is the distribution of the differences of all nodes, found with them (empirical Bayes, by expectation and
+    maximisation): whatever a node's cells leave open, others decide.
+
+    Parameters
+    ----------
+    logs : Array
+        The log likelihoods of `DIFFERENCES` by the cells of each node, (J, D).
+    """
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    prior = np.full(logs.shape[1], 1.0 / logs.shape[1])
+    for _ in range(EXPECTATIONS):
+        posterior = shares * prior
+        prior = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+    found: Array = DIFFERENCES[(shares * prior).argmax(axis=1)]
+    return found
 
 
 def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Gaussian:
@@ -143,7 +167,7 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     root = _lower(alone)
     mean, spread = _solved(root, moments), _behind(root, np.eye(len(root))).T
     others = [seen for place, seen in enumerate(groups) if place != own]
-    differences = np.array([difference_of(seen, mean, spread, prior) for seen in others])
+    differences = prior * differences_of(np.array([likelihoods(seen, mean, spread, prior) for seen in others]))
     share = float(np.median(differences)) / 2.0
     precision, moments = combined(others, np.maximum(differences - share, 0.0).tolist(), prior)
     if share > 0.0:  # that of one's own function is added to the covariance: inv(inv(P) + h I)

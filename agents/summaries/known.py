@@ -12,15 +12,15 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 ORIGIN, PLACE, HOPS, VERSION = range(4)
-"""What is known of a cell beside its numbers: the node whose samples are in it, its place there, the edges that the copy
-has crossed, and the round in which it was published, -1 where there is no copy."""
+"""The columns of a cell's head: the node whose samples are in it, its place among that node's cells, the edges that the
+copy has crossed, and the round in which it was published, -1 without a copy."""
 
 PLACES = 2**16
 """Cells of a node, and edges on the way, are fewer."""
 
 
 class Known(NamedTuple):
-    """The newest copies of cells that a node has, its own K cells first; the first ``count[0]`` are in use."""
+    """The newest copies of cells that a node has, its own K cells first; the first ``used[0]`` are in use."""
 
     heads: Integers  # (M, 4)
     points: Array  # (M, p)
@@ -28,7 +28,7 @@ class Known(NamedTuple):
     weights: Array  # (M,)
     there: Integers  # (deg, M) the version that each neighbour has, as far as known; -1 for none
     weights_there: Array  # (deg, M) its weight, 0 for none
-    count: Integers  # (1,)
+    used: Integers  # (1,)
 
 
 def room_for(room: int, inputs: int, outputs: int, degree: int) -> Known:
@@ -48,24 +48,25 @@ def own_known(node: int, most: int, inputs: int, outputs: int, degree: int) -> K
     """Return what a node knows before its first sample: the places of its own cells."""
     known = room_for(2 * most, inputs, outputs, degree)
     known.heads[:most, ORIGIN], known.heads[:most, PLACE] = node, np.arange(most)
-    known.count[0] = most
+    known.used[0] = most
     return known
 
 
 def wider(known: Known) -> Known:
     """Return the same cells with room for twice as many."""
-    there, grown = len(known.heads), room_for(2 * len(known.heads), *known.points.shape[1:], *known.targets.shape[1:], len(known.there))
+    there = len(known.heads)
+    grown = room_for(2 * there, known.points.shape[1], known.targets.shape[1], len(known.there))
     for old, new in zip(known[:4], grown[:4], strict=True):
         new[:there] = old
     grown.there[:, :there], grown.weights_there[:, :there] = known.there, known.weights_there
-    grown.count[0] = known.count[0]
+    grown.used[0] = known.used[0]
     return grown
 
 
 @cached_njit
 def publish(cells: Cells, known: Known, round: int, growth: float, least: float) -> None:
     """Publish those of a node's cells whose weight has grown by the factor 1 + growth since the last time."""
-    for k in range(cells.count[0]):
+    for k in range(cells.used[0]):
         if cells.weights[k] >= least and cells.weights[k] >= (1.0 + growth) * cells.published[k]:
             cells.published[k] = known.weights[k] = cells.weights[k]
             known.heads[k, VERSION] = round
@@ -79,7 +80,7 @@ def choose(known: Known, edge: int, neighbor: int, reach: int) -> int:
     Of equal ones the newer counts, and then the first.
     """
     found, most, newest = -1, -1.0, -1
-    for m in range(known.count[0]):
+    for m in range(known.used[0]):
         version = known.heads[m, VERSION]
         if version <= known.there[edge, m] or known.heads[m, ORIGIN] == neighbor:
             continue
@@ -117,9 +118,9 @@ def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -
     identity, version, inputs = int(message[0]), int(message[1]), known.points.shape[1]
     hops, place, origin = identity % PLACES, (identity // PLACES) % PLACES, identity // (PLACES * PLACES)
     m = 0
-    while m < known.count[0] and not (known.heads[m, ORIGIN] == origin and known.heads[m, PLACE] == place):
+    while m < known.used[0] and not (known.heads[m, ORIGIN] == origin and known.heads[m, PLACE] == place):
         m += 1
-    if m == known.count[0]:
+    if m == known.used[0]:
         if budget and m >= own + budget:
             m = farthest(known, own)
             if not farther(known.heads[m, HOPS], known.heads[m, ORIGIN], known.heads[m, PLACE], hops, origin, place):
@@ -128,7 +129,7 @@ def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -
         elif m == len(known.heads):
             return False
         else:
-            known.count[0] += 1
+            known.used[0] += 1
         known.heads[m, ORIGIN], known.heads[m, PLACE] = origin, place
         known.heads[m, HOPS], known.heads[m, VERSION] = hops, -1
     known.heads[m, HOPS] = min(known.heads[m, HOPS], hops)
@@ -151,7 +152,7 @@ def farther(hops: int, origin: int, place: int, than_hops: int, than_origin: int
 def farthest(known: Known, own: int) -> int:
     """Return the place of the farthest cell that is not the node's own."""
     found = own
-    for m in range(own + 1, known.count[0]):
+    for m in range(own + 1, known.used[0]):
         heads, best = known.heads[m], known.heads[found]
         if farther(heads[HOPS], heads[ORIGIN], heads[PLACE], best[HOPS], best[ORIGIN], best[PLACE]):
             found = m

@@ -31,7 +31,8 @@ MOST = 200
 """The largest dictionary."""
 
 REFRESH = 1.5
-"""Predictions before a step are those of the function fitted last: anew when this many times as many samples are known."""
+"""Predictions before a step come from the function fitted last; it is fitted anew when so many times the samples are
+known."""
 
 
 class Fitted(NamedTuple):
@@ -116,7 +117,7 @@ class SummaryNode(Node):
     @property
     def width_of_message(self) -> int:
         """The numbers of a message."""
-        return self.inputs + self.columns + 3 + self.forgets
+        return self.rule.numbers(self.inputs, self.columns) + self.forgets
 
     def message(self, m: int, edge: int) -> Array:
         """Return the cell in a place as it is sent to a neighbour, which is taken to have it from now on."""
@@ -147,7 +148,7 @@ class SummaryNode(Node):
 
     def weight_known(self) -> float:
         """Return the number of samples in all cells that the node knows."""
-        return float(self.known.weights[: self.known.count[0]].sum())
+        return float(self.known.weights[: self.known.used[0]].sum())
 
     def refresh(self) -> None:
         """Fit the function that predicts samples anew, if much more is known than when it was fitted last."""
@@ -186,9 +187,11 @@ class SummaryNode(Node):
         labels = [self.node] * (self.node in origins) + sorted(set(origins.tolist()) - {self.node})
         places = [np.flatnonzero(origins == label) for label in labels]
         own, learned = (0 if labels[0] == self.node else -1), self.rule.relation == "learned"
-        spread = self.cells.spread[: self.cells.count[0]].sum(axis=0)
+        spread = self.cells.spread[: self.cells.used[0]].sum(axis=0)
         if self.classes:
-            return Fitted(self._with(function, self._fit_classes(features, targets, weights, places, own, learned)), None)
+            return Fitted(
+                self._with(function, self._fit_classes(features, targets, weights, places, own, learned)), None
+            )
         seen = Observed(features, targets, 1.0 / weights)
         alone = places[0] if own == 0 else np.arange(len(points))
         within = spread if own == 0 else np.full(self.columns, np.nan)
@@ -202,7 +205,7 @@ class SummaryNode(Node):
     def observations(self) -> tuple[Array, Array, Array, Integers]:
         """Return means of points (N, p) and targets (N, C), numbers of samples (N,) and labels of the cells known."""
         cells, known = self.cells, self.known
-        count, end = int(cells.count[0]), int(known.count[0])
+        count, end = int(cells.used[0]), int(known.used[0])
         first = self.rule.cells
         others = first + np.flatnonzero(known.heads[first:end, VERSION] >= 0)
         ages = self.now - 1 - known.heads[others, VERSION]  # rounds that have passed since
@@ -246,8 +249,8 @@ class SummaryNode(Node):
             return Posterior(function, root, None, 1.0 / found.prior, 1.0, noise)
         # k'inv(H)k = z'inv(P)z with z = U k, so that H = inv(U) P inv(U)', whose root is one of a root of P
         half = np.linalg.solve(function.factor, cholesky(found.precision, lower=True))
-        root = np.linalg.qr(half.T, mode="r")
-        root *= np.sign(np.diag(root))[:, np.newaxis]
+        upper: Array = np.linalg.qr(half.T).R
+        root = upper * np.sign(np.diag(upper))[:, np.newaxis]
         return Posterior(function, root, function.factor.copy(), 1.0 / found.prior, 1.0, noise)
 
     def _fit_classes(
@@ -282,7 +285,9 @@ class SummaryNode(Node):
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that rounds change of the node."""
         assert self.tally.traffic is not None
-        arrays: dict[str, npt.NDArray[Any]] = {f"cells.{name}": part.copy() for name, part in self.cells._asdict().items()}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            f"cells.{name}": part.copy() for name, part in self.cells._asdict().items()
+        }
         arrays |= {f"known.{name}": part.copy() for name, part in self.known._asdict().items()}
         on_way = [(e, sent, due) for e, packets in enumerate(self.mail) for sent, (due, _) in packets.items()]
         bodies = [body for packets in self.mail for _, body in packets.values()]
@@ -292,7 +297,9 @@ class SummaryNode(Node):
             "traffic": self.tally.traffic.copy(),
             "clock": np.array([self.now, self.sent_at, self.begun]),
             "begun_there": self.begun_there.copy(),
-            "outgoing": np.array([body for body in self.outgoing if body is not None]).reshape(-1, self.width_of_message),
+            "outgoing": np.array([body for body in self.outgoing if body is not None]).reshape(
+                -1, self.width_of_message
+            ),
             "outgoing_edges": np.array([d for d, body in enumerate(self.outgoing) if body is not None], dtype=np.int64),
             "fitted_at": np.array(self.fitted_at),
         }
@@ -321,7 +328,9 @@ class SummaryNode(Node):
 
 def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:
     """Tell whether a learner's functions are sums of kernels or of fixed features, and minimise its loss alone."""
-    if fulfils(learner, ValueLearner) or any(hasattr(learner, name) for name in ("dispersion", "mirror_map", "factors")):
+    if fulfils(learner, ValueLearner) or any(
+        hasattr(learner, name) for name in ("dispersion", "mirror_map", "factors")
+    ):
         return False
     function: Any = learner.function(learner.init(inputs, outputs))
     if hasattr(function, "features"):
@@ -336,9 +345,13 @@ def lengths_of(learner: Any, inputs: int) -> Array:
 
 
 def _reach(seen: Observed, places: Sequence[Integers]) -> float:
-    """Return the mean square of the targets of the median node: one region says too little of how far functions reach."""
+    """Return the mean over the nodes of their mean squared targets: one region says too little of how far functions go.
+
+    A node counts with at most ten times the median, so that a lie does not.
+    """
     squares = np.mean(seen.targets**2, axis=1)
-    return float(np.median([np.average(squares[these], weights=1.0 / seen.variances[these]) for these in places]))
+    each = np.array([np.average(squares[these], weights=1.0 / seen.variances[these]) for these in places])
+    return float(np.minimum(each, 10.0 * np.median(each)).mean())
 
 
 def _some(seen: Observed, places: Integers) -> Observed:

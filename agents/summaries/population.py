@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead, by_nodes
+from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead
 from kernelswarm.agents.compiled.filling import links_of, outside_of
 from kernelswarm.agents.node.inbox import DELIVERED, LOST_ON_THE_WAY, POINTS, SENT, TOO_LATE
 from kernelswarm.agents.node.node import PRIMING, follow_bands
@@ -54,7 +54,10 @@ class SummaryPopulation:
         self._ahead = Laid.nothing(len(agents), self._size, first.inputs, first.targets.shape[1])
         self._cursor = np.zeros(len(agents), dtype=np.int64)
         labels = np.array(list(self.places), dtype=np.int64)
-        self._senders, self._receivers = labels[self.links.other], np.repeat(labels[: len(agents)], np.diff(self.links.start))
+        self._senders, self._receivers = (
+            labels[self.links.other],
+            np.repeat(labels[: len(agents)], np.diff(self.links.start)),
+        )
         conditions, key = first.conditions, first.key
         self._realization, self._max_age, self._listens = None, 0, False
         faults = () if conditions is None else conditions.faults
@@ -106,7 +109,9 @@ class SummaryPopulation:
             self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
             self._cursor[:] = 0
         predicted = np.zeros((len(self.agents), 1, self._size, self.agents[0].outputs)) if self._banded else NOT_KEPT
-        aims = np.zeros((len(self.agents), 1, self._size, self.agents[0].targets.shape[1])) if self._banded else NOT_KEPT
+        aims = (
+            np.zeros((len(self.agents), 1, self._size, self.agents[0].targets.shape[1])) if self._banded else NOT_KEPT
+        )
         counts = np.zeros((1, len(self.agents)), dtype=np.int64)
         for i, agent in enumerate(self.agents):
             if not awake[i]:
@@ -157,7 +162,7 @@ class SummaryPopulation:
                 message = agent.outgoing[d] = agent.message(m, d)
                 if len(rows) and agent.known.heads[m, ORIGIN] == agent.node:  # a liar says what it measured otherwise
                     spoken = message[np.newaxis, 3 + agent.inputs : 3 + agent.inputs + agent.columns]
-                    misreport_in(spoken, rows, *self._node_keys[i].tolist(), self.now, POINTS)
+                    misreport_in(spoken, rows, int(self._node_keys[i, 0]), int(self._node_keys[i, 1]), self.now, POINTS)
                 agent.tally.traffic[d, SENT] += 1
                 agent.tally.scalars_sent += len(message)
                 agent.tally.bytes_sent += BYTES * len(message)
@@ -184,7 +189,7 @@ class SummaryPopulation:
         first, second = self._edge_keys[edge].tolist()
         if not self._repair or uniform(first, second, REPEATS * 2**32 + self.now) >= self._repair:
             return -1
-        m = int(uniform(first, second, WHICH * 2**32 + self.now) * int(agent.known.count[0]))
+        m = int(uniform(first, second, WHICH * 2**32 + self.now) * int(agent.known.used[0]))
         origin, _, hops, version = agent.known.heads[m].tolist()
         far = 0 < agent.rule.reach <= hops
         return -1 if version < 0 or origin == agent.neighbors[d] or far else m

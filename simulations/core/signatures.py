@@ -21,6 +21,7 @@ CONTRACTS: dict[str, tuple[str, ...]] = {
         "kernelswarm.protocols.contract:Rule",
         "kernelswarm.protocols.parameters.contract:ParameterRule",
         "kernelswarm.protocols.contract:StackedRule",
+        "kernelswarm.protocols.summaries:SummaryRule",
     ),
     "distance": ("kernelswarm.protocols.distances:Distance",),
     "tolerance": ("kernelswarm.protocols.tolerances:Tolerance",),

@@ -237,9 +237,10 @@ FAMILIES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("init", "coupling_gradient", "coupling_gradient_at_neighbor", "advance"),
         ("begin", "adapt", "send", "receive", "weights"),
         ("begin", "learn", "send", "receive", "mixture_weights"),
+        ("numbers",),
     ),
 }
-"""The methods of one of these are there too: a protocol sends points and values, or vectors, or stacks others."""
+"""The methods of one of these are there too: a protocol sends values, or vectors, or stacks others, or sends cells."""
 
 _safe: ContextVar[bool] = ContextVar("safe", default=False)
 _beside_only: ContextVar[bool] = ContextVar("beside_only", default=False)

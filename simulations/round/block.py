@@ -229,7 +229,7 @@ class Block:
             crossing = StackedCrossing
         elif isinstance(population, SummaryPopulation):
             crossing = SummaryCrossing
-        self._crossing = crossing(population, self._boundary, self._wanted)
+        self._crossing: Crossing = crossing(population, self._boundary, self._wanted)
 
     @property
     def agents(self) -> list[Node]:

@@ -93,28 +93,28 @@ def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
     conditions = plans[0].conditions
     if conditions is not None and not replace(conditions.links, loss=IDEAL.loss, delay=IDEAL.delay).ideal:
         raise InputError(
-            f'protocol.name = "{name}" passes means on from node to node, and what a link changes would go on for ever: '
-            "leave links.quantization, noise, clip, trigger and bandwidth out; protocol.least = 10 keeps single samples "
-            "to their node"
+            f'protocol.name = "{name}" passes means on from node to node, and a change by a link would go on for ever: '
+            "leave links.quantization, noise, clip, trigger and bandwidth out; with protocol.least = 10 no single "
+            "sample is sent"
         )
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node, loss = plan.neighborhood.node, part_name(learner.loss)
         if loss not in ("squared", "logistic", "multiclass_logistic"):
             raise InputError(
-                f'learner.loss = "{loss}" of node {node}: the protocol {name} fits functions to means of samples, which '
-                'suffice for the squared loss, and for "logistic" and "multiclass_logistic" by counts: take one of '
-                'these, or the protocol "consensus"'
+                f'learner.loss = "{loss}" of node {node}: the protocol {name} fits functions to means of samples, '
+                'which suffice for the squared loss, and for "logistic" and "multiclass_logistic" by counts: take one '
+                'of these, or the protocol "consensus"'
             )
         if not fits_cells(learner, plan.inputs, plan.outputs):
             raise InputError(
-                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} fits a sum of kernels or of '
-                'fixed features: take "newton", "polk", "krls", "rls", "random_features" or "linear", or the protocol '
-                '"consensus"'
+                f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} fits a sum of kernels or '
+                'of fixed features: take "newton", "polk", "krls", "rls", "random_features" or "linear", or the '
+                'protocol "consensus"'
             )
         if getattr(learner, "forgetting", 1.0) == "auto":
             raise InputError(
-                f'learner.forgetting = "auto" of node {node}: the cells of the protocol {name} forget by a number, such '
-                "as 0.99, or not at all: set learner.forgetting, or take the protocol \"consensus\""
+                f'learner.forgetting = "auto" of node {node}: the cells of the protocol {name} forget by a number, '
+                'such as 0.99, or not at all: set learner.forgetting, or take the protocol "consensus"'
             )
 
 

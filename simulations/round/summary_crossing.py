@@ -1,4 +1,4 @@
-"""Messages with cells between blocks: rows of the sender's label, the receiver's place among its neighbours, and a cell."""
+"""Messages with cells between blocks: a row has the sender's label, the place of the receiver, and a cell."""
 
 from collections.abc import Mapping, Sequence
 

@@ -15,8 +15,8 @@ from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import StackedRule, requirement_of
 from kernelswarm.protocols.core.certainty import certainty_of
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.backends.partition import crossing, partition

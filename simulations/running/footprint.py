@@ -19,7 +19,6 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import Counted, SummedDuals
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import rounds_ahead

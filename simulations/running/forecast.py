@@ -16,7 +16,6 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
-from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked

@@ -51,6 +51,7 @@ from kernelswarm.protocols.parameters.multitask import Multitask
 from kernelswarm.protocols.parameters.odkla import Odkla
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.robust import Defence
+from kernelswarm.protocols.summaries import Summaries
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.experiment.parts import build, part_name
@@ -207,6 +208,8 @@ RULES = [
     Stacking(),
     Stacking(penalty=0.5, dual_step=2.0),
     Stacking(robust="trust"),
+    Summaries(),
+    Summaries(cells=5, growth=0.3, relation="one", reach=2, budget=9, least=2),
 ]
 VECTOR_RULES = [
     *(Diffusion(combination=name) for name in ("metropolis", "uniform", "relative_degree", "received", "adaptive")),

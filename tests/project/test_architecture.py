@@ -57,6 +57,7 @@ LAYERS = (  # each imports only from itself and from those before it
     "agents/bands",
     "agents/node",
     "agents/compiled",
+    "agents/summaries",
     "agents/populations",
     "simulations/core",
     "simulations/machine",

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.measure import BYTES

@@ -14,6 +14,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance
 from kernelswarm.protocols.first_class import ready
 from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.testing.coupling.stacked import ran_stacked
 from kernelswarm.simulations.testing.coupling.tolerances import neighborhood
@@ -64,7 +65,7 @@ def check_protocol(protocol: AnyRule, stream: object = "sine_regression") -> Non
     with checked("protocol", protocol):
         for flag in FLAGS:
             require(hasattr(protocol, flag), protocol, f"a protocol declares {flag}")
-        sends_vectors = isinstance(protocol, ParameterRule)
+        sends_vectors = isinstance(protocol, ParameterRule | SummaryRule)
         for flag, known in (FORMS | ({"form": ("parameters",)} if sends_vectors else {})).items():
             found = getattr(protocol, flag)
             require(found in known, protocol, f"{flag} is {' or '.join(known)}, not {found!r}")
@@ -89,7 +90,7 @@ def _known(protocol: AnyRule) -> list[Any]:
         return ran(protocol)
     if isinstance(protocol, StackedRule):
         return ran_stacked(protocol, BATCH, OUTPUTS)
-    return _ran(protocol)
+    return [] if isinstance(protocol, SummaryRule) else _ran(protocol)
 
 
 def check_distance(distance: Distance) -> None:

@@ -24,7 +24,9 @@ from kernelswarm.agents.summaries.known import (
 )
 
 
-def filled(seed: int, samples: int, most: int, near: float = 0.0, inputs: int = 2) -> tuple[Cells, np.ndarray, np.ndarray]:
+def filled(
+    seed: int, samples: int, most: int, near: float = 0.0, inputs: int = 2
+) -> tuple[Cells, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     points, targets = rng.normal(size=(samples, inputs)), rng.normal(size=(samples, 2))
     cells = empty_cells(most, inputs, 2)
@@ -36,8 +38,8 @@ def filled(seed: int, samples: int, most: int, near: float = 0.0, inputs: int = 
 @pytest.mark.parametrize(("samples", "most", "near"), [(3, 5, 0.0), (200, 8, 0.0), (200, 8, 0.3), (50, 2, 0.01)])
 def test_cells_keep_the_sums_of_all_samples(samples: int, most: int, near: float) -> None:
     cells, points, targets = filled(0, samples, most, near)
-    weights = cells.weights[: cells.count[0]]
-    assert cells.count[0] <= most
+    weights = cells.weights[: cells.used[0]]
+    assert cells.used[0] <= most
     assert weights.sum() == pytest.approx(samples, rel=1e-12)
     np.testing.assert_allclose(weights @ cells.points[: len(weights)], points.sum(axis=0), rtol=1e-10, atol=1e-10)
     means = cells.targets[: len(weights)]
@@ -96,7 +98,7 @@ def table(known: Known) -> dict[tuple[int, int], tuple[float, ...]]:
             *known.points[m],
             *known.targets[m],
         )
-        for m in range(4, known.count[0])
+        for m in range(4, known.used[0])
     }
 
 
@@ -121,7 +123,7 @@ def test_a_budget_keeps_the_nearest_cells_whatever_comes_first() -> None:
         for message in messages:
             while not take_in(known, 0, message, 4, 4):
                 known = wider(known)
-        assert known.count[0] <= 8
+        assert known.used[0] <= 8
         kept.append(table(known))
     assert kept[0] == kept[1] and {origin for origin, _ in kept[0]} == {3}
 

@@ -14,6 +14,7 @@ from kernelswarm.agents.summaries.fit import (
     RATIOS,
     UNSPANNED,
     Observed,
+    differences_of,
     fit,
     logits,
     noise_and_ratio,
@@ -41,21 +42,32 @@ def network(seed: int, apart: float, nodes: int = 4) -> tuple[list[np.ndarray], 
     return xs, ys, vs
 
 
-def dense_difference(x: np.ndarray, y: np.ndarray, v: np.ndarray, own: tuple[np.ndarray, ...]) -> float:
-    """The variance on the grid with the largest likelihood of a node's cells given the own ones."""
+def dense_likelihoods(x: np.ndarray, y: np.ndarray, v: np.ndarray, own: tuple[np.ndarray, ...]) -> list[float]:
+    """The log likelihoods of a node's cells given the own ones, for each variance of the difference on the grid."""
     at, aims, noise = own
     gain = PRIOR * kernel(x, at) @ np.linalg.inv(PRIOR * kernel(at, at) + np.diag(noise))
     mean, rest = gain @ aims[:, 0], PRIOR * kernel(x, x) - gain @ (PRIOR * kernel(at, x)) + np.diag(v)
     spread = kernel(x, x) + UNSPANNED * np.eye(len(x))
-    scores = [multivariate_normal(mean, rest + PRIOR * d * spread, allow_singular=True).logpdf(y[:, 0]) for d in DIFFERENCES]
-    return PRIOR * float(DIFFERENCES[int(np.argmax(scores))])
+    laws = [multivariate_normal(mean, rest + PRIOR * d * spread, allow_singular=True) for d in DIFFERENCES]
+    return [law.logpdf(y[:, 0]) for law in laws]
+
+
+def test_differences_are_most_probable_under_the_distribution_of_all() -> None:
+    steps = len(DIFFERENCES)
+    clear, open_, other = np.full(steps, -50.0), np.zeros(steps), np.full(steps, -50.0)
+    clear[0], open_[20], other[40] = 0.0, 0.5, 0.0
+    # What one node's cells hardly decide the others decide; a difference that is clear stays.
+    found = differences_of(np.array([clear, clear, open_, other]))
+    assert found.tolist() == [0.0, 0.0, 0.0, DIFFERENCES[40]]
+    assert differences_of(open_[np.newaxis]).tolist() == [DIFFERENCES[20]]
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("apart", [0.0, 0.6])
 def test_fit_is_the_gaussian_process_with_a_difference_for_each_node(seed: int, apart: float) -> None:
     xs, ys, vs = network(seed, apart)
-    differences = [dense_difference(*cells, (xs[0], ys[0], vs[0])) for cells in zip(xs[1:], ys[1:], vs[1:], strict=True)]
+    own, others = (xs[0], ys[0], vs[0]), zip(xs[1:], ys[1:], vs[1:], strict=True)
+    differences = (PRIOR * differences_of(np.array([dense_likelihoods(*cells, own) for cells in others]))).tolist()
     share = float(np.median(differences)) / 2.0
     x, y = np.concatenate(xs), np.concatenate(ys)[:, 0]
     covariance = PRIOR * kernel(x, x) + np.diag(np.concatenate(vs))

@@ -83,7 +83,7 @@ def test_a_function_is_the_fit_to_all_cells_that_its_node_knows(monkeypatch: pyt
     gram = agent.learner.kernel.cross(x, x)  # type: ignore[attr-defined]
     basis = np.linalg.cholesky(gram + 1e-10 * np.eye(len(x)))
     own = origin == 2
-    spread = agent.cells.spread[: agent.cells.count[0]].sum(axis=0)
+    spread = agent.cells.spread[: agent.cells.used[0]].sum(axis=0)
     noise, ratio = noise_and_ratio(Observed(basis[own], y[own], 1.0 / n[own]), n[own], spread)
     scaled = y / np.sqrt(noise)
     groups = [Observed(basis[origin == j], scaled[origin == j], 1.0 / n[origin == j]) for j in (2, 0, 1, 3, 4, 5)]
@@ -101,7 +101,8 @@ def test_a_function_is_the_fit_to_all_cells_that_its_node_knows(monkeypatch: pyt
 def test_a_liar_counts_for_little_whatever_it_says() -> None:
     fault = {"nodes": [0, 3], "kind": "offset", "of": "messages"}
     errors = [
-        simulate(**BASE | {"rounds": 150}, fault=[fault | {"value": value}]).final["error"] for value in (20.0, 1e3, 1e6)
+        simulate(**BASE | {"rounds": 150}, fault=[fault | {"value": value}]).final["error"]
+        for value in (20.0, 1e3, 1e6)
     ]
     alone = simulate(**BASE | {"rounds": 150, "protocol": "isolated"}).final["error"]
     assert max(errors) < 0.8 * alone
