@@ -1,13 +1,12 @@
 """Measure summaries beside isolated nodes, consensus, proximity and stacking: errors, bytes, time.
 
-python benchmarks/summaries.py --seeds 3 [--problems patches,field-2] [--data FOLDER]
+python benchmarks/summaries.py --seeds 3 [--problems 'patches;field 2']
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,8 +37,11 @@ PROBLEMS |= {
 }
 ROWS: dict[str, dict[str, Any]] = {
     "isolated": {"learner": "newton", "protocol": "isolated"},
+    "consensus, plain": {"learner": "newton", "protocol": {"name": "consensus", "penalty": 10.0}},
     "consensus": {"learner": "newton", "protocol": {"name": "consensus", "replay": 1, "certainty": 4}},
     "proximity": {"learner": "newton", "protocol": "proximity"},
+    "stacking": {"learner": "newton", "protocol": "stacking"},
+    "centralized": {"learner": "newton", "protocol": "centralized"},
     "summaries": {"learner": "newton", "protocol": "summaries"},
     "summaries, one": {"learner": "newton", "protocol": {"name": "summaries", "relation": "one"}},
     "summaries, rls": {"learner": "rls", "protocol": "summaries"},
@@ -51,7 +53,6 @@ def main() -> None:
     arguments.add_argument("--seeds", type=int, default=3)
     arguments.add_argument("--problems", default="")
     arguments.add_argument("--rows", default="")
-    arguments.add_argument("--data", type=Path, help="the folder with cal_housing.data.gz: adds housing by areas")
     given = arguments.parse_args()
     problems, wanted = dict(PROBLEMS), [name for name in given.problems.split(";") if name]
     rows = [name for name in given.rows.split(";") if name] or list(ROWS)
