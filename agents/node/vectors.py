@@ -156,7 +156,7 @@ class VectorNode(Node):
         if not fulfils(self.rule, InformedRule):
             return None
         known, function = self.rule.information(self.links), self.function
-        lambdas = lambdas_of(self._linear, self.state, function.order)
+        lambdas = lambdas_of(self._linear, self.state, len(self._linear.coefficients(self.state)))
         matrix = curvature(known.sums, known.ridge, lambdas)
         root, failed = lapack.dpotrf(matrix, lower=0, clean=1)
         if failed:  # sums received with noise may be those of no samples

@@ -62,7 +62,7 @@ class Learned:
     @property
     def has_bands(self) -> bool:
         """Whether any node has a band."""
-        return bool(self.posteriors or self.radii)
+        return bool(self.radii) or any(each.knows_noise for each in self.posteriors.values())
 
     @property
     def level(self) -> float:
@@ -130,7 +130,7 @@ class Learned:
         if radii is not None:
             return np.repeat((radii * self.result.data.targets.scale)[np.newaxis], len(points), axis=0)
         posterior = self.posteriors.get(self.owner(node))
-        if posterior is None or not np.isfinite(posterior.noise).all():
+        if posterior is None or not posterior.knows_noise:
             return None
         variance = posterior.variance(np.ascontiguousarray(self.result.data.inputs.scaled(points)))
         spread = np.sqrt((1.0 + variance)[:, np.newaxis] * posterior.noise) * self.result.data.targets.scale

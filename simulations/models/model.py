@@ -185,7 +185,8 @@ class Model:
         Raises
         ------
         ValueError
-            When the points do not have the model's columns, or the deviation is not known: `variance` says when.
+            When the points do not have the model's columns, or the deviation is not known: where there is no
+            `variance`, or the model is that of a node that drew no samples, which tells nothing of the noise.
         """
         if return_std:
             own = self.input_variables.scaled(self.as_array(points))
@@ -246,8 +247,8 @@ class Model:
 
     @property
     def has_band(self) -> bool:
-        """Whether there is an `interval`: from the variance, or a conformal band that was kept."""
-        return self.band is not None or self.posterior is not None
+        """Whether there is an `interval`: from variance and noise, or a conformal band that was kept."""
+        return self.band is not None or (self.posterior is not None and self.posterior.knows_noise)
 
     def variance(self, points: Points) -> Array:
         """Return v(x), the variance of f in units of the noise's variance, at ``points`` (n, p) of the data: (n,).
@@ -268,7 +269,7 @@ class Model:
         Raises
         ------
         ValueError
-            As of `variance`.
+            As of `predict`.
         """
         own = self._own_array(points)
         return evaluated(self.function, own), self._variances(own, with_noise)
@@ -276,6 +277,13 @@ class Model:
     def _variances(self, own: Array, with_noise: bool) -> Array:
         """Return the variances at points in the learner's units, (n, C)."""
         posterior = self._certain()
+        if not posterior.knows_noise:
+            raise ValueError(
+                "the deviation is not known: the node of this model drew no samples, which alone tell how large the "
+                "noise of targets is: variance(X) is in units of it, and a model of a node with samples has it, "
+                "posterior.noise, in the learner's units; or run again with evaluation.level = 0.9 and "
+                'evaluation.bands = "pooled", for interval(X)'
+            )
         return (posterior.variance(own) + float(with_noise))[:, np.newaxis] * posterior.noise
 
     def _certain(self) -> Posterior:
@@ -284,7 +292,7 @@ class Model:
                 f'this model has no variance (loss {self.loss}): train with loss = "squared" and the learner newton, '
                 "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls; models written before "
                 "variances were kept are to be trained again. Other learners have an interval, where [evaluation] "
-                "level has asked for a band"
+                'level has asked for a band, at a node without samples one with bands = "pooled"'
             )
         return self.posterior
 

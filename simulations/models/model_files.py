@@ -28,7 +28,7 @@ from kernelswarm.agents.functions.mixed import Mixed, ending
 from kernelswarm.agents.functions.subspace_function import SubspaceFunction
 from kernelswarm.agents.learners.features.linear import AffineFunction
 from kernelswarm.agents.learners.resolving import automatic_keys
-from kernelswarm.agents.learners.second_order.posterior import NAMES, Posterior
+from kernelswarm.agents.learners.second_order.posterior import NAMES, NOISE, Posterior
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.data_description import Variables
@@ -184,8 +184,7 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     except ValueError as error:
         raise InputError(f"{path}: {error}") from error
     flat, temperature = bool(description.get("flat", True)), _temperature(path, description, classes is not None)
-    kept = {name: finite(path, name, arrays[name]) for name in NAMES if name in arrays}
-    posterior = posterior_in(str(path), function, kept) if kept else None
+    posterior = posterior_in(str(path), function, {name: arrays[name] for name in NAMES if name in arrays})
     band = band_in(str(path), function, arrays) if NAME in arrays else None
     return Model(function, loss, classes, flat, inputs, targets, node, temperature, posterior, band)
 
@@ -285,8 +284,19 @@ def function_in(kernel: Kernel, arrays: Mapping[str, Array]) -> Function:
     return _sum(kernel, arrays["points"], arrays["weights"])
 
 
-def posterior_in(place: str, function: Function, arrays: Mapping[str, Array]) -> Posterior:
-    """Return how certain a function is, from arrays; raises InputError where they do not fit it."""
+def posterior_in(
+    place: str, function: Function, arrays: Mapping[str, npt.NDArray[Any]], ending: str = ""
+) -> Posterior | None:
+    """Return how certain a function is, None without arrays; raises InputError where they do not fit it.
+
+    In messages the ``ending`` follows the arrays' names.
+    """
+    if not arrays:
+        return None
+    for name, array in arrays.items():
+        unknown = name == NOISE and array.dtype == np.float64 and bool(np.isnan(array).all())
+        if not unknown:
+            finite(place, f"{name}{ending}", array)
     try:
         return Posterior.from_arrays(function, arrays)
     except ValueError as error:

@@ -71,10 +71,7 @@ def of_node(
         shapes = ", ".join(f"{name}_{label} {array.shape}" for name, array in arrays.items())
         raise InputError(f"{place}: the arrays {shapes} are no function: {error}") from error
     arrays = posterior_arrays(kept.models).get(label, {})
-    posterior = None
-    if arrays:
-        arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in arrays.items()}
-        posterior = model_files.posterior_in(place, function, arrays)
+    posterior = model_files.posterior_in(place, function, arrays, f"_{label}")
     arrays = band_arrays(kept.models).get(label, {})
     band = model_files.band_in(place, function, arrays) if arrays else None
     named = None if shared or data.nodes is None else names[label]

@@ -48,7 +48,8 @@ class Posterior:
     scale : float
         What turns the inverse curvature into units of the noise's variance: the second derivative of the loss.
     noise : Array
-        The noise's variance of each output, (C,), in the learner's units; NaN where nothing was learned from.
+        The noise's variance of each output, (C,), in the learner's units; NaN of a node that drew no samples of its
+        own, whatever neighbours taught it: v is then all that is known.
     """
 
     function: Any
@@ -72,6 +73,11 @@ class Posterior:
                 of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
             part *= self.scale
         return found
+
+    @property
+    def knows_noise(self) -> bool:
+        """Whether the noise is known, so that v turns into variances of values and targets."""
+        return bool(np.isfinite(self.noise).all())
 
     def thinned(self, times: float) -> "Posterior":
         """Return the variance where each sample was counted so many times, at least 1, and should count once.
@@ -126,6 +132,8 @@ class Posterior:
         ridge, scale = units.tolist()
         if not (0.0 < ridge < math.inf and 0.0 < scale < math.inf):
             raise ValueError(f"{NAMES[2]} = {[ridge, scale]} must be above 0")
+        if not (np.isnan(noise).all() or (np.isfinite(noise) & (noise >= 0.0)).all()):
+            raise ValueError(f"{NOISE} = {noise.tolist()} must be finite and not negative, or all NaN: not known")
         factor = _triangle(below, order).T.copy() if of_kernel else None
         return cls(function, _triangle(packed, order), factor, ridge, scale, noise)
 
@@ -134,6 +142,7 @@ PREFIX = "posterior_"
 """Before the names of the arrays of a posterior."""
 
 NAMES = tuple(f"{PREFIX}{name}" for name in ("root", "factor", "units", "noise"))
+NOISE = NAMES[-1]
 
 
 def _triangle(packed: Array, order: int) -> Array:

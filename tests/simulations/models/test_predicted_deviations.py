@@ -18,6 +18,7 @@ from kernelswarm import (
 )
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.machine.archives import read_arrays
+from kernelswarm.simulations.running.network import open_network
 
 KEYS: dict[str, Any] = {
     "topology": {"name": "ring", "nodes": 3},
@@ -126,17 +127,56 @@ def test_models_without_a_variance_refuse_and_say_what_has_one(keys: dict[str, A
             ask()
 
 
-def test_the_network_of_vectors_knows_what_all_nodes_have_seen() -> None:
+@pytest.mark.parametrize("learner", ["newton", "krls", "polk"])
+@pytest.mark.parametrize("bands", ["auto", "pooled"])
+def test_a_node_that_drew_no_samples_predicts_and_says_what_is_not_known(
+    learner: str, bands: str, tmp_path: Path
+) -> None:
+    """Its own errors would tell the noise, and it makes none; neighbours' bands are its own where they are pooled."""
+    keys = {**KEYS, "stream": "sine_regression", "learner": learner, "evaluation": {"level": 0.9, "bands": bands}}
+    protocol = {"name": "consensus", "replay": 1}
+    experiment = Experiment.from_dict({**keys, "protocol": protocol, "node": [{"nodes": [1], "data": False}]})
+    finished = run(experiment, tmp_path / "run")
+    save_model(finished.result.model(1), tmp_path / "model.npz")
+    others = finished.result.model(0)
+    for model in (finished.result.model(1), load_model(finished.folder, 1), load_model(tmp_path / "model.npz")):
+        np.testing.assert_array_equal(model.predict(AT), finished.result.model(1).predict(AT))
+        for with_noise in (True, False):
+            with pytest.raises(ValueError, match=r"drew no samples|no variance"):
+                model.predict(AT, return_std=True, with_noise=with_noise)
+        if learner != "polk":
+            assert others.posterior is not None  # the remedy named
+            spread = np.sqrt(model.variance(AT) * others.posterior.noise[0])
+            assert (spread >= others.predict(AT, return_std=True, with_noise=False)[1] - 1e-12).all()
+        assert model.has_band == (bands == "pooled")
+        if model.has_band:
+            low, high = model.interval(AT)
+            assert (high > low).all()
+        else:
+            with pytest.raises(ValueError, match='bands = "pooled"'):
+                model.interval(AT)
+
+
+@pytest.mark.parametrize("protocol", ["diffusion_rls", "drfgp"])
+@pytest.mark.parametrize("learner", [{"name": "random_features", "features": 20}, "linear"])
+def test_the_network_of_vectors_knows_what_all_nodes_have_seen(protocol: str, learner: Any) -> None:
     """Its variance is that of least squares on the samples of all nodes, once these have spread."""
-    keys = {**KEYS, "stream": "sine_regression", "learner": {"name": "random_features", "features": 20}, "rounds": 60}
-    result = simulate(**{**keys, "topology": {"name": "complete", "nodes": 3}, "protocol": "diffusion_rls"})
+    keys = {**KEYS, "stream": "sine_regression", "learner": learner, "rounds": 60, "evaluation": {"level": 0.9}}
+    experiment = Experiment.from_dict({**keys, "topology": {"name": "complete", "nodes": 3}, "protocol": protocol})
+    result = simulate(experiment)
     model = result.model(0)
     found = model.posterior
     assert found is not None
     information = found.root.T @ found.root / found.scale  # over all nodes
     features = model.function.features(np.random.default_rng(0).uniform(0.0, 1.0, (4000, 1)))
-    expected = 3 * 60 * features.T @ features / len(features) + 3 * 0.1 * np.eye(20)
+    expected = 3 * 60 * features.T @ features / len(features) + 3 * 0.1 * np.eye(features.shape[1])
     assert np.linalg.norm(information - expected) < 0.2 * np.linalg.norm(expected)
+    rows = model.function.features(AT)
+    np.testing.assert_allclose(
+        model.variance(AT), found.scale * np.sum(rows * np.linalg.solve(found.root.T @ found.root, rows.T).T, axis=1)
+    )
+    held_out = open_network(experiment).source.nodes[0].held_out(60)
+    assert result.nodes["width"][-3] == pytest.approx(2.0 * model.half_widths(held_out.points, 0.9).mean(), rel=1e-12)
 
 
 def test_files_from_before_are_read_and_damaged_ones_refused(tmp_path: Path) -> None:
@@ -153,7 +193,7 @@ def test_files_from_before_are_read_and_damaged_ones_refused(tmp_path: Path) -> 
         for damaged in (
             {key: array for key, array in arrays.items() if key != name},
             {**arrays, name: arrays[name][:-1]},
-            {**arrays, name: arrays[name] * np.nan},
+            {**arrays, name: arrays[name] * (np.nan if name != "posterior_noise" else -1.0)},
         ):
             np.savez(tmp_path / "damaged.npz", **damaged)
             with pytest.raises(InputError, match=name):
