@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -12,9 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.estimators.first_rows import untouched_where_refused
+from kernelswarm.simulations.estimators.judgement import measured_in_units
 from kernelswarm.simulations.estimators.labels import checked_classes, places_of, refuse_mixed, several
 from kernelswarm.simulations.estimators.polk_estimator import Array, PolkEstimator, column
 from kernelswarm.simulations.estimators.rows import (
@@ -28,6 +31,11 @@ from kernelswarm.simulations.estimators.rows import (
 from kernelswarm.simulations.estimators.weights import NO_WEIGHT
 from kernelswarm.simulations.models.model import class_probabilities
 from kernelswarm.simulations.models.temperature import ProgressiveValues
+from kernelswarm.simulations.streams.rows.rows import LARGEST
+
+HEAVIER, HEAVIER_OF_CLASSES = 5.0, 100.0
+"""So many times as heavy as the heaviest of the first rows a later one must not be. "auto" takes a step of two fifths
+of the targets' spread, at most, for that one. Of classes a step too long only delays what as many other rows say."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -44,7 +52,8 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         X, y
             Points and their targets.
         sample_weight : array-like of shape (n,), optional
-            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out.
+            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out. Only
+            ratios count, unless ``ridge`` or, of POLK, ``step_size`` is a number: weights stand beside it as they are.
         """
         samples = self._data(X, y, sample_weight, first=True)
         if not samples.size:
@@ -63,7 +72,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         Parameters
         ----------
         X, y, sample_weight
-            As of `fit`.
+            As of `fit`; the first rows say what a typical weight is, for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()
@@ -85,7 +94,7 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
         return_std : bool
             Whether to return the standard deviation too, in a tuple and the same shape; `KernelRegressor` knows it.
         with_noise : bool
-            Whether that is the deviation of y, or of the function alone.
+            Whether that is the deviation of y, for a row of typical weight, or of the function alone.
 
         Raises
         ------
@@ -101,6 +110,12 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
 
     def _center(self, samples: Samples) -> None:
         targets = samples.targets
+        spread = np.ptp(targets, axis=0)
+        if np.any((spread > 0.0) & (spread < 1.0 / LARGEST)):
+            raise InputError(
+                f"y varies by {spread[spread > 0.0].min():.3g}, and squares of that leave the range of numbers: use "
+                "another unit (sklearn.preprocessing.StandardScaler)"
+            )
         mean = np.average(targets, axis=0, weights=samples.weights) if self.fit_intercept else None
         self.intercept_ = np.zeros(targets.shape[1]) if mean is None else mean
 
@@ -141,7 +156,9 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
     def _note(self, values: Array, samples: Samples) -> None:
         if not hasattr(self.learner_.loss, "probabilities"):
-            self._progressive.add(values, samples.targets[:, 0])
+            with np.errstate(over="ignore"):
+                weights = np.divide(1.0 if samples.weights is None else samples.weights, self._typical)
+            self._progressive.add(values, samples.targets[:, 0], np.minimum(weights, LARGEST))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn afresh from X (n, p), which may be sparse, and labels y (n,), ``epochs`` times over.
@@ -151,7 +168,8 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         X, y
             Points and their labels.
         sample_weight : array-like of shape (n,), optional
-            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out.
+            The loss of each sample is multiplied by its weight, not negative; a row of weight 0 is left out. Only
+            ratios count, unless ``ridge`` or, of POLK, ``step_size`` is a number: weights stand beside it as they are.
         """
         points, labels, _ = self._data(X, y, None)
         classes, indices = np.unique(labels, return_inverse=True)
@@ -179,7 +197,7 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
         classes : array-like, optional
             All labels that will ever come; needed in the first call, where not all of them may be seen.
         sample_weight : array-like of shape (n,), optional
-            As of `fit`.
+            As of `fit`; the first rows say what a typical weight is, for all later calls.
         """
         with untouched_where_refused(self):
             first = not self.__sklearn_is_fitted__()
@@ -263,21 +281,51 @@ class _FirstOrder(PolkEstimator):
     def _particular(self) -> dict[str, Any]:
         return {"regularization": self.regularization}
 
-    def _refuse_heavy(self, samples: Samples) -> None:
-        learner, weights = self.learner_, cast(Array, samples.weights)
-        if not learner.loss.quadratic:
-            return  # the slope has a bound, or the step size was made for it
-        eta = learner.step_size.at(self.state_.steps) / learner.batch_size
-        gains = np.concatenate([learner.kernel.diagonal(points) for points, _, _ in samples.blocks()])
-        lengths = eta * weights * learner.loss.curvature * gains
-        if lengths.max() >= 2.0:
-            heaviest = int(lengths.argmax())
-            raise InputError(
-                f"sample_weight = {weights[heaviest]:g} is too large for steps of eta / b = {eta:.3g}: w (eta / b) l'' "
-                f"kappa(x, x) is {lengths[heaviest]:.3g} and must stay below 2, or steps go further than they should "
-                "come: lower step_size, scale the weights to smaller ones, or use KernelRegressor, whose steps suit "
-                "every weight"
+    def _fitted(self, learner: Polk, points: Array, targets: Array, outputs: int) -> Polk:
+        found, strength = (
+            super()._fitted(replace(learner, regularization=0.0), points, targets, outputs),
+            learner.regularization,
+        )
+        eta = found.step_size.largest
+        if eta * strength < 1.0:
+            return replace(found, regularization=strength)
+        if strength != type(self).regularization:
+            raise RefusedKey(
+                "regularization",
+                f"= {strength:g} must be below {1.0 / eta:.3g} with steps that suit the data: lower it",
             )
+        units = measured_in_units(learner.loss)
+        raise InputError(
+            f"the units of {units} ask for steps of eta = {eta:.3g}, which leave nothing of what was learned before: "
+            f"scale {units} (sklearn.preprocessing.StandardScaler)"
+        )
+
+    def _is_absolute(self, learner: Any) -> bool:
+        return not getattr(learner.step_size, "automatic", ())
+
+    def _refuse_heavy(self, given: Samples, samples: Samples) -> None:
+        learner, weights = self.learner_, cast(Array, samples.weights)
+        bound = self._heaviest * (HEAVIER if learner.loss.task == "regression" else HEAVIER_OF_CLASSES)
+        eta = learner.step_size.at(self.state_.steps) / learner.batch_size
+        if learner.loss.curvature > 1.0:  # a slope that grows with the error, other than a logistic loss's
+            gains = np.concatenate([learner.kernel.diagonal(points) for points, _, _ in samples.blocks()])
+            bound = 2.0 / (eta * learner.loss.curvature * gains)
+        shares = weights / bound
+        if shares.max() < 1.0:
+            return
+        place = int(shares.argmax())
+        weight, most = 1.0 if given.weights is None else given.weights[place], weights[place] / shares[place]
+        other = "KernelRegressor" if learner.loss.task == "regression" else "KernelClassifier"
+        if self._heaviest < math.inf:
+            rule = f"steps that suit the first rows, whose heaviest weighs {self._heaviest * self._unit:g}"
+            remedy = "give a row of such weight among the first ones"
+        else:
+            rule = f"steps of eta / b = {eta:.3g}, with which w (eta / b) l'' kappa(x, x) stays below 2"
+            remedy = "lower step_size, scale the weights to smaller ones"
+        raise InputError(
+            f"sample_weight = {weight:g} is too large for {rule}: it must be below {most * self._unit:.3g} here, or "
+            f"the step goes further than it should come: {remedy}, or use {other}, whose steps suit every weight"
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -304,7 +352,7 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
         eta > 0, or a schedule such as ``{"name": "diminishing", "initial": 1.0, "offset": 100}``. "auto" measures the
         first data (schedule ``auto``), in `fit` falling as 1 / (1 + passes done), in `partial_fit` for ever the same.
     regularization : float
-        lambda >= 0, with eta lambda < 1.
+        lambda >= 0, with eta lambda < 1; beside the loss of a row of typical weight.
     batch_size : int or "auto"
         b, the samples of a step. "auto" is 1 up to 32 columns; of more, where ``step_size`` is "auto" too, up to 32
         samples as long as each can take the step that it would take alone: matrix products then save time.

@@ -51,12 +51,20 @@ def learn_on(
         follow(samples)
         return
     begun, together = (0, samples) if kept is None else (kept.begun, kept.samples.followed_by(samples))
-    if together.size >= min(wanted, GROWN * begun):
+    if together.size >= min(wanted, GROWN * begun) or _are_heavier(samples, kept.samples if kept else None):
         begun = together.size
         begin(together)
     else:
         follow(samples)
     estimator._first_rows = FirstRows(together.held(), begun) if together.size < wanted else None
+
+
+def _are_heavier(samples: Samples, before: Samples | None) -> bool:
+    """Return whether a row weighs more than all before it, by which steps were measured."""
+    if before is None:
+        return False
+    heaviest, known = (1.0 if each.weights is None else each.weights.max() for each in (samples, before))
+    return bool(heaviest > known)
 
 
 @contextmanager

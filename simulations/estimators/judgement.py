@@ -7,8 +7,10 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.learners.polk import Polk
+from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.simulations.estimators.rows import Samples, dense
+from kernelswarm.simulations.estimators.weights import thinned
 from kernelswarm.simulations.models.model import evaluated
 from kernelswarm.simulations.observing.kernel_reach import ALONE, reach
 from kernelswarm.simulations.observing.unsuited.loss_units import loss_units
@@ -27,10 +29,16 @@ SMALL = 20
 """So few samples may all be kept without a word."""
 
 
+def measured_in_units(loss: Loss) -> str:
+    """Return what of the data has a unit that can be another: labels have none."""
+    return "X and y" if loss.task == "regression" else "X"
+
+
 def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     """Return a warning about a function learned from samples, with the remedy; None where nothing is wrong."""
     order, count = function.order, samples.size
-    chosen = samples.taken(spaced(count, LOOKED_AT))
+    counted = thinned(samples)
+    chosen = counted.taken(spaced(counted.size, LOOKED_AT))
     points = dense(chosen.points)
     reached = reach(learner.kernel, points)
     if not np.ptp(samples.targets, axis=0).any():
@@ -70,7 +78,8 @@ def message(learner: Polk, function: Function, samples: Samples) -> str | None:
     which = "the error" if len(errors) == 1 else f"the error of column {place} of y"
     return (
         f"{which} on the training data, {errors[place]:.3g}, is worse than {constants[place]:.3g}, that of a constant "
-        "prediction: use more epochs, scale X and y (sklearn.preprocessing.StandardScaler), or lower step_size"
+        f"prediction: use more epochs, scale {measured_in_units(learner.loss)} (sklearn.preprocessing.StandardScaler), "
+        "or lower step_size"
     )
 
 

@@ -30,15 +30,16 @@ from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss, grid_of
 from kernelswarm.agents.parts.sample import spaced
 from kernelswarm.agents.parts.schedules import Auto
+from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.estimators import first_rows
-from kernelswarm.simulations.estimators.judgement import message
+from kernelswarm.simulations.estimators.judgement import measured_in_units, message
 from kernelswarm.simulations.estimators.rows import Points, Samples, dense, points_of, refuse_wide, spans, variance
 from kernelswarm.simulations.estimators.threads import threads
-from kernelswarm.simulations.estimators.weights import eased, weights_of
+from kernelswarm.simulations.estimators.weights import eased, in_units, thinned, unit_of, weights_of
 from kernelswarm.simulations.experiment.parts import build, fill
 from kernelswarm.simulations.experiment.registry import find
 from kernelswarm.simulations.models.model import Model, evaluated
@@ -141,7 +142,8 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     def _begin(self, samples: Samples, classes: int | None, epoch: int | None) -> None:
         """Make the learner, and numbers of its words, from the first data; ``epoch`` samples are visited repeatedly."""
-        points, targets = samples.points, samples.targets
+        counted = thinned(samples)
+        points, targets = counted.points, counted.targets
         loss: Loss = build("loss", self._loss(classes), "loss")
         if grid_of(loss) is not None:
             raise RefusedKey("loss", f"= {loss} has an integral over a box in it, which POLK leaves out: use Spppot")
@@ -169,22 +171,28 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
             title="the learner",
         )
         refuse_other_inputs(learner.kernel, points.shape[1])
+        absolute = self._is_absolute(learner)
+        self._typical = unit_of(samples.weights)
+        self._unit = 1.0 if absolute else self._typical
         outputs = loss.outputs(targets.shape[1], classes)
         refuse_wide(points, min(samples.size, LOOKED_AT))
         measured = automatic_keys(learner)
         if measured:
-            chosen = spaced(samples.size, LOOKED_AT)
+            chosen = spaced(counted.size, LOOKED_AT)
             if self.shuffle:  # rows that follow one another, which make a batch, are then no neighbours in the data
                 chosen = np.random.default_rng(0).permutation(chosen)
             looked_at = dense(points[chosen])
+            _refuse_range(learner.kernel, looked_at)
             with self._threads():
                 single = self._fitted(learner, looked_at, targets[chosen], outputs)
                 if batched and isinstance(learner.step_size, Auto):
                     known = replace(learner, kernel=single.kernel)
                     single = self._in_batches(single, known, looked_at, targets[chosen], outputs, samples.size)
             learner = single
-        if samples.weights is not None:
-            learner = eased(learner, measured, samples.weights)
+        weights = in_units(samples, self._unit).weights
+        self._heaviest = math.inf if absolute else 1.0 if weights is None else float(weights.max())
+        if weights is not None:
+            learner = eased(learner, measured, weights)
         if automatic:
             learner = replace(learner, budget=_bounded(learner.budget, learner.batch_size, self._ending()))
         most = getattr(learner.budget, "target_order", self._ending())
@@ -212,6 +220,11 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         return cast(Polk, resolved_learner(learner, points, targets, outputs))
 
     @abstractmethod
+    def _is_absolute(self, learner: Any) -> bool:
+        """Return whether a key that weights are measured against is a number of the user's, so that they count as
+        they are; else their ratios do."""
+
+    @abstractmethod
     def _particular(self) -> dict[str, Any]:
         """Return the keys that only this learner has."""
 
@@ -233,9 +246,10 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
 
     def _pass(self, samples: Samples) -> Array:
         """Learn from the samples in their order, ``batch_size`` at a time; return f at each before its step, (n, C)."""
+        given, samples = samples, in_units(samples, self._unit)
         learner, weighted = self.learner_, samples.weights is not None
         if weighted:
-            self._refuse_heavy(samples)
+            self._refuse_heavy(given, samples)
         if weighted not in self._passes_of:
             self._passes_of[weighted] = passes.Pass(replace(learner, loss=Weighted(learner.loss)))
         values = []
@@ -246,11 +260,24 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
                 with self._threads():
                     values.append(self._passes_of[weighted].learn(self.state_, points, targets))
             except FloatingPointError as failure:
-                raise FloatingPointError(_cause(learner, self.state_.steps, points)) from failure
+                raise FloatingPointError(self._cause(points)) from failure
         return np.concatenate(values)
 
-    def _refuse_heavy(self, samples: Samples) -> None:
-        """Refuse weights with which steps would grow without bound; second-order steps are as long as they may be."""
+    def _cause(self, points: Array) -> str:
+        """Say why learning has diverged, and what to do."""
+        learner, steps = self.learner_, self.state_.steps
+        remedy = f"scale {measured_in_units(learner.loss)} (sklearn.preprocessing.StandardScaler)"
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+            remedy = f"lower step_size, or {remedy}"
+            largest = float(learner.kernel.diagonal(points).max()) * learner.loss.curvature
+            eta = learner.step_size.at(steps)
+            if eta * largest >= 2.0:
+                bound = f"2 / (l'' max kappa(x, x)) = {2.0 / largest:.3g}"
+                remedy = f"step_size = {eta:.3g} must stay below {bound}: {remedy}"
+        return f"learning diverged after {number_of(steps, 'step')}: {remedy}"
+
+    def _refuse_heavy(self, given: Samples, samples: Samples) -> None:
+        """Refuse weights with which steps go too far; second-order steps are as long as they may be."""
 
     def _threads(self) -> AbstractContextManager[None]:
         """Limit the threads of matrix products while something is learned or predicted."""
@@ -308,11 +335,13 @@ def batched(single: Polk, learner: Polk, points: Array, targets: Array, outputs:
 
     Of many inputs a batch costs less than its samples one by one, since its kernel rows are a matrix product.
     """
+    free, strength = replace(learner, regularization=0.0), single.regularization
     for size in (32, 16, 8, 4, 2):
         if count >= 8 * size:
-            found = cast(Polk, resolved_learner(replace(learner, batch_size=size), points, targets, outputs))
-            if found.step_size.at(SETTLED // size) >= size * single.step_size.at(SETTLED) * (1.0 - 1e-9):
-                return found
+            found = cast(Polk, resolved_learner(replace(free, batch_size=size), points, targets, outputs))
+            as_long = found.step_size.at(SETTLED // size) >= size * single.step_size.at(SETTLED) * (1.0 - 1e-9)
+            if as_long and found.step_size.largest * strength < 1.0:
+                return replace(found, regularization=strength)
     return single
 
 
@@ -332,6 +361,16 @@ def refuse_other_inputs(kernel: Kernel, inputs: int) -> None:
             )
         raise InputError(
             f"bandwidth has {wanted} entries, and X has {inputs} columns: give one length for each, or one for all"
+        )
+
+
+def _refuse_range(kernel: Any, points: Array) -> None:
+    """Refuse rows at which a kernel that has its numbers is 0, or beyond the range of numbers."""
+    gain = 1.0 if automatic_keys(kernel) else float(kernel_diagonal(kernel, points).max())
+    if not np.finfo(float).tiny <= gain < math.inf:
+        raise InputError(
+            f"kernel = {kernel} is {gain:.3g} at most between a row of X and itself, of which nothing can be learned: "
+            "scale X (sklearn.preprocessing.StandardScaler), or use another kernel"
         )
 
 
@@ -380,15 +419,6 @@ def _scale(name: str, points: Points) -> float:
     if not 0.0 < spread < math.inf:
         return 1.0  # a first batch of one sample, or of equal ones, tells nothing
     return 0.5 * inputs * math.sqrt(spread) if name == "laplacian" else math.sqrt(0.5 * inputs * spread)
-
-
-def _cause(learner: Polk, steps: int, points: Array) -> str:
-    remedy = "lower step_size, or scale X and y (sklearn.preprocessing.StandardScaler)"
-    largest = float(learner.kernel.diagonal(points).max()) * learner.loss.curvature
-    eta = learner.step_size.at(steps)
-    if eta * largest >= 2.0:
-        remedy = f"step_size = {eta:.3g} must stay below 2 / (l'' max kappa(x, x)) = {2.0 / largest:.3g}: {remedy}"
-    return f"learning diverged after {number_of(steps, 'step')}: {remedy}"
 
 
 def _is_number(value: Any) -> bool:

@@ -94,6 +94,9 @@ class _SecondOrder(PolkEstimator):
     def _share(self, lengths: Array) -> float:
         return width(lengths, self.n_components) if lengths.ndim else WIDER * SHARE
 
+    def _is_absolute(self, learner: Any) -> bool:
+        return bool(learner.ridge != "auto")
+
     def _particular(self) -> dict[str, Any]:
         return {"ridge": self.ridge, "forgetting": self.forgetting}
 
@@ -131,8 +134,8 @@ class KernelRegressor(_SecondOrder, OnlineRegressor):
     n_components : int
         The dictionary points at which the default budget ends; a step costs as their square.
     ridge : float or "auto"
-        The weight of ``||f||^2`` in samples, positive; "auto" is the variance of the targets' noise over that of the
-        function beneath it, as the first data show it, at least 0.1.
+        The weight of ``||f||^2`` in samples of weight 1, positive; "auto" is the variance of the targets' noise over
+        that of the function beneath it, as the first data show it, at least 0.1, in samples of typical weight.
     forgetting : float or "auto"
         What a sample still counts when one more has come, in (0, 1]; below 1 where the target drifts. "auto" forgets
         older samples when recent ones predict better, and wants the squared loss.

@@ -11,9 +11,14 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.estimators.rows import Samples
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Array = npt.NDArray[np.float64]
+
+FARTHEST = 1e30
+"""How many times as heavy as a typical row one may be, so that squares of slopes times it are numbers. The lightest
+count as this part of it."""
 
 NO_WEIGHT = "all weights in sample_weight are zero: there is nothing to learn from"
 
@@ -41,6 +46,54 @@ def weights_of(sample_weight: Any, count: int) -> Array | None:
             "it as two"
         )
     return None if np.all(weights == 1.0) else weights
+
+
+def unit_of(weights: Array | None) -> float:
+    """Return the weight of a typical row, ``sum w^2 / sum w``: the mean, where each counts as often as it weighs.
+
+    So rows that weigh next to nothing change it as little as rows that are not there.
+    """
+    if weights is None:
+        return 1.0
+    largest = float(weights.max())
+    shares = weights / largest  # squares of the weights themselves may leave the range of numbers
+    return largest * float(np.sum(shares**2) / np.sum(shares))
+
+
+def in_units(samples: Samples, unit: float) -> Samples:
+    """Return rows with their weights, which are positive, as multiples of a typical one; the lightest weigh 10^-30.
+
+    Raises
+    ------
+    InputError
+        When one is more than 10^30 times as heavy.
+    """
+    if unit == 1.0 and samples.weights is None:
+        return samples
+    weights = np.ones(samples.size) if samples.weights is None else samples.weights
+    with np.errstate(over="ignore"):
+        found = np.maximum(weights / unit, 1.0 / FARTHEST)  # second-order steps divide by it
+    if found.max() > FARTHEST:
+        raise InputError(
+            f"sample_weight = {weights.max():g} is more than {FARTHEST:g} times {unit:g}, the weight of a typical row: "
+            "give all weights on one scale"
+        )
+    return samples._replace(weights=None if np.all(found == 1.0) else found)
+
+
+def thinned(samples: Samples) -> Samples:
+    """Return the rows that defaults are measured on: of those lighter than a typical one so few as their weights say.
+
+    Such a row is there as often as its weight is a part of the typical one, and has that weight then. So rows of next
+    to no weight say as little of lengths, noise and the targets' spread as rows that are not there.
+    """
+    if samples.weights is None:
+        return samples
+    unit = unit_of(samples.weights)
+    # Rounded, so that what the unit of the weights changes in the last digit leaves no other rows.
+    counted = np.floor(np.cumsum(np.round(np.minimum(samples.weights / unit, 1.0), 12)) + 0.5)
+    found = samples.taken(np.flatnonzero(np.diff(counted, prepend=0.0)))
+    return found._replace(weights=np.maximum(found.weights, unit))
 
 
 def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:

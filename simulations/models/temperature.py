@@ -36,19 +36,19 @@ def probabilities(values: Array, temperature: float) -> Array:
     return found
 
 
-def fitted(values: Array, labels: Array) -> float:
+def fitted(values: Array, labels: Array, weights: Array) -> float:
     """Return the temperature of least log loss (Guo, Pleiss, Sun and Weinberger 2017).
 
-    One sample more is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any class alike: n
-    samples that are all classified rightly do not show that errors never happen, nor tiny values what those of size 1
-    mean.
+    One sample more, of weight 1, is taken to lie at the margin, 1 for a class and -1 for all others, and to be of any
+    class alike: n samples that are all classified rightly do not show that errors never happen, nor tiny values what
+    those of size 1 mean.
 
     Parameters
     ----------
     values : Array
         f at samples that it was not learned from, (n, C), in the unit of its margin.
-    labels : Array
-        Their class indices, (n,).
+    labels, weights : Array
+        Their class indices and weights, (n,).
     """
     from scipy.optimize import brentq
 
@@ -60,11 +60,12 @@ def fitted(values: Array, labels: Array) -> float:
     wanted = np.full((count + 1, classes), 1.0 / classes)
     wanted[:count] = 0.0
     wanted[np.arange(count), labels.astype(np.intp)] = 1.0
+    weighed = np.append(weights, 1.0)[:, np.newaxis]
     scores = np.hstack([np.zeros_like(values), values]) if outputs == 1 else values
 
     def slope(logarithm: float) -> float:
         """Return the derivative by 1 / T of the log loss, which is convex in it."""
-        return float(np.sum((probabilities(values, np.exp(logarithm)) - wanted) * scores))
+        return float(np.sum((probabilities(values, np.exp(logarithm)) - wanted) * scores * weighed))
 
     coldest, hottest = np.log(COLDEST), np.log(HOTTEST)
     if slope(hottest) >= 0.0:
@@ -90,24 +91,24 @@ class ProgressiveValues:
         self.seen = 0
         self._held = 0
         self._values = [np.empty((0, outputs))]
-        self._labels = [np.empty(0)]
+        self._labels = [np.empty((0, 2))]  # with their weights
         self._found = 0, 1.0  # after so many samples
 
-    def add(self, values: Array, labels: Array) -> None:
-        """Take notice of further samples: f at them, (n, C), and their class indices, (n,)."""
+    def add(self, values: Array, labels: Array, weights: Array | float = 1.0) -> None:
+        """Take notice of further samples: f at them, (n, C), their class indices and weights, (n,), 1 as a rule."""
         self._values.append(values[-ROOM:].copy())
-        self._labels.append(labels[-ROOM:].copy())
+        self._labels.append(np.column_stack(np.broadcast_arrays(labels, weights))[-ROOM:])
         self.seen += len(values)
         self._held += len(self._labels[-1])
         if self._held > 2 * ROOM:
             self._join()
 
-    def kept(self) -> tuple[Array, Array]:
-        """Return values and class indices of the samples that tell the temperature."""
+    def kept(self) -> tuple[Array, Array, Array]:
+        """Return values, class indices and weights of the samples that tell the temperature."""
         self._join()
         end = self._held - (self.seen - self._counted)
         begin = end - min(MOST, (self._counted + 1) // 2)
-        return self._values[0][begin:end], self._labels[0][begin:end]
+        return self._values[0][begin:end], *self._labels[0][begin:end].T
 
     @property
     def temperature(self) -> float:

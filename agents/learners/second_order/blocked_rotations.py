@@ -8,6 +8,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.blocks.products import multiply
 from kernelswarm.agents.arithmetic.simd import add_scaled, dot, whole
 from kernelswarm.agents.arithmetic.views import line
+from kernelswarm.agents.learners.second_order.information import NOTHING
 from kernelswarm.protocols.compiling import cached_njit
 
 Array = npt.NDArray[np.float64]
@@ -18,9 +19,6 @@ PANEL = 24
 
 LEAF = 8
 """Columns of a panel that are reduced one after the other, before the panel's others follow."""
-
-NOTHING = 1e-290
-"""A sum of squares of which nothing is left after rounding; beyond it reflections do not overflow."""
 
 STRIP = 128
 """Columns that follow together: few enough for the fast caches."""

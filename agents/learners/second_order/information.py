@@ -27,6 +27,9 @@ from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
 
+NOTHING = 1e-290
+"""A sum of squares of which nothing is left after rounding; beyond it reflections do not overflow."""
+
 
 @cached_njit
 def forget(root: Array, moments: Array, order: int, share: float) -> None:
@@ -134,7 +137,7 @@ def absorb(root: Array, moments: Array, order: int, rows: Array, aims: Array, pr
         sigma = 0.0
         for n in range(size):
             sigma += rows[n, i] * rows[n, i]
-        if sigma == 0.0:
+        if sigma <= NOTHING:
             continue
         upper = root[i]
         alpha = upper[i]

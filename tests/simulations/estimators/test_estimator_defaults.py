@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
@@ -174,7 +175,11 @@ def test_units_and_offsets_of_the_targets_do_no_harm(make: Any) -> None:
 
 def test_wide_inputs_are_learned_in_batches_and_narrow_ones_are_not() -> None:
     x, y = wave(600, 60)
-    assert PolkClassifier(random_state=0).fit(x, y > 0).learner_.batch_size > 1
+    model = PolkClassifier(random_state=0).fit(x, y > 0)
+    size, strong = model.learner_.batch_size, 1.0 / model.learner_.step_size.largest  # steps of that leave nothing else
+    assert size > 1
+    assert clone(model).set_params(regularization=1.001 * strong).fit(x, y > 0).learner_.batch_size < size
+    assert clone(model).set_params(regularization=0.999 * strong).fit(x, y > 0).learner_.batch_size == size
     assert PolkClassifier(step_size=0.5, random_state=0).fit(x, y > 0).learner_.batch_size == 1
     assert PolkClassifier(random_state=0).fit(x[:, :30], y > 0).learner_.batch_size == 1
 

@@ -10,8 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.ensemble import AdaBoostClassifier
 
-from kernelswarm import InputError, KernelClassifier, KernelRegressor, PolkClassifier, PolkRegressor
+from kernelswarm import (
+    IncrementalClassifier,
+    IncrementalRegressor,
+    InputError,
+    KernelClassifier,
+    KernelRegressor,
+    PolkClassifier,
+    PolkRegressor,
+    RefusedKey,
+)
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.second_order.newton import Newton
@@ -21,6 +32,8 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Huber, Logistic, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.parts.squared_hinges import MulticlassSquaredHinge, SquaredHinge
+from kernelswarm.simulations.estimators.rows import Samples
+from kernelswarm.simulations.estimators.weights import thinned, unit_of
 
 Array = npt.NDArray[np.float64]
 
@@ -185,12 +198,167 @@ def test_other_weights_are_refused(estimator: Any, weights: Array, message: str)
         clone(estimator).fit(x, targets(estimator, y), sample_weight=weights)
 
 
-def test_weights_with_which_steps_would_go_too_far_are_refused() -> None:
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PolkRegressor(),
+        PolkRegressor("huber"),
+        PolkRegressor("absolute"),
+        PolkClassifier(),
+        PolkClassifier("squared_hinge"),
+    ],
+)
+def test_a_later_row_may_be_as_heavy_as_steps_allow(estimator: Any, given: bool) -> None:
     x, y, _ = data()
-    weights = np.where(np.arange(240) == 7, 20.0, 1.0)
-    with pytest.raises(
-        InputError, match=r"^sample_weight = 20 is too large for steps of eta / b = 0.1: .* is 4 and must"
-    ):
-        PolkRegressor(step_size=0.1).fit(x, y, sample_weight=weights)
-    KernelRegressor(step_size=0.1).fit(x, y, sample_weight=weights)
-    PolkRegressor().fit(x, y, sample_weight=weights)
+    y, keys = targets(estimator, y), {"classes": ["high", "low"]} if hasattr(estimator, "decision_function") else {}
+    model = clone(estimator).set_params(bandwidth=0.3, **({"step_size": 0.1} if given else {}))
+    model.partial_fit(x[:120], y[:120], sample_weight=np.full(120, 0.5), **keys)
+    learner = model.learner_
+    curvature, unit = learner.loss.curvature, 1.0 if given else 0.5
+    if curvature > 1.0:  # the slope grows with the error: a step of 2 / l'' at a point goes as far beyond it
+        bound = unit * 2.0 / (learner.step_size.at(model.state_.steps) * curvature)
+    else:
+        bound = np.inf if given else 0.5 * (5.0 if learner.loss.task == "regression" else 100.0)
+    other = clone(estimator).set_params(**model.get_params())
+    other.partial_fit(x[:120], y[:120], sample_weight=np.full(120, 0.5), **keys)
+    other.partial_fit(x[120:121], y[120:121], sample_weight=[min(0.999 * bound, 1e6)])
+    if bound == np.inf:
+        return
+    with pytest.raises(InputError, match=r"^sample_weight = .* is too large for steps .* must be below") as refused:
+        model.partial_fit(x[120:121], y[120:121], sample_weight=[1.001 * bound])
+    assert ("step_size" in str(refused.value)) == given  # no key that nobody gave
+    assert f"use Kernel{type(model).__name__[4:]}" in str(refused.value)
+    # As the sentence says: among the first rows, or with a smaller step.
+    again = clone(model).set_params(step_size=0.01) if given else clone(model)
+    rows = slice(None) if given else slice(1, None)
+    again.partial_fit(x[:121], y[:121], sample_weight=[*np.full(120, 0.5), 1.001 * bound], **keys)
+    again.partial_fit(x[rows], y[rows], sample_weight=np.full(len(x[rows]), 1.001 * bound))
+    if not given:
+        few = clone(model).partial_fit(x[:30], y[:30], sample_weight=np.full(30, 0.5), **keys)
+        few.partial_fit(x[30:31], y[30:31], sample_weight=[1.001 * bound])
+        clone(model).fit(x, y, np.where(np.arange(240) == 7, 20.0, 1.0))
+
+
+def learned(estimator: Any, how: str, x: Array, y: npt.NDArray[Any], weights: Array) -> Array:
+    """Return all that an estimator predicts, learned at once, in chunks or, the first rows, one by one."""
+    model, classifies = clone(estimator), hasattr(estimator, "decision_function")
+    if how == "fit":
+        model.fit(x, y, sample_weight=weights)
+    elif how == "chunks":
+        for start in range(0, len(x), 60):
+            rows, keys = slice(start, start + 60), {"classes": ["high", "low"]} if classifies else {}
+            model.partial_fit(x[rows], y[rows], sample_weight=weights[rows], **keys)
+    else:
+        kind = IncrementalClassifier(model, classes=["high", "low"]) if classifies else IncrementalRegressor(model)
+        for row, aim, weight in zip(x[:40], y[:40], weights[:40], strict=True):
+            kind.learn_one(dict(enumerate(row)), aim, float(weight))
+        model = kind.estimator
+    if classifies:
+        return np.column_stack([model.decision_function(x), model.predict_proba(x)])
+    known = isinstance(model, KernelRegressor) and model.loss == "squared"
+    return np.column_stack(model.predict(x, return_std=True) if known else [model.predict(x)])
+
+
+@pytest.mark.parametrize("how", ["fit", "chunks", "rows"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_only_ratios_of_weights_count_where_no_number_was_given(estimator: Any, how: str) -> None:
+    x, y, weights = data()
+    y = targets(estimator, y)
+    for each in (np.ones(len(x)), weights):
+        expected = learned(estimator, how, x, y, each)
+        for scale in (1e-6, 1.0 / len(x), len(x), 1e6, 1e-300) if how == "fit" else (1.0 / len(x),):
+            np.testing.assert_allclose(learned(estimator, how, x, y, scale * each), expected, rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0 / 240, 20.0])
+def test_numbers_of_the_users_stand_beside_weights_as_they_are(scale: float) -> None:
+    x, y, weights = data()
+    given: dict[str, Any] = {"bandwidth": 0.3, "budget": {"epsilon": 1e-3}, "random_state": 0}
+    one = KernelRegressor(ridge=0.1, step_size=0.1, **given).fit(x, y, weights)
+    other = KernelRegressor(ridge=0.1 * scale, step_size=0.1 / scale, **given).fit(x, y, scale * weights)
+    np.testing.assert_allclose(other.predict(x), one.predict(x), atol=1e-9)
+    assert np.abs(one.fit(x, y, scale * weights).predict(x) - other.predict(x)).max() > 1e-3
+    steps = PolkRegressor(step_size=0.01, regularization=0.0, **given).fit(x, y, weights)
+    alike = PolkRegressor(step_size=0.01 / scale, regularization=0.0, **given).fit(x, y, scale * weights)
+    np.testing.assert_allclose(alike.predict(x), steps.predict(x), atol=1e-9)
+
+
+def test_whole_weights_are_so_many_rows_to_second_order_steps() -> None:
+    x, y, weights = data(60)
+    counts = np.ceil(weights).astype(int)
+    keys: dict[str, Any] = {"bandwidth": 0.3, "ridge": 0.1, "budget": {"epsilon": 0.0}, "batch_size": 1}
+    model = KernelRegressor(step_size=0.1, shuffle=False, **keys)
+    rows = np.repeat(np.arange(60), counts)
+    weighted, repeated = (clone(model).fit(x, y, counts), clone(model).fit(x[rows], y[rows]))
+    np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("pair", [(1.0, 1e-12), (1e100, 1e-300)])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_rows_of_next_to_no_weight_are_as_good_as_left_out(estimator: Any, pair: tuple[float, float]) -> None:
+    x, y, _ = data(200)
+    generator = np.random.default_rng(1)
+    far, wrong = 100.0 * generator.normal(size=x.shape), 1000.0 * generator.normal(size=len(y))
+    far[::2] = x[::2]
+    both, weights = np.concatenate([x, far]), np.repeat(pair, 200)
+    aims = targets(estimator, np.concatenate([y, wrong]))
+    model, alone = clone(estimator).fit(both, aims, weights), clone(estimator).fit(x, aims[:200])
+    assert model.score(x, aims[:200]) > alone.score(x, aims[:200]) - 0.05
+    if getattr(model, "temperature_", None) is not None:
+        assert model.temperature_ == pytest.approx(alone.temperature_, rel=0.5)
+
+
+def test_defaults_are_measured_on_as_much_of_each_stretch_of_rows_as_weighs() -> None:
+    x, y, _ = data(500)
+    weights = np.random.default_rng(3).exponential(size=500) ** 3
+    unit, samples = unit_of(weights), Samples(x, y[:, None], weights)
+    found = thinned(samples)
+    so_far = np.zeros(500)
+    so_far[np.isin(x[:, 0], found.points[:, 0])] = found.weights
+    assert np.abs(np.cumsum(so_far) - np.cumsum(weights)).max() <= 0.5 * unit * (1.0 + 1e-9)
+    assert thinned(samples._replace(weights=None)).size == thinned(samples._replace(weights=0.1 + 0.0 * y)).size == 500
+
+
+@pytest.mark.parametrize("kind", [KernelRegressor, PolkRegressor])
+def test_weights_beyond_the_range_of_the_first_rows_are_refused(kind: Any) -> None:
+    x, y, _ = data()
+    model = kind().partial_fit(x[:120], y[:120], sample_weight=np.full(120, 1e-3))
+    with pytest.raises(InputError, match=r"^sample_weight = 1.001e\+27 is more than 1e\+30 times 0.001"):
+        model.partial_fit(x[120:121], y[120:121], sample_weight=[1.001e27])
+    if kind is KernelRegressor:
+        model.partial_fit(x[120:121], y[120:121], sample_weight=[0.999e27])
+        assert model.predict(x[120:121]) == pytest.approx(y[120:121], abs=1e-3)
+
+
+@pytest.mark.parametrize("estimator", [KernelClassifier(4, random_state=0), PolkClassifier(random_state=0)])
+def test_boosting_is_worth_its_weights(estimator: Any) -> None:
+    x, y = make_moons(400, noise=0.2, random_state=1)
+    one, many = clone(estimator), AdaBoostClassifier(estimator, n_estimators=20, random_state=0)
+    assert many.fit(x[:240], y[:240]).score(x[240:], y[240:]) >= one.fit(x[:240], y[:240]).score(x[240:], y[240:])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "x", "y", "message"),
+    [
+        (PolkRegressor(kernel="linear"), 1e-8, 1.0, "the units of X and y ask for steps of eta"),
+        (PolkRegressor("absolute"), 1.0, 1e50, "the units of X and y ask for steps of eta"),
+        (PolkClassifier(kernel="linear"), 1e-8, 1.0, "the units of X ask for steps of eta"),
+        (KernelRegressor(kernel="linear"), 0.0, 1.0, "kernel = .* is 0 at most"),
+        (KernelClassifier(kernel="linear"), 0.0, 1.0, "kernel = .* is 0 at most"),
+        (KernelClassifier(kernel="polynomial"), 1e90, 1.0, "kernel = .* is inf at most"),
+        (KernelRegressor(), 1.0, 1e-200, "y varies by "),
+        (KernelRegressor(), 1.0, 1e90, "learning diverged after 0 steps: scale X and y"),
+        (PolkRegressor(regularization=20.0), 1.0, 1.0, "regularization = 20 must be below "),
+    ],
+)
+def test_refusals_name_what_was_given(estimator: Any, x: float, y: float, message: str) -> None:
+    points, values, _ = data()
+    with pytest.raises((InputError, RefusedKey, FloatingPointError), match=f"^{message}") as refused:
+        clone(estimator).fit(x * points, targets(estimator, y * values))
+    given = [key for key, value in estimator.get_params().items() if value != type(estimator)().get_params()[key]]
+    others = set(estimator.get_params()) - set(given)
+    assert not [key for key in others if key in str(refused.value)]
+    if "scale" in message or "units" in message:  # the remedy
+        clone(estimator).fit(points, targets(estimator, values))

@@ -38,20 +38,23 @@ def drawn(outputs: int, temperature: float, count: int = 20_000) -> tuple[Array,
 @pytest.mark.parametrize("temperature", [0.2, 1.0, 4.0])
 def test_the_temperature_of_drawn_labels_is_found(outputs: int, temperature: float) -> None:
     values, labels = drawn(outputs, temperature)
-    assert fitted(values, labels) == pytest.approx(temperature, rel=0.1)
+    ones, few = np.ones(len(labels)), np.random.default_rng(1).integers(3, size=len(labels)).astype(float)
+    assert fitted(values, labels, ones) == pytest.approx(temperature, rel=0.1)
+    again = np.repeat(np.arange(len(labels)), few.astype(int))
+    assert fitted(values, labels, few) == pytest.approx(fitted(values[again], labels[again], few[again] ** 0), rel=1e-5)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_no_other_temperature_has_a_smaller_log_loss(outputs: int) -> None:
     values, labels = drawn(outputs, 0.5)
-    found = fitted(values, labels)
+    found = fitted(values, labels, np.ones(len(labels)))
     losses = [log_loss(labels, probabilities(values, factor * found)) for factor in (1.0, 0.9, 1.1)]
     assert losses[0] < min(losses[1:])
 
 
 def test_samples_that_are_all_classified_right_are_no_certainty() -> None:
     labels = np.arange(30) % 2.0
-    likely = probabilities(np.array([[1.0]]), fitted(2.0 * labels[:, None] - 1.0, labels))
+    likely = probabilities(np.array([[1.0]]), fitted(2.0 * labels[:, None] - 1.0, labels, np.ones(30)))
     assert likely[0, 1] == pytest.approx(30.5 / 31)
 
 
@@ -61,8 +64,8 @@ def test_values_that_tell_nothing_are_no_certainty_either(outputs: int) -> None:
     right = np.eye(max(outputs, 2))[labels.astype(int)][:, -outputs:] * 2.0 - 1.0
     at_the_margin = right[:1]
     for values in (0.0 * right, 1e-9 * right, -right):
-        assert probabilities(at_the_margin, fitted(values, labels)).max() < 0.51
-    assert probabilities(at_the_margin, fitted(right, labels)).max() > 0.99
+        assert probabilities(at_the_margin, fitted(values, labels, np.ones(300))).max() < 0.51
+    assert probabilities(at_the_margin, fitted(right, labels, np.ones(300))).max() > 0.99
 
 
 @pytest.mark.parametrize("count", [15, 150, 3 * MOST + 5, 9 * MOST + 31])
@@ -75,13 +78,14 @@ def test_the_later_half_is_kept_however_samples_come(count: int) -> None:
             kept.add(values[start : start + cuts], labels[start : start + cuts])
             if number % 100 == 50:
                 assert kept.temperature > 0.0  # asking changes nothing
-        ours, theirs = kept.kept()
+        ours, theirs, weights = kept.kept()
         end = count - {15: 0, 150: 0, 3 * MOST + 5: (3 * MOST + 5) % 32, 9 * MOST + 31: (9 * MOST + 31) % 32}[count]
         begin = end - min(MOST, (end + 1) // 2)
         np.testing.assert_array_equal(ours, values[begin:end])
         np.testing.assert_array_equal(theirs, labels[begin:end])
+        np.testing.assert_array_equal(weights, np.ones(end - begin))
         found.append(kept.temperature)
-    assert set(found) == {fitted(values[begin:end], labels[begin:end])}
+    assert set(found) == {fitted(values[begin:end], labels[begin:end], weights)}
     assert ProgressiveValues(2).temperature == 1.0
 
 
