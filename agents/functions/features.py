@@ -11,10 +11,14 @@ Array = npt.NDArray[np.float64]
 def combine(features: Array, coefficients: Array) -> Array:
     """Evaluate from the features (n, L) and their weights (L, C): (n, C)."""
     values = np.empty((len(features), coefficients.shape[1]))
-    combination.combine(_ready(features), _ready(coefficients), len(coefficients), values)
+    combination.combine(ready(features), ready(coefficients), len(coefficients), values)
     return values
 
 
-def _ready(array: Array) -> Array:
-    """Return an array as compiled code takes it; numpy's own ``require`` takes longer than the values of a line."""
-    return array if array.flags.c_contiguous and array.flags.writeable else np.require(array, requirements=["C", "W"])
+def ready(array: Array) -> Array:
+    """Return an array as compiled code takes it: in memory of its own where it is mapped, or may not be written.
+
+    What is read back from a file that is mapped, or comes from another process, may not be written.
+    """
+    flags = array.flags  # numpy's own ``require`` takes longer than the values of a line
+    return array if type(array) is np.ndarray and flags.c_contiguous and flags.writeable else np.array(array, order="C")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.combination import combine
+from kernelswarm.agents.functions.features import ready
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.compiling import cached_njit, inline_always
@@ -59,7 +60,7 @@ class KernelSum:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Take over the contents of a copy."""
         self.kernel, self.inputs, self.outputs, self.order, capacity, storage = state
-        self.lay_out(storage, capacity)
+        self.lay_out(ready(storage), capacity)
 
     def assign(self, points: Array, weights: Array) -> Self:
         """Set the sum to that over ``points`` (M, p) with ``weights`` (M, C)."""

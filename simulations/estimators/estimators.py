@@ -305,7 +305,7 @@ class _FirstOrder(PolkEstimator):
 
     def _refuse_heavy(self, given: Samples, samples: Samples) -> None:
         learner, weights = self.learner_, cast(Array, samples.weights)
-        bound = self._heaviest * (HEAVIER if learner.loss.task == "regression" else HEAVIER_OF_CLASSES)
+        bound: Any = self._heaviest * (HEAVIER if learner.loss.task == "regression" else HEAVIER_OF_CLASSES)
         eta = learner.step_size.at(self.state_.steps) / learner.batch_size
         if learner.loss.curvature > 1.0:  # a slope that grows with the error, other than a logistic loss's
             gains = np.concatenate([learner.kernel.diagonal(points) for points, _, _ in samples.blocks()])

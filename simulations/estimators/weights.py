@@ -92,8 +92,8 @@ def thinned(samples: Samples) -> Samples:
     unit = unit_of(samples.weights)
     # Rounded, so that what the unit of the weights changes in the last digit leaves no other rows.
     counted = np.floor(np.cumsum(np.round(np.minimum(samples.weights / unit, 1.0), 12)) + 0.5)
-    found = samples.taken(np.flatnonzero(np.diff(counted, prepend=0.0)))
-    return found._replace(weights=np.maximum(found.weights, unit))
+    places = np.flatnonzero(np.diff(counted, prepend=0.0))
+    return samples.taken(places)._replace(weights=np.maximum(samples.weights[places], unit))
 
 
 def eased(learner: Polk, measured: list[str], weights: Array) -> Polk:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic import subspace_updates
 from kernelswarm.agents.arithmetic.subspace_updates import Basis, Squares
+from kernelswarm.agents.functions.features import ready
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
 from kernelswarm.agents.plain.kernels import kernel_rows
@@ -128,20 +129,19 @@ class Subspace:
         self.inputs = inputs
         self.own = own
         self.order = self.samples = self.compared = 0
-        self._none: Array = np.zeros((tracking.rank, 0))
         capacity = SMALLEST_CAPACITY if tracking.budget_size is None else tracking.budget_size + 1
         self.lay_out(np.zeros(self.length(capacity)), capacity)
 
     def __getstate__(self) -> tuple[object, ...]:
         """Return the contents for a copy: its arrays must lie in its own storage."""
         counts = self.order, self.samples, self.compared, self.capacity
-        return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage, self._none
+        return self.kernel, self.tracking, self.inputs, self.own, counts, self.storage
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         """Take over the contents of a copy."""
-        self.kernel, self.tracking, self.inputs, self.own, counts, storage, self._none = state
+        self.kernel, self.tracking, self.inputs, self.own, counts, storage = state
         self.order, self.samples, self.compared, capacity = counts
-        self.lay_out(storage, capacity)
+        self.lay_out(ready(storage), capacity)
 
     @property
     def capacity(self) -> int:
@@ -314,6 +314,7 @@ class Subspace:
     def lay_out(self, storage: Array, capacity: int) -> None:
         """Have the arrays lie in a vector, as `subspace_steps` finds them there."""
         self.storage: Array = storage
+        self._none: Array = np.zeros((self.tracking.rank, 0))
         found, first = [], self.own
         for shape in self._shapes(capacity):
             size = math.prod(shape)

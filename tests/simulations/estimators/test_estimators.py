@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import warnings
 from pathlib import Path
@@ -271,13 +270,6 @@ def test_works_in_pipelines_and_searches() -> None:
     steps = make_pipeline(StandardScaler(), PolkRegressor(random_state=0))
     search = GridSearchCV(steps, {"polkregressor__bandwidth": np.logspace(-1, 0.5, 3)}, cv=3).fit(x, y)
     assert search.best_score_ > 0.9
-
-
-def test_pickled_estimators_learn_on_alike() -> None:
-    x, y = sine()
-    model = PolkRegressor(epochs=1, random_state=0).fit(x, y)
-    twin = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(model.partial_fit(x, y).predict(x), twin.partial_fit(x, y).predict(x))
 
 
 def test_the_model_taken_from_an_estimator_stays_as_it_was() -> None:

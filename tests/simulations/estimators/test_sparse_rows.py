@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -129,6 +132,38 @@ def test_arrays_that_may_not_be_written_are_taken(estimator: Any, inputs: int, k
             weights = locked(np.abs(x[:, 0]), kind, tmp_path / "weights.npy")
             aims = wanted.predict(x) if hasattr(found, "classes_") else given[1]
             clone(estimator).fit(given[0], aims, sample_weight=weights)
+
+
+def copied(model: Any, way: str, path: Path) -> Any:
+    """Return a copy of an estimator: in memory, in buffers that may not be written, or in a file that is mapped."""
+    if way == "copy":
+        return copy.deepcopy(model)
+    if way == "buffers":
+        buffers: list[pickle.PickleBuffer] = []
+        held = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
+        return pickle.loads(held, buffers=[bytes(buffer) for buffer in buffers])
+    joblib.dump(model, path)
+    return joblib.load(path, mmap_mode=None if way == "file" else way)
+
+
+@pytest.mark.parametrize("way", ["copy", "buffers", "file", "r", "c", "r+"])
+@pytest.mark.parametrize("rows", [40, 120])
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, KernelRegressor(20, forgetting="auto")])
+def test_copies_learn_on_alike_wherever_they_lie(estimator: Any, rows: int, way: str, tmp_path: Path) -> None:
+    x, y = data(2)
+    keys, path = {}, tmp_path / "model.joblib"
+    if hasattr(estimator, "decision_function"):
+        y, keys = np.where(y > 0.0, 1, 0), {"classes": [0, 1]}
+    model = clone(estimator).partial_fit(x[:rows], y[:rows], **keys)
+    twin = copied(model, way, path)
+    before = path.read_bytes() if path.exists() else b""
+    np.testing.assert_array_equal(answers(twin, x), answers(model, x))
+    twin.partial_fit(x[rows:], y[rows:])
+    assert before == (path.read_bytes() if path.exists() else b"")
+    np.testing.assert_array_equal(answers(twin, x), answers(model.partial_fit(x[rows:], y[rows:]), x))
+    if hasattr(model, "model_"):  # which file, or memory, is read again
+        again = copied(twin.model_, way, tmp_path / "again.joblib")
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
 @pytest.mark.parametrize("kind", ["mapped", "read-only", "columns"])
