@@ -36,7 +36,7 @@ def undirected(graph: nx.DiGraph[Any]) -> nx.Graph[Any]:
         both = graph.has_edge(j, i)
         if both and i > j:
             continue
-        found.add_edge(i, j, **attributes, **({} if both else {ASKS: LOWER if i < j else HIGHER}))
+        found.add_edges_from([(i, j, {**attributes, **({} if both else {ASKS: LOWER if i < j else HIGHER})})])
     return found
 
 

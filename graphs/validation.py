@@ -148,7 +148,7 @@ def _merged(graph: nx.Graph[Any], strict: bool) -> nx.Graph[Any]:
         if merged.has_edge(i, j):
             parallel.add((i, j) if graph.is_directed() else (min(i, j), max(i, j)))
         else:
-            merged.add_edge(i, j, **attributes)
+            merged.add_edges_from([(i, j, attributes)])
     if not strict:
         parallel = {(i, j) for i, j in parallel if i != j}  # loops are reported as dropped
     pairs = listed([tuple(_called(graph, edge)) for edge in sorted(parallel)])
@@ -263,7 +263,7 @@ def _copy(graph: Graph) -> Graph:
         attributes = dict(graph.nodes[node])
         if attributes.get("pos") is not None:
             attributes["pos"] = tuple(map(float, attributes["pos"]))
-        network.add_node(int(node), **attributes)
+        network.add_nodes_from([(int(node), attributes)])  # attributes may be called as its parameters are
     edges = [(min(i, j), max(i, j), attributes) for i, j, attributes in graph.edges(data=True)]
     network.add_edges_from((int(i), int(j), dict(attributes)) for i, j, attributes in sorted(edges, key=_ends))
     return network

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -77,7 +78,11 @@ class Neighborhood:
     @property
     def weights(self) -> Array:
         """The attribute "weight" of the edge to each neighbour, (deg,); 1 where an edge has none."""
-        return np.array([edge.get("weight", 1.0) for edge in self.edges], dtype=np.float64)
+        found = [edge.get("weight", 1.0) for edge in self.edges]
+        wrong = [weight for weight in found if not isinstance(weight, Real)]
+        if wrong:
+            raise ValueError(f"an edge has the weight {wrong[0]!r}, which is no number: leave it out where it is 1")
+        return np.array(found, dtype=np.float64)
 
     @property
     def mutual(self) -> bool:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
+from kernelswarm.graphs.given.drawing import Drawing
+
 WORD, QUOTED, MARKUP, SIGN, END = "word", "quoted", "markup", "sign", "end"
 DEEPEST = 100
 """Subgraphs inside one another, at most."""
@@ -34,7 +36,7 @@ class Token(NamedTuple):
 
 
 def read_dot(text: str) -> nx.Graph[Any]:
-    """Return the graph of a file in DOT; one of a digraph is directed.
+    """Return the graph of a file in DOT. Edges of a digraph go one way; ``dir`` says otherwise of an edge.
 
     Nodes are called by their identifiers. Subgraphs give their nodes and edges, and ``a -- {b c}`` an edge to each.
     Attributes that are numbers become numbers, ``pos = "1.5,2!"`` a place. Ports, and what only draws, are left out.
@@ -91,7 +93,7 @@ class _Reader:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens, self._place = tokens, 0
         self._sign = ""
-        self._graph: nx.Graph[Any] = nx.Graph()
+        self._drawing = Drawing()
 
     def graph(self) -> nx.Graph[Any]:
         strict = self._takes_word("strict")
@@ -99,17 +101,12 @@ class _Reader:
         if kind.kind != WORD or kind.text.lower() not in KINDS:
             raise _unexpected(kind, '"graph" or "digraph"')
         self._sign = KINDS[kind.text.lower()]
-        directed = self._sign == "->"
-        if strict:
-            self._graph = nx.DiGraph() if directed else nx.Graph()
-        else:
-            self._graph = nx.MultiDiGraph() if directed else nx.MultiGraph()
         if self._now.text != "{":
             self._name()
         self._block({}, {}, 0)
         if self._now.kind != END:
             raise _unexpected(self._now, "the end, since a file holds one network,")
-        return self._graph
+        return self._drawing.graph(merged=strict)
 
     @property
     def _now(self) -> Token:
@@ -176,10 +173,13 @@ class _Reader:
         attributes = self._attributes() if self._now.text == "[" else {}
         if len(chain) == 1:
             for name in chain[0]:
-                self._graph.nodes[name].update(attributes)
+                self._drawing.nodes[name].update(attributes)
+        attributes = {**edge, **attributes}
+        ways = attributes.get("dir", "forward" if self._sign == "->" else "none")
         for left, right in pairwise(chain):
             for ends in product(left, right):
-                self._graph.add_edge(*ends, **{**edge, **attributes})
+                source, target = reversed(ends) if ways == "back" else ends
+                self._drawing.edge(source, target, attributes, one_way=ways in ("forward", "back"))
         return [name for ends in chain for name in ends]
 
     def _ends(self, node: dict[str, Any], edge: dict[str, Any], depth: int) -> list[str]:
@@ -193,8 +193,8 @@ class _Reader:
         name = self._name()
         while self._takes(":"):  # where on the node's outline edges end
             self._name()
-        if name not in self._graph:
-            self._graph.add_node(name, **node)
+        if name not in self._drawing.nodes:
+            self._drawing.node(name, node)
         return [name]
 
     def _attributes(self) -> dict[str, Any]:

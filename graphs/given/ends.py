@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 ENDS = (
     ("source", "target"),
@@ -32,6 +32,18 @@ ENTITIES = NODES | MARKS
 
 COUNTERS = frozenset({"", "fid", "objectid", "oid", "gid", "id", "index", "no", "nr", "row", "edge", "edge id"})
 """The names of a first column that counts the lines."""
+
+WAYS: dict[str, dict[str, bool]] = {
+    "type": {"directed": True, "undirected": False, "mutual": False},
+    "directed": {"true": True, "false": False, "1": True, "0": False, "yes": True, "no": False},
+}
+"""Columns that say which edges go one way, the first as Gephi writes it, and the words in them."""
+
+PLACES = ("x y", "lat lon", "lat lng", "latitude longitude", "east north", "easting northing")
+NODE_TABLES = ("id label", "id name")
+"""Columns of tables that hold nodes and no edges."""
+
+PLACES_REMEDY = 'give places as the positions of [topology] name = "nearest_neighbors", or two nodes for each edge'
 
 WORD = re.compile(r"[^\W\d_]+\d*|\d+")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -68,6 +80,61 @@ def ends_of(names: Sequence[str]) -> tuple[int, int] | None:
             beside = found - {first}
             if first in found and beside <= ENTITIES and beside | {second} in words:
                 return place, words.index(beside | {second})
+    return None
+
+
+def refuse_nodes(names: Sequence[str]) -> None:
+    """Refuse the table of nodes that two columns say it is, of which labels or places would become nodes.
+
+    Raises
+    ------
+    ValueError
+        Two columns hold places, or the first two what nodes are called.
+    """
+    plain = [name.strip().lower() for name in names]
+    for columns in PLACES:
+        if set(columns.split()) <= set(plain):
+            raise ValueError(f"the columns {columns.replace(' ', ' and ')} are of places and no edges: {PLACES_REMEDY}")
+    if " ".join(plain[:2]) in NODE_TABLES:
+        raise ValueError(
+            f"the columns {' and '.join(names[:2])} are of nodes and no edges: give the table of edges instead"
+        )
+
+
+def ways_of(names: Sequence[str], column: Callable[[int], Sequence[object]]) -> list[bool] | None:
+    """Return for each edge whether it goes one way, as a column of a table says; None where no column does.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names of all columns.
+    column : callable
+        Returns what stands in a column for each edge, by its place among the names.
+
+    Raises
+    ------
+    ValueError
+        A column says so of some edges only.
+
+    Examples
+    --------
+    >>> ways_of(["source", "target", "Type"], [["a", "b"], ["b", "c"], ["Directed", "Undirected"]].__getitem__)
+    [True, False]
+    >>> ways_of(["source", "target", "type"], [["a", "b"], ["b", "c"], ["road", "rail"]].__getitem__) is None
+    True
+    """
+    for place, name in enumerate(names):
+        known = WAYS.get(name.strip().lower())
+        values = column(place) if known else []
+        found = [known.get(str(value).strip().lower()) for value in values] if known else []
+        if known and any(way is not None for way in found):
+            if None in found:
+                place = found.index(None)
+                raise ValueError(
+                    f"has {values[place]!r} in the column {name} for edge {place + 1}, and words such as "
+                    f"{next(iter(known))} for others: write one of {', '.join(known)} for each"
+                )
+            return [bool(way) for way in found]
     return None
 
 

@@ -15,11 +15,16 @@ import numpy as np
 
 from kernelswarm.graphs.given.characters import as_utf8
 from kernelswarm.graphs.given.dot import read_dot
-from kernelswarm.graphs.given.ends import ends_of
+from kernelswarm.graphs.given.drawing import Drawing
 from kernelswarm.graphs.given.from_python import graph_of
+from kernelswarm.graphs.given.gexf import read_gexf
+from kernelswarm.graphs.given.graphml import read_graphml
+from kernelswarm.graphs.given.json_graphs import read_json
+from kernelswarm.graphs.given.lines import LINES
 from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.graphs.given.matrices import from_matrix
 from kernelswarm.graphs.given.names import own_names
+from kernelswarm.graphs.given.pajek import read_pajek
 from kernelswarm.graphs.given.places import gather
 from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRIX, MULTILINE, meant, read_text
 
@@ -56,11 +61,9 @@ SUFFIXES = {  # before a possible .gz
 PAIRS = ("edge_index", "edges")
 """What arrays of edges are called, (2, E), as in PyTorch Geometric, or (E, 2)."""
 
-SECTION = re.compile(r"(?im)^(?=\*(?:network|partition|vector|permutation|cluster|hierarchy)\b)")
-"""Where another thing begins in a project of Pajek's."""
-
-GENERATED = re.compile(r"n\d+")  # identifiers of nodes that yEd and igraph make up
-GEXF_1_3 = re.compile(r"http://(?:www\.)?gexf\.net/1\.3")
+GENERATED = re.compile(r"n\d+(?:::n\d+)*")  # identifiers of nodes that yEd and igraph make up
+GRAPH = re.compile(r"(?m)^[^\"#\n]*?\bgraph\s*\[")
+"""Where the network of a file in GML begins."""
 
 Broken = (
     ParseError,
@@ -105,71 +108,42 @@ def read_format(content: bytes, kind: str) -> nx.Graph[Any]:
 
 
 def _graphml(content: bytes) -> nx.Graph[Any]:
-    graph: nx.Graph[Any] = nx.parse_graphml(content.decode("utf-8-sig"))
-    for _, attributes in graph.nodes(data=True):
-        for axis in "xy":  # of yEd's they are text
-            if "shape_type" in attributes and _is_number(attributes.get(axis)):
-                attributes[axis] = float(attributes[axis])
-    return _identified(gather(graph))
+    return _identified(gather(read_graphml(content.decode("utf-8-sig"))))
 
 
 def _gml(content: bytes) -> nx.Graph[Any]:
-    lines = content.decode("utf-8-sig").splitlines()
-    labelled = any(re.match(r"\s*label\b", line) for line in lines)
-    graph: nx.Graph[Any] = nx.parse_gml(lines, label="label" if labelled else "id")
-    for _, attributes in graph.nodes(data=True):
+    text = content.decode("utf-8-sig")
+    several = GRAPH.sub(r"\g<0> multigraph 1 ", text, count=1)  # networkx refuses parallel edges otherwise
+    graph: nx.Graph[Any] = nx.parse_gml(LINES.split(several), label="id")
+    drawing, labels = Drawing(), dict[Any, Any]()
+    for node, attributes in graph.nodes(data=True):
+        if "graph" in attributes:
+            raise ValueError(f"its node {node!r} holds a network: write the nodes in it beside it")
+        if "label" in attributes:
+            labels[node] = attributes.pop("label")
         drawn = attributes.get("graphics")
         if isinstance(drawn, dict) and {"x", "y"} <= set(drawn):
             attributes.update({axis: drawn[axis] for axis in "xy"})
-    return _identified(gather(graph))
+    if 0 < len(labels) < len(graph):
+        raise ValueError(
+            f"its node {next(node for node in graph if node not in labels)!r} has no label, and others have"
+        )
+    for node, attributes in graph.nodes(data=True):
+        drawing.node(labels.get(node, node), attributes)
+    for source, target, attributes in graph.edges(data=True):
+        ends = labels.get(source, source), labels.get(target, target)
+        drawing.edge(*ends, attributes, one_way=graph.is_directed())
+    return _identified(gather(drawing.graph()))
 
 
 def _gexf(content: bytes) -> nx.Graph[Any]:
-    known = GEXF_1_3.sub("http://www.gexf.net/1.2draft", content.decode("utf-8-sig"))
-    graph: nx.Graph[Any] = nx.read_gexf(io.BytesIO(known.encode("utf-8")))
-    for _, attributes in graph.nodes(data=True):
-        place = attributes.get("viz", {}).get("position")
-        if place is not None:
-            attributes.update(place if place.get("z") else {axis: place[axis] for axis in "xy"})
-    return _identified(gather(graph))
+    return _identified(gather(read_gexf(content.decode("utf-8-sig"))))
 
 
 def _json(content: bytes) -> nx.Graph[Any]:
     table = json.loads(content.decode("utf-8-sig"))
-    if isinstance(table, list) and table and all(isinstance(record, dict) for record in table):
-        return _records(table)
-    if not isinstance(table, dict):
-        raise ValueError("it holds no table")
-    if "adjacency" in table:
-        graph: nx.Graph[Any] = nx.adjacency_graph(table)
-    elif "elements" in table:
-        graph = nx.cytoscape_graph(table)
-    elif "nodes" in table:
-        edges = "edges" if "edges" in table else "links"
-        single, read = {"multigraph": False, **table}, cast("Any", nx.node_link_graph)
-        try:
-            graph = read(single, edges=edges)
-        except TypeError:  # networkx before 3.4
-            graph = read(single, link=edges)
-    else:
-        raise ValueError(
-            f"it holds neither nodes nor adjacency but {', '.join(map(str, list(table)[:4])) or 'nothing'}"
-        )
-    return gather(graph)
-
-
-def _records(records: list[dict[str, Any]]) -> nx.Graph[Any]:
-    """Read edges from records, as frames are written: each says where its edge begins and ends."""
-    names = list(records[0])
-    places = ends_of(names) or ((0, 1) if len(names) == 2 else None)
-    if places is None:
-        raise ValueError(f"none of {', '.join(names[:6])} says where edges begin and end: call two source and target")
-    source, target = (names[place] for place in places)
-    pairs = [(record[source], record[target]) for record in records]
-    if any(end is None for pair in pairs for end in pair):
-        raise ValueError(f"{source} or {target} is missing in a record: leave it out")
-    graph: nx.Graph[Any] = nx.Graph(pairs)
-    return graph
+    graph = gather(read_json(table))
+    return _identified(graph) if isinstance(table, dict) and "elements" in table else graph
 
 
 def _market(content: bytes) -> nx.Graph[Any]:
@@ -188,7 +162,9 @@ def _npz(content: bytes) -> nx.Graph[Any]:
         if len(pairs) == 1:
             found = arrays[pairs[0]]
             rows = found.shape[1] == 2 and (found.shape[0] != 2 or pairs[0] != "edge_index")
-            return _known([tuple(pair) for pair in (found if rows else found.T).tolist()])
+            graph = _known([tuple(pair) for pair in (found if rows else found.T).tolist()])
+            graph.add_nodes_from(range(int(arrays["num_nodes"]) if "num_nodes" in arrays else 0))
+            return graph
         square = [name for name in arrays if arrays[name].ndim == 2 and len(set(arrays[name].shape)) == 1]
         if len(square) != 1:
             raise ValueError(f"it holds {len(square)} square arrays of {', '.join(arrays)}")
@@ -214,11 +190,7 @@ def _matlab(content: bytes) -> nx.Graph[Any]:
 
 
 def _pajek(content: bytes) -> nx.Graph[Any]:
-    sections = [section.strip() for section in SECTION.split(content.decode("utf-8-sig"))]
-    networks = [section for section in sections if section.lower().startswith("*network")]
-    if len(networks) > 1:
-        raise ValueError(f"it holds {len(networks)} networks")
-    graph: nx.Graph[Any] = nx.parse_pajek((networks or sections)[0].splitlines())
+    graph = read_pajek(content.decode("utf-8-sig"))
     drawn = [attributes for _, attributes in graph.nodes(data=True)]
     if len({(attributes.get("x"), attributes.get("y")) for attributes in drawn}) == 1:  # networkx writes 0 for none
         for attributes in drawn:
@@ -229,6 +201,8 @@ def _pajek(content: bytes) -> nx.Graph[Any]:
 def _graph6(content: bytes) -> nx.Graph[Any]:
     """Read a graph in the format graph6, or in sparse6, whose lines begin with a colon."""
     line = content.strip().removeprefix(b">>graph6<<").removeprefix(b">>sparse6<<")
+    if b"\n" in line:
+        raise ValueError(f"it holds {len(line.split())} networks: write each into a file of its own")
     reader = cast("Any", nx.from_sparse6_bytes if line.startswith(b":") else nx.from_graph6_bytes)
     graph: nx.Graph[Any] = reader(line)
     return graph
@@ -270,11 +244,3 @@ def _identified(graph: nx.Graph[Any]) -> nx.Graph[Any]:
                 return nx.relabel_nodes(graph, dict(zip(texts, meant(map(str, names)).values(), strict=True)))
         return graph
     return nx.relabel_nodes(graph, meant(texts))
-
-
-def _is_number(value: object) -> bool:
-    try:
-        float(str(value))
-    except ValueError:
-        return False
-    return True

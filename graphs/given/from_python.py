@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.given.ends import ends_of
+from kernelswarm.graphs.given.drawing import joined
+from kernelswarm.graphs.given.ends import PLACES_REMEDY, ends_of, refuse_nodes, ways_of
 from kernelswarm.graphs.given.matrices import from_matrix, is_sparse
 
 FORMS = (
@@ -69,6 +70,7 @@ def _from_neighbors(table: Mapping[Any, Any]) -> nx.Graph[Any]:
 
 
 def _from_pairs(edges: Any) -> nx.Graph[Any]:
+    """Return the graph of pairs of nodes; pairs of decimals are places, of which each would be a node."""
     graph: nx.Graph[Any] = nx.Graph()
     for edge in edges:
         size = len(edge) if isinstance(edge, tuple | list | np.ndarray) else 0
@@ -86,23 +88,50 @@ def _from_pairs(edges: Any) -> nx.Graph[Any]:
         attributes = {}
         if weighted:
             attributes = dict(edge[2]) if isinstance(edge[2], Mapping) else {"weight": edge[2]}
-        graph.add_edge(_plain(edge[0]), _plain(edge[1]), **attributes)
+        graph.add_edges_from([(_plain(edge[0]), _plain(edge[1]), attributes)])
+    numbers = all(isinstance(node, int | float) for node in graph)
+    decimal = next((node for node in graph if isinstance(node, float) and not node.is_integer()), None)
+    if numbers and decimal is not None:
+        raise ValueError(f"holds decimals such as {decimal!r}, which are places and no nodes: {PLACES_REMEDY}")
     return graph
+
+
+def from_columns(names: Sequence[Any], column: Callable[[Any], Sequence[Any]]) -> nx.Graph[Any]:
+    """Return the graph of a table of edges, whose column ``type`` or ``directed`` may say which go one way.
+
+    Parameters
+    ----------
+    names : sequence
+        The names of the columns.
+    column : callable
+        Returns what stands in a column, by its name.
+
+    Raises
+    ------
+    ValueError
+        No columns say where edges begin and end, or there are gaps in them.
+    """
+    texts = [str(name) for name in names]
+    places = ends_of(texts)
+    if places is None:
+        refuse_nodes(texts)
+        if len(names) != 2:
+            raise ValueError(
+                f"has the columns {', '.join(texts[:6])}, and none of them says where edges begin and end: call two of "
+                "them source and target"
+            )
+    ends = [names[place] for place in places or (0, 1)]
+    source, target = (column(name) for name in ends)
+    if any(end is None or end != end for end in (*source, *target)):
+        raise ValueError(f"has missing values in the columns {ends[0]} and {ends[1]}: leave their rows out")
+    pairs = list(zip(map(_plain, source), map(_plain, target), strict=True))
+    ways = ways_of(texts, lambda place: column(names[place]))
+    return _from_pairs(pairs) if ways is None else joined(pairs, ways)
 
 
 def _from_frame(frame: Any) -> nx.Graph[Any]:
     names = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
-    places = ends_of([str(name) for name in names]) or ((0, 1) if len(names) == 2 else None)
-    if places is None:
-        raise ValueError(
-            f"is a frame with the columns {', '.join(map(str, names[:6]))}, and none of them says where edges begin "
-            "and end: call two of them source and target"
-        )
-    ends = [names[place] for place in places]
-    source, target = (np.asarray(frame[name]).tolist() for name in ends)
-    if any(end is None or end != end for end in (*source, *target)):
-        raise ValueError(f"has missing values in the columns {ends[0]} and {ends[1]}: leave their rows out")
-    return _from_pairs(zip(source, target, strict=True))
+    return from_columns(names, lambda name: np.asarray(frame[name]).tolist())
 
 
 def _plain(node: Any) -> Any:

@@ -11,6 +11,12 @@ COMMENT = re.compile(r"(?:^\s*[%#]|(?<=[\s\d])#).*$")
 ATTRIBUTES = re.compile(r"\{.*\}\s*$")  # as networkx writes those of an edge
 NUMBERS = re.compile(r"[+-]?\d+\s+[+-]?\d+")
 TABS = re.compile(r" *\t\s*")
+LINES = re.compile(r"\r\n|\r|\n")
+"""The ends of lines; some that Python takes for such may stand in names."""
+
+MARKS = ";\t,"
+"""What separates fields, other than blanks."""
+
 LOOKED_AT = 1000
 """Lines by which it is found out what separates fields."""
 
@@ -32,22 +38,38 @@ def lines_of(text: str) -> list[Line]:
     >>> [line.fields for line in lines_of('0 1 {"w": 1, "x": 2}\\n1\\t2')]
     [['0', '1'], ['1', '2']]
     """
-    kept = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    kept, cut = [], []
+    for number, line in enumerate(LINES.split(text), start=1):
+        whole = line
         if "#" in line or "%" in line:
             line = COMMENT.sub("", line) if '"' not in line or line.lstrip()[0] in "#%" else line
+        if line.strip() and line != whole:
+            cut.append((number, whole, whole[len(line) :]))
         if "{" in line:
             line = ATTRIBUTES.sub("", line)
         if line.strip():
             kept.append((number, line))
     mark = separator([line for _, line in islice(kept, LOOKED_AT)])
-    return [Line(number, _fields(line, mark)) for number, line in kept]
+    for number, line, comment in cut:
+        attached = not comment[1:2].isspace()
+        if (attached and any(other in comment for other in MARKS)) or (mark != " " and (attached or mark in comment)):
+            raise ValueError(
+                f"line {number}, {line.strip()!r}, has a comment or a name with #: write names with # in double "
+                "quotes, and comments in lines of their own"
+            )
+    return [Line(number, _fields(number, line, mark)) for number, line in kept]
 
 
-def _fields(line: str, mark: str) -> list[str]:
+def _fields(number: int, line: str, mark: str) -> list[str]:
     if '"' in line:
         plain = line.replace("\t", " ") if mark == " " else line
-        (fields,) = csv.reader([plain.strip(" ")], delimiter=mark, skipinitialspace=True)
+        try:
+            (fields,) = csv.reader([plain.strip(" ")], delimiter=mark, skipinitialspace=True, strict=True)
+        except csv.Error as error:
+            raise ValueError(
+                f"line {number}, {line.strip()[:60]!r}, is not readable ({error}): write each name in one line, and a "
+                'double quote in it twice, as in "the ""old"" bridge"'
+            ) from error
     elif mark == " " or (mark not in line and NUMBERS.fullmatch(line.strip())):
         return line.split()
     else:
@@ -60,7 +82,7 @@ def _fields(line: str, mark: str) -> list[str]:
 
 def separator(lines: list[str]) -> str:
     """Return the delimiter of the fields of lines: the first of ``;``, tab and ``,`` that any has, blanks otherwise."""
-    for mark in ";\t,":
+    for mark in MARKS:
         parted = [line for line in lines if mark in re.sub(r'"[^"]*"', "", line)]
         if parted and not any(NUMBERS.match(line.partition(mark)[0].strip()) for line in parted):
             return mark

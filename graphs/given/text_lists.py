@@ -9,7 +9,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from kernelswarm.graphs.given.ends import after_numbers, ends_of
+from kernelswarm.graphs.given.drawing import joined
+from kernelswarm.graphs.given.ends import PLACES_REMEDY, after_numbers, ends_of, refuse_nodes, ways_of
 from kernelswarm.graphs.given.lines import Line, lines_of
 from kernelswarm.graphs.given.matrices import from_matrix
 
@@ -163,33 +164,41 @@ def _is_title(lines: Sequence[Line], column: int) -> bool:
 
 def _edge_list(lines: Sequence[Line]) -> nx.Graph[Any]:
     columns = _header(lines)
+    names = lines[0].fields if columns is not None else []
     kept = lines if columns is None else lines[1:]
     i, j = columns or (0, 1)
-    if columns is None:
-        _refuse_places(kept)
-    pairs, alone = [], []
+    if ends_of(names) is None:
+        refuse_nodes(names)
+        _refuse_places(columns is not None, kept, (i, j))
+    pairs, alone, rows = [], [], []
     for number, fields in kept:
         ends = [fields[column] for column in (i, j) if column < len(fields)]
         if "" in ends or not ends:
             raise ValueError(f"line {number} has an empty label: write two labels, such as 0 1")
         if len(ends) == 2:
             pairs.append((ends[0], ends[1]))
+            rows.append(fields)
         else:
             alone.append(ends[0])
-    return _graph(pairs, alone)
+    ways = ways_of(names, lambda place: [row[place] if place < len(row) else "" for row in rows])
+    return _graph(pairs, alone, ways)
 
 
-def _refuse_places(lines: Sequence[Line]) -> None:
+def _refuse_places(titled: bool, lines: Sequence[Line], ends: tuple[int, int]) -> None:
     """Refuse lines of a node and its place, such as ``1 21.5 23``, of which every node would be an edge to a number."""
-    rows = [line.fields for line in lines if len(line.fields) > 2]
-    if len(rows) < len(lines) or not all(_is_number(field) for row in rows for field in row[1:3]):
-        return
-    if all(INTEGER.fullmatch(row[0]) for row in rows) and any(not INTEGER.fullmatch(row[1]) for row in rows):
-        number, fields = lines[0]
+    found = [line for line in lines if len(line.fields) > max(ends)]
+    below = found if titled else found[1:] or found  # the first line may be one of names all the same
+    if below and any(_are_decimals([line.fields[end] for line in below]) for end in ends):
+        number, fields = below[0]
         raise ValueError(
-            f"line {number}, {' '.join(fields)!r}, has a node and its place, and no edge: give the places as positions "
-            'to name = "nearest_neighbors" in [topology], or write two nodes in each line'
+            f"line {number}, {' '.join(fields[:6])!r}, has a node and its place, and no edge: {PLACES_REMEDY}"
         )
+
+
+def _are_decimals(fields: Sequence[str]) -> bool:
+    """Tell whether fields are numbers, and some of them have a fraction."""
+    plain = [field.replace(",", ".") for field in fields]
+    return all(map(_is_number, plain)) and any(float(field) % 1.0 for field in plain)
 
 
 def _refuse_others(lines: Sequence[Line]) -> None:
@@ -236,14 +245,14 @@ def _multiline(lines: Sequence[Line]) -> nx.Graph[Any]:
     return _graph(pairs, alone)
 
 
-def _graph(pairs: Iterable[tuple[str, str]], alone: Iterable[str]) -> nx.Graph[Any]:
-    """Return the graph of edges, an edge in both directions once, with the labels that their texts stand for."""
-    pairs = list(pairs)
+def _graph(pairs: Sequence[tuple[str, str]], alone: Iterable[str], ways: Sequence[bool] | None = None) -> nx.Graph[Any]:
+    """Return the graph of edges, a repeated edge once, with the labels that their texts stand for."""
     labels = meant(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
-    graph: nx.Graph[Any] = nx.Graph()
+    called = [(labels[one], labels[other]) for one, other in pairs]
+    graph: nx.Graph[Any] = nx.Graph() if ways is None else joined(called, ways)
     graph.add_nodes_from(sorted(labels.values()))
-    found = {tuple(sorted((labels[one], labels[other]))) for one, other in pairs}
-    graph.add_edges_from(sorted(found))
+    if ways is None:
+        graph.add_edges_from(sorted({tuple(sorted(pair)) for pair in called}))
     return graph
 
 

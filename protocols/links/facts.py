@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class EdgeFacts:
         """Return a number that every edge of the graph has; raises ValueError, naming ``key``, where one lacks it."""
         found = np.empty(len(self.attributes))
         for place, attributes in enumerate(self.attributes):
-            if not isinstance(attributes.get(name), int | float):
+            if not isinstance(attributes.get(name), Real):
                 ends = f"{self.senders[place]} and {self.receivers[place]}"
                 raise RefusedKey(
                     f"{key}.attribute",

@@ -55,8 +55,11 @@ class Multitask(PenalizedStepping):
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:
         """Return the weights, and the strength of each neighbour's pull."""
         strengths = self.strength * neighborhood.weights
-        if np.any(strengths < 0.0):
-            raise ValueError("an edge has a negative weight: how much neighbours have in common is not negative")
+        if not np.all((strengths >= 0.0) & (strengths < np.inf)):
+            raise ValueError(
+                "an edge has a weight that is negative or not finite: how much neighbours have in common is a number "
+                "from 0"
+            )
         return Held(weights, weights, strengths, np.array(neighborhood.degrees, dtype=np.float64))
 
     def adapt(self, state: Held, samples: Samples) -> Held:

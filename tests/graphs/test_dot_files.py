@@ -6,7 +6,6 @@ import gzip
 import warnings
 from pathlib import Path
 
-import networkx as nx
 import pytest
 
 from kernelswarm.graphs.adjacency import Adjacency
@@ -65,14 +64,6 @@ def test_places_become_positions(tmp_path: Path) -> None:
     network = Adjacency.of(read_graph(tmp_path / "net.gv"))
     assert network.positions is not None
     assert network.positions.tolist() == [[1.5, 2.0], [3.0, 4.0], [-10.0, 0.5]]
-
-
-def test_a_digraph_says_who_asks_as_graphml_does(tmp_path: Path) -> None:
-    with warnings.catch_warnings(record=True):
-        (tmp_path / "net.dot").write_text("digraph { a -> b -> c; c -> a; b -> a }")
-        nx.write_graphml(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("b", "a")]), tmp_path / "net.graphml")
-        one, other = (read_graph(tmp_path / name) for name in ("net.dot", "net.graphml"))
-    assert dict(one.edges) == dict(other.edges) and any(one.edges[edge] for edge in one.edges)
 
 
 def test_numbers_are_the_nodes_and_parallel_edges_and_loops_go_with_a_word(tmp_path: Path) -> None:

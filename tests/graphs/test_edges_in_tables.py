@@ -78,7 +78,7 @@ def test_records_in_json_are_edges(tmp_path: Path) -> None:
     (tmp_path / "river.json").write_text(json.dumps(records), encoding="utf-8")
     assert pairs(tmp_path / "river.json") == {frozenset(edge) for edge in STATIONS}
     (tmp_path / "none.json").write_text('[{"a": 1, "b": 2, "c": 3}]', encoding="utf-8")
-    with pytest.raises(ValueError, match="none of a, b, c says where edges begin and end"):
+    with pytest.raises(ValueError, match="the columns a, b, c, and none of them says where edges begin and end"):
         read_graph(tmp_path / "none.json")
 
 
@@ -86,6 +86,8 @@ def test_a_frame_says_its_ends_in_the_same_words() -> None:
     frame = pyarrow.table({"km": [1.0], "FROM_NODE": ["Speyer"], "TO_NODE": ["Worms"]})
     graph = graph_of(frame)
     assert graph is not None and list(graph.edges) == [("Speyer", "Worms")]
+    graph = graph_of(frame.append_column("Type", [["Directed"]]))
+    assert graph is not None and graph.is_directed() and list(graph.edges) == [("Speyer", "Worms")]
 
 
 @pytest.mark.parametrize("suffix", [".xlsx", ".parquet", ".feather"])

@@ -377,7 +377,7 @@ def test_names_in_lists(tmp_path: Path, text: str, names: list[str], pairs: set[
         ("net.npz", "0 1\n", "not readable as npz"),
         ("net.npy", "0 1\n", "not readable as npy"),
         ("net.mat", "0 1\n", "not readable as MATLAB"),
-        ("net.net", "0 1\n", "no nodes"),
+        ("net.net", "0 1\n", "line 1, '0 1': it stands in none of the sections"),
         ("net.g6", "0 1\n", "not readable as graph6"),
         ("net.s6", "", "not readable as graph6"),
         ("net.mtx", "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 2 1.0\n", "this one is 2 x 3"),

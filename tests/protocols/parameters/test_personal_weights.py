@@ -6,7 +6,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.parameters.mocha import relate
+from kernelswarm.protocols.parameters.multitask import Multitask
 from tests.helpers.vector_network import (
     ADJACENCY,
     DEGREES,
@@ -37,6 +39,27 @@ def test_multitask_holds_weights_by_the_edges_weights(step):
             part = part / (1.0 + part * (DEGREES[:, None] + DEGREES[None, :]))
         theta = psi + part @ psi - part.sum(axis=1)[:, None] * psi
     np.testing.assert_allclose(learned(tried), theta, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (float("nan"), "negative or not finite"),
+        (-0.5, "negative or not finite"),
+        (float("inf"), "negative or not finite"),
+        ("abc", "the weight 'abc', which is no number"),
+        (None, "the weight None, which is no number"),
+        (np.float32(0.5), ""),
+    ],
+)
+def test_a_weight_of_an_edge_is_a_number_from_zero(weight, words):
+    edges = ({}, {"weight": weight})
+    known = Neighborhood(0, (1, 2), None, None, 1.0, 1, (1, 1), edges, (1, 1))
+    if not words:
+        np.testing.assert_array_equal(Multitask(penalty=2.0).begin(known, np.zeros((2, 1))).strengths, [2.0, 1.0])
+        return
+    with pytest.raises(ValueError, match=words):
+        Multitask(penalty=2.0).begin(known, np.zeros((2, 1)))
 
 
 def test_mocha_holds_weights_by_relations_that_are_learned():

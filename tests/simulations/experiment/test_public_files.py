@@ -107,7 +107,7 @@ def test_what_is_missing_between_blanks_is_refused_with_its_line(call: Command) 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1 21.5 23\n2 24.5 20\n3 19.5 19\n", "'1 21.5 23', has a node and its place, and no edge: give the places"),
+        ("1 21.5 23\n2 24.5 20\n3 19.5 19\n", "has a node and its place, and no edge: give places"),
         ("c roads\np sp 3 2\na 1 2 30\na 2 3 30\n", "line 2, 'p sp 3 2', is of DIMACS' format, which is not read"),
         ("c FILE\np edge 3 2\ne 1 2\ne 2 3\n", "'p edge 3 2', is of DIMACS' format"),
         ("% a\n3 2\n2\n1 3\n2\n", "line 2, '3 2', counts the nodes and edges of METIS' format"),
