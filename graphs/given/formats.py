@@ -23,10 +23,10 @@ from kernelswarm.graphs.given.json_graphs import read_json
 from kernelswarm.graphs.given.lines import LINES
 from kernelswarm.graphs.given.matlab import matlab_arrays
 from kernelswarm.graphs.given.matrices import from_matrix
-from kernelswarm.graphs.given.names import own_names
+from kernelswarm.graphs.given.names import as_written, own_names
 from kernelswarm.graphs.given.pajek import read_pajek
 from kernelswarm.graphs.given.places import gather
-from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRIX, MULTILINE, meant, read_text
+from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRIX, MULTILINE, read_text
 
 TEXT = "text"
 GRAPHML, GML, GEXF, JSON = "GraphML", "GML", "GEXF", "node-link JSON"
@@ -241,6 +241,6 @@ def _identified(graph: nx.Graph[Any]) -> nx.Graph[Any]:
             given = [attributes.get(key) for _, attributes in graph.nodes(data=True)]
             names = [" ".join(value.split()) if isinstance(value, str) else value for value in given]
             if all(map(GENERATED.fullmatch, texts)) and own_names(names) is not None:
-                return nx.relabel_nodes(graph, dict(zip(texts, meant(map(str, names)).values(), strict=True)))
+                return nx.relabel_nodes(graph, dict(zip(texts, as_written(map(str, names)).values(), strict=True)))
         return graph
-    return nx.relabel_nodes(graph, meant(texts))
+    return nx.relabel_nodes(graph, as_written(texts))

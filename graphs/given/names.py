@@ -16,7 +16,16 @@ Name = int | str
 
 LARGEST_LABEL = 2**63 - 1  # labels become columns of 64-bit integers
 
+EXACT = 2**53 - 1
+"""Up to here every whole number is a floating-point number of its own."""
+
 DIGITS = re.compile("[0-9]+")
+
+WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+"""A whole number as one is written, unlike 007."""
+
+POINTED = re.compile(r"([+-]?[0-9]+)\.([0-9]*)([eE][+-]?[0-9]+)?")
+"""A number with a point, as programs write those of columns with gaps; without one, 1E2 may be a code."""
 
 UNWRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 """Characters that XML cannot hold; names have their escapes."""
@@ -72,6 +81,54 @@ def as_numbers(names: Collection[Any]) -> list[int] | None:
     return numbers if len(set(numbers)) == len(numbers) else None
 
 
+class SameNumber(ValueError):
+    """The refusal of two ``texts`` that are the same number, such as 1 and 1.0."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__(f"{texts[0]!r} and {texts[1]!r} are the same number: write it in one way")
+        self.texts = texts
+
+
+def as_written(texts: Iterable[str]) -> dict[str, Name]:
+    """Return the names that texts in a file are: whole numbers where all are written as such, the texts otherwise.
+
+    So are 7.0 and 12.0, as programs write whole numbers of columns with gaps. Codes such as 007 and 1E2 are texts, and
+    so are all names beside them.
+
+    Raises
+    ------
+    SameNumber
+        Two texts are the same number, such as 1 and 1.0.
+    ValueError
+        A number lacks digits, such as 1.23457E+16.
+
+    Examples
+    --------
+    >>> as_written(["7", "12"]), as_written(["7.0", "12.0"]), as_written(["7", "hall"])
+    ({'7': 7, '12': 12}, {'7.0': 7, '12.0': 12}, {'7': '7', 'hall': 'hall'})
+    >>> as_written(["007", "7"]), as_written(["1E2", "100"])
+    ({'007': '007', '7': '7'}, {'1E2': '1E2', '100': '100'})
+    """
+    texts = list(dict.fromkeys(texts))
+    numbers: dict[str, Name] = {text: int(text) for text in texts if WHOLE.fullmatch(text)}
+    if len(numbers) < len(texts):
+        for text in texts:
+            found = POINTED.fullmatch(text)
+            if found is None or not (float(text).is_integer() if found[3] else not found[2].strip("0")):
+                continue
+            numbers[text] = int(float(text)) if found[3] else int(found[1])
+            if found[3] and abs(float(text)) > EXACT:
+                raise ValueError(f"{text!r} is one of several whole numbers beyond {EXACT}: write all digits of it")
+    if len(numbers) < len(texts) or any(abs(int(number)) > LARGEST_LABEL for number in numbers.values()):
+        return {text: text for text in texts}
+    known: dict[Name, str] = {}
+    for text, number in numbers.items():
+        other = known.setdefault(number, text)
+        if other != text:
+            raise SameNumber(other, text)
+    return numbers
+
+
 def key(name: object) -> str:
     """Return the key by which names are compared: their text, and for the text of a number its value.
 
@@ -83,7 +140,7 @@ def key(name: object) -> str:
     ('1', '1', '1', 'a', 1)
     """
     plain = name.item() if isinstance(name, np.generic) else name
-    found = str(int(plain)) if isinstance(plain, float) and plain.is_integer() else text(plain)
+    found = str(int(plain)) if isinstance(plain, float) and is_whole(plain) else text(plain)
     return normalize("NFC", found)
 
 
@@ -151,10 +208,16 @@ def _typed(label: object) -> str:
 
 
 def names_of(labels: Sequence[Hashable]) -> list[Name]:
-    """Return the names of nodes by their labels: whole numbers where all are, text otherwise."""
-    if all(is_number(label) and abs(int(label)) <= LARGEST_LABEL for label in labels):  # type: ignore[call-overload]
-        return [int(label) for label in labels]  # type: ignore[call-overload]
+    """Return the names of nodes by their labels: whole numbers where all are, such as 7 and 7.0, text otherwise."""
+    numbers: list[Any] = [label for label in labels if is_number(label) or is_whole(label)]
+    if len(numbers) == len(labels) and all(abs(int(label)) <= LARGEST_LABEL for label in numbers):
+        return [int(label) for label in numbers]
     return [text(label) for label in labels]
+
+
+def is_whole(label: object) -> bool:
+    """Tell whether a label is a whole number among fractions, as pandas has those of columns with gaps."""
+    return isinstance(label, float | np.floating) and float(label).is_integer()
 
 
 def own_names(attributes: Iterable[object]) -> list[Name] | None:

@@ -13,12 +13,12 @@ from kernelswarm.graphs.given.drawing import joined
 from kernelswarm.graphs.given.ends import PLACES_REMEDY, after_numbers, ends_of, refuse_nodes, ways_of
 from kernelswarm.graphs.given.lines import Line, lines_of
 from kernelswarm.graphs.given.matrices import from_matrix
+from kernelswarm.graphs.given.names import as_written
 
 EDGES, ADJACENCY, MULTILINE, MATRIX = "edge list", "adjacency list", "multiline adjacency list", "matrix"
 
 INTEGER = re.compile(r"[+-]?[0-9]+")
 DIMACS = re.compile(r"p [a-z]+ \d+ \d+", re.IGNORECASE)
-CODE = re.compile(r"0[0-9]+")
 
 
 def read_text(text: str, kind: str = "") -> nx.Graph[Any]:
@@ -247,40 +247,13 @@ def _multiline(lines: Sequence[Line]) -> nx.Graph[Any]:
 
 def _graph(pairs: Sequence[tuple[str, str]], alone: Iterable[str], ways: Sequence[bool] | None = None) -> nx.Graph[Any]:
     """Return the graph of edges, a repeated edge once, with the labels that their texts stand for."""
-    labels = meant(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
+    labels = as_written(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
     called = [(labels[one], labels[other]) for one, other in pairs]
     graph: nx.Graph[Any] = nx.Graph() if ways is None else joined(called, ways)
     graph.add_nodes_from(sorted(labels.values()))
     if ways is None:
         graph.add_edges_from(sorted({tuple(sorted(pair)) for pair in called}))
     return graph
-
-
-def meant(labels: Iterable[str]) -> dict[str, Any]:
-    """Return the label that each text in a file stands for: a whole number where all are, the text itself otherwise.
-
-    It is the text too where one has a zero in front, as codes of stations have.
-
-    Raises
-    ------
-    ValueError
-        Two texts are the same number.
-
-    Examples
-    --------
-    >>> meant(["7", "12"]), meant(["7", "hall"]), meant(["007", "12"])
-    ({'7': 7, '12': 12}, {'7': '7', 'hall': 'hall'}, {'007': '007', '12': '12'})
-    """
-    labels = list(labels)
-    if not all(INTEGER.fullmatch(label) for label in labels):
-        return {label: label for label in labels}
-    texts: dict[int, str] = {}
-    for label in labels:
-        other = texts.setdefault(int(label), label)
-        if other != label:
-            raise ValueError(f"the labels {other!r} and {label!r} are the same integer: rename one of them")
-    coded = any(map(CODE.fullmatch, labels))
-    return {label: label if coded else int(label) for label in labels}
 
 
 def _matrix(lines: Sequence[Line]) -> nx.Graph[Any]:
@@ -296,4 +269,10 @@ def _matrix(lines: Sequence[Line]) -> nx.Graph[Any]:
                 "lines"
             )
     graph = from_matrix(np.array(rows, dtype=np.float64).reshape(len(rows), len(rows)))
-    return graph if names is None else nx.relabel_nodes(graph, dict(enumerate(meant(names).values())))
+    if names is None:
+        return graph
+    labels = as_written(names)
+    if len(labels) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"two columns are called {twice!r}: rename one of them")
+    return nx.relabel_nodes(graph, dict(enumerate(labels.values())))

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from kernelswarm.graphs.given.names import Name as Name
-from kernelswarm.graphs.given.names import as_numbers, compared, is_number, text
+from kernelswarm.graphs.given.names import as_numbers, as_written, compared, is_number, is_whole, text
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.messages import nearest, number_of, shown, some
@@ -134,7 +134,7 @@ def find_nodes(nodes: Iterable[Hashable], names: Mapping[int, Name]) -> tuple[in
 
 
 def _found(node: Hashable, names: Mapping[int, Name], named: Mapping[Name, int], texts: Mapping[str, int]) -> int:
-    called = text(node)
+    called = text(int(node)) if is_whole(node) else text(node)  # type: ignore[call-overload]
     known = named.get(node) if isinstance(node, str) else None
     known = texts.get(called) if known is None else known
     if is_number(node) and node in names:
@@ -148,6 +148,9 @@ def _found(node: Hashable, names: Mapping[int, Name], named: Mapping[Name, int],
         return label
     if known is not None:
         return known
+    (plain,) = as_written([called]).values()  # 7 where files write 7.0
+    if plain in named:
+        return named[plain]
     ours, (wanted,) = compared(list(names.values()), [called])
     if ours.count(wanted) == 1:
         return list(names)[ours.index(wanted)]

@@ -249,6 +249,8 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
 
     def _data(self, X: Any, y: Any, classes: npt.NDArray[Any] | None) -> tuple[Points, npt.NDArray[Any], bool]:
         """Return points and labels, or the places of labels among the classes, and whether they are places."""
+        if isinstance(y, list | tuple):
+            refuse_mixed(y, "y")
         known = None if classes is None else lambda labels, count: sound_labels(labels, count, classes)
         points, y, sound = points_and_targets(self, X, y, known)
         if not sound:

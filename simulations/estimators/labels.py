@@ -11,11 +11,13 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 
 
-def refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:
+def refuse_mixed(labels: Any, name: str) -> None:
     """Refuse labels that have no order among them, such as text beside numbers; raises InputError."""
-    if labels.dtype != object:
+    is_list = isinstance(labels, list | tuple)  # of which an array would make text
+    if not is_list and np.asarray(labels).dtype.kind != "O":
         return
-    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in labels.ravel().tolist()})
+    entries = labels if is_list else np.asarray(labels).ravel().tolist()
+    kinds = sorted({"str" if isinstance(label, str) else type(label).__name__ for label in entries})
     if ("str" in kinds and len(kinds) > 1) or "NoneType" in kinds:
         raise InputError(
             f"{name} holds labels of several kinds, {', '.join(kinds)}, which cannot be put in order: use only text, "
@@ -25,7 +27,7 @@ def refuse_mixed(labels: npt.NDArray[Any], name: str) -> None:
 
 def checked_classes(classes: Any, before: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """Return all labels, sorted; refuses others than those of the first call."""
-    refuse_mixed(np.asarray(classes), "classes")
+    refuse_mixed(classes, "classes")
     known: npt.NDArray[Any] = np.unique(classes)
     if before is not None and not np.array_equal(known, before):
         raise RefusedKey("classes", f"= {known.tolist()} differ from those of the first call, {before.tolist()}")

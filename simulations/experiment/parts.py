@@ -332,6 +332,8 @@ def _typed(value: Any, hint: Any, path: str, folder: Path | None, default: Any) 
         ) from error
     except (TypeError, ValidationError) as error:
         near = nearest(value, _words(hint)) if isinstance(value, str) else ""
+        if "string" in asked and any(True for _ in _numbers(written)):
+            near = f': a name of digits stands in quotes, {path.rpartition(".")[2]} = "1E2"'
         raise InputError(f"{path} = {shown(value)} must be {asked}{near}") from error
     if isinstance(typed, str | Path) and (hint is Path or Path in get_args(hint)):
         typed = Path(typed).expanduser()

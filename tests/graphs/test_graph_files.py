@@ -92,7 +92,9 @@ def test_a_single_label_is_a_network_of_one_node(tmp_path: Path) -> None:
         ("", ["no nodes"]),
         ("# nothing\n", ["no nodes"]),
         ("0 1\n1 ,\n", ["line 2 has an empty label"]),
-        ("0 1\n01 2\n", ["'1' and '01' are the same integer"]),
+        ("0 1\n1.0 2\n", ["'1' and '1.0' are the same number"]),
+        ("0 1\n1.23457E+16 2\n", ["'1.23457E+16' is one of several whole numbers"]),
+        (",a,a\na,0,1\na,1,0\n", ["two columns are called 'a'"]),
     ],
 )
 def test_edge_lists_that_hold_no_network_are_refused(tmp_path: Path, text: str, words: list[str]) -> None:

@@ -13,11 +13,12 @@ from numpy.lib.format import MAGIC_PREFIX
 
 from kernelswarm.graphs.given.matlab import REMEDY, matlab_arrays
 from kernelswarm.graphs.given.matrices import is_sparse
+from kernelswarm.graphs.given.names import EXACT
 from kernelswarm.simulations.core.coding import CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.streams.rows.encoding.codes import Found, NaValues, array_without, named_in, with_codes
-from kernelswarm.simulations.streams.rows.rows import EXACT, Numbers, Rows, check_exact, plain_labels
+from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, check_exact, plain_labels
 from kernelswarm.simulations.streams.written.reading import call, check_names, column_numbers, shorten
 
 #: Bytes that a sparse file may take as a full array before it is refused.

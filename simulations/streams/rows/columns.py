@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelswarm.graphs.given.names import POINTED, WHOLE, Name, SameNumber, as_written
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn, Kind
-from kernelswarm.simulations.core.messages import shown, some
+from kernelswarm.simulations.core.coding import ALIKE, HELD, CodedColumn
+from kernelswarm.simulations.core.messages import shown, some, toml
 from kernelswarm.simulations.streams.rows.dialect import THOUSANDS
+from kernelswarm.simulations.streams.rows.encoding.few import MOST_WORDS, are_too_many
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
-from kernelswarm.simulations.streams.rows.encoding.named_dates import is_time, of_column
-from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, parsed
+from kernelswarm.simulations.streams.rows.encoding.named_dates import NoDate, of_column
+from kernelswarm.simulations.streams.rows.encoding.numerals import Mark, parsed
 from kernelswarm.simulations.streams.rows.encoding.text import (
-    MOST_WORDS,
     Entries,
-    are_too_many,
     entries,
     is_text,
     ranking,
@@ -27,8 +26,11 @@ from kernelswarm.simulations.streams.rows.encoding.text import (
 )
 from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay
 from kernelswarm.simulations.streams.rows.odd_words import (
+    COUNTING,
     DECIMAL_COMMA,
+    LEAVE_OUT,
     NO_NUMBER,
+    OddWords,
     first_word,
     is_dressed,
     is_number,
@@ -36,7 +38,7 @@ from kernelswarm.simulations.streams.rows.odd_words import (
     refusal,
     remedy,
 )
-from kernelswarm.simulations.streams.rows.rows import Numbers, check_exact
+from kernelswarm.simulations.streams.rows.rows import Numbers, are_classes, check_exact, no_label, odd_fraction
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from kernelswarm.simulations.streams.written.reading import shorten
 
@@ -45,10 +47,6 @@ if TYPE_CHECKING:
 
 CATEGORIES, ORDERED = b"categories", b"ordered"
 """The mark of a column of numbers that stand for categories, which no file holds as such, and its value."""
-
-COUNTING = "the first row of data is row 1"
-
-WHOLE = re.compile(r"[+-]?\d+")
 
 #: Text of digits with more different values than this is a column of numbers that was written as text.
 MOST_CODES = 100
@@ -80,6 +78,7 @@ def inputs(
     mark: Mark = "",
     wanted: Sequence[CodedColumn] = (),
     cure: str = "",
+    has_codes: bool = True,
 ) -> tuple[list[Numbers], tuple[CodedColumn, ...]]:
     """Columns of inputs as arrays, numbers of their own types, and what they hold.
 
@@ -95,6 +94,8 @@ def inputs(
         What each column has to hold, where that is known.
     cure
         What messages say to do about columns that hold something else.
+    has_codes
+        Whether text such as 007 is a code.
 
     Raises
     ------
@@ -104,7 +105,7 @@ def inputs(
         If a column is of no kind that becomes numbers, naming row and column.
     """
     held = {column.name: column for column in wanted}
-    found = [read_input(name, table, column, mark, held.get(column), cure) for column in columns]
+    found = [read_input(name, table, column, mark, held.get(column), cure, has_codes) for column in columns]
     kinds = tuple(kind for _, kind in found)
     many = [kind.name for kind in kinds if kind.kind == "words" and are_too_many(len(kind.words), table.num_rows)]
     if many and not wanted:
@@ -120,7 +121,13 @@ def inputs(
 
 
 def read_input(
-    name: str, table: pyarrow.Table, column: str, mark: Mark, wanted: CodedColumn | None, cure: str = ""
+    name: str,
+    table: pyarrow.Table,
+    column: str,
+    mark: Mark,
+    wanted: CodedColumn | None,
+    cure: str = "",
+    has_codes: bool = True,
 ) -> tuple[Numbers, CodedColumn]:
     """One column of inputs as an array (n,), nan where a value is missing, and what it holds; see :func:`inputs`."""
     import pyarrow
@@ -137,14 +144,15 @@ def read_input(
         if kind == "ranks":
             kind = "words"
         try:
-            read = read_text(found, column, mark, kind, "" if wanted is None else wanted.written)
+            read = read_text(found, column, mark, kind, "" if wanted is None else wanted.written, has_codes)
         except WhichIsTheDay as error:
+            row = found.rows[found.words.index(str(error))]
             raise ValueError(
-                f"{name}: column {shown(column)} holds dates such as {shown(str(error))}, none of which shows whether "
-                f"{error.choices} comes first: write them as 2021-12-31"
+                f"{name}: row {row}, column {shown(column)} holds dates such as {shown(str(error))}, none of which "
+                f"shows whether {error.choices} comes first ({COUNTING}): write them as 2021-12-31"
             ) from error
         if read is None:
-            raise _unreadable(name, column, found, mark, cure, kind)
+            raise _unreadable(name, column, found, mark, cure, wanted)
         if wanted is not None and found.words:
             _check_kind(name, wanted, read[1], cure)
         return read
@@ -154,7 +162,10 @@ def read_input(
         if wanted is not None:
             _check_kind(name, wanted, coded[1], cure)
         return coded
-    times = of_column(values, column, kind)
+    try:
+        times = of_column(values, column, kind)
+    except NoDate as error:
+        raise _no_date(name, column, error, cure) from error
     if times is None:
         kind = "truth" if pyarrow.types.is_boolean(values.type) else "number"
         found_kind = CodedColumn(column, kind)
@@ -187,20 +198,26 @@ def _numbers_as_words(name: str, table: pyarrow.Table, column: str) -> tuple[Num
     return spread, CodedColumn(column, "words", words)
 
 
-def _unreadable(name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: Kind | None) -> ValueError:
+def _unreadable(
+    name: str, column: str, found: Entries, mark: Mark, cure: str, wanted: CodedColumn | None
+) -> ValueError:
     """The refusal of text that is neither all numbers nor all times nor all words, or not what is wanted."""
-    if wanted in ("time", "clock"):
-        untimed = [place for place, word in enumerate(found.words) if not is_time(word)]
-        row, place = min((found.row(place), place) for place in untimed or range(len(found.words)))
-        return ValueError(
-            f"{name}: row {row}, column {shown(column)} holds {shown(found.words[place])}, and what was learned from "
-            f"holds {HELD[wanted]} ({COUNTING}): {cure or 'write all of them in one way, such as 2021-12-31 18:30'}"
-        )
-    rows = {word: found.row(place) for place, word in enumerate(found.words)}
-    odd = odd_in(rows, mark)
-    both = "" if len(odd.words) in (0, len(rows)) else ", beside numbers"
-    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{both}"
-    return refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target=False))
+    odd = odd_in(found, mark, wanted, column)
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+    return refusal(text, column, odd, found, is_target=False, cure=cure)
+
+
+def _no_date(name: str, column: str, odd: NoDate, cure: str) -> OddWords:
+    """The refusal of a number that is no date, among others that are."""
+    codes = toml({column: int(odd.number) if odd.number.isdecimal() else float(odd.number)})
+    return OddWords(
+        f"{name}: row {odd.row}, column {shown(column)} holds {odd.number}, where the other {odd.others:,} "
+        f"entries are dates or times ({COUNTING}): "
+        + (cure or f"{LEAVE_OUT}, or name it in stream.na_values = {codes} if it stands for a gap"),
+        column,
+        (odd.number,),
+        odd.others,
+    )
 
 
 def numbers(
@@ -231,11 +248,10 @@ def numbers(
         if read is not None:
             return read
         found = entries(values)
-        rows = {word: found.row(place) for place, word in enumerate(found.words)}
-        odd = odd_in(rows, mark)
+        odd = odd_in(found, mark, CodedColumn(column))
         if not is_number(odd.word):
-            text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}"
-            raise refusal(f"{text} ({COUNTING})", column, odd, rows, cure or remedy(odd.word, is_target))
+            text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+            raise refusal(text, column, odd, found, is_target, cure)
     if pyarrow.types.is_temporal(values.type) and is_target:
         cure = "give a number in its place, such as the days since the first"
     row, value = first_word(values.to_pylist())
@@ -261,31 +277,102 @@ def labels(name: str, table: pyarrow.Table, column: str, *, asked: bool, mark: M
     texts = words(table, column)
     if asked:
         return texts
-    first = {str(text): int(row) + 1 for text, row in zip(*np.unique(texts, return_index=True), strict=True) if text}
-    read = None if are_digits(list(first)) else _numbers_in(table.column(column), mark)
+    found = entries(table.column(column), names=True)
+    read = None if are_digits(found.words) else _numbers_in(table.column(column), mark)
     if read is not None:
         return read
-    if not any(is_number(text) or DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text) for text in first):
+    if not any(is_number(text) or DECIMAL_COMMA.fullmatch(text) or THOUSANDS.fullmatch(text) for text in found.words):
         return texts
-    if are_digits(list(first)) and len(first) <= MOST_CODES:
+    if are_digits(found.words) and len(found.words) <= MOST_CODES:
         return texts  # a csv file would have made numbers of them: a column that is text all the same is meant so
-    if all(is_number(text) for text in first):
+    if all(map(is_number, found.words)):
         raise ValueError(
             f"{name}: column {shown(column)} holds numbers as text, such as {shown(texts[0])} in row 1 ({COUNTING}): "
             'write them as numbers, or set stream.task = "classification" if they are the labels of classes'
         )
-    odd = odd_in(first, mark)
-    row = min((row for text, row in first.items() if text not in odd.words), default=None)
-    other = "" if row is None else f" and row {row} {shown(str(texts[row - 1]))}, which is one"
-    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}, which is {NO_NUMBER}{other}"
-    raise refusal(f"{text} ({COUNTING})", column, odd, first, remedy(odd.word, is_target=True))
+    odd = odd_in(found, mark)
+    text = f"{name}: row {odd.row}, column {shown(column)} holds {shown(odd.word)}"
+    raise refusal(text, column, odd, found, is_target=True)
+
+
+def may_name_classes(table: pyarrow.Table, column: str, asked: bool) -> bool:
+    """Tell whether numbers are labels of classes by the rule of the auto task, or numbers or times as asked for."""
+    from pyarrow import types
+
+    values = table.column(column)
+    if not (types.is_integer(values.type) or types.is_floating(values.type)):
+        return asked and types.is_temporal(values.type)
+    known = values.drop_null().to_numpy()
+    return asked or are_classes(known, types.is_integer(values.type)) or odd_fraction(known, True) is not None
+
+
+def with_labels(
+    name: str, table: pyarrow.Table, column: str, texts: pyarrow.ChunkedArray, decimal: str, asked: bool
+) -> pyarrow.Table:
+    """Return a table with its target as text where it names classes by codes, such as 007 or 1E2.
+
+    Parameters
+    ----------
+    name
+        What messages call the table.
+    table, column
+        The table, and its target, which was read as numbers or times.
+    texts
+        The target as it is written.
+    decimal
+        What stands before fractions in it.
+    asked
+        Whether a classification is asked for.
+
+    Raises
+    ------
+    ValueError
+        If a label is written in two ways, such as 1 and 1.0, naming a row of each, or among labels stands a fraction.
+    """
+    import pyarrow
+
+    place = table.column_names.index(column)
+    if pyarrow.types.is_temporal(table.column(column).type):
+        return table.set_column(place, column, texts)
+    found = entries(texts)
+    pointed = [text.replace(decimal, ".") for text in found.words]
+    values = np.asarray(table.column(column).to_numpy())
+    whole = all(WHOLE.fullmatch(text) for text in pointed if not is_number(text) or float(text).is_integer())
+    odd = None if asked else odd_fraction(values, whole)
+    if odd is not None:
+        raise ValueError(no_label(name, odd + 1, shown(column), values[odd], COUNTING))
+    named = _as_written(name, column, found._replace(words=pointed))
+    if _are_plain(pointed) or all(isinstance(label, int) for label in named):
+        return table
+    return table.set_column(place, column, texts)
+
+
+def _are_plain(texts: Sequence[str]) -> bool:
+    """Tell whether texts are numbers as one writes them: no codes such as 007 and 1E2."""
+    return all(WHOLE.fullmatch(text) or POINTED.fullmatch(text) for text in texts)
+
+
+def _as_written(name: str, column: str, found: Entries) -> list[Name]:
+    """Return the names that words are; raises ValueError where two are the same number, naming a row of each."""
+    try:
+        named = as_written(found.words)
+    except SameNumber as error:
+        rows = sorted((int(found.rows[found.words.index(text)]), text) for text in error.texts)
+        both = " and ".join(f"row {row} {shown(text)}" for row, text in rows)
+        raise ValueError(
+            f"{name}: column {shown(column)} has in {both}, which are the same number ({COUNTING}): what names classes "
+            "or nodes is taken as it is written, write it in one way"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{name}: in column {shown(column)} {error}") from error
+    return [named[word] for word in found.words]
 
 
 def _numbers_in(values: pyarrow.ChunkedArray, mark: Mark) -> Numbers | None:
     """Return the numbers of a column of text that is one for a reason: marks between thousands, percent signs, gaps."""
     found = entries(values)
     gaps = int((found.places < 0).sum()) > values.null_count
-    read = parsed(found.words, mark) if gaps or any(map(is_dressed, found.words)) else None
+    read = parsed(found.words, mark, found.counts) if gaps or any(map(is_dressed, found.words)) else None
     return None if read is None else found.spread(read.values)
 
 
@@ -320,33 +407,39 @@ def names_of_nodes(name: str, table: pyarrow.Table, column: str) -> Numbers:
     return values if gaps.any() else values.astype(np.int64)
 
 
-def with_nodes(table: pyarrow.Table, column: str, decimal: str) -> pyarrow.Table:
+def with_nodes(name: str, table: pyarrow.Table, column: str, decimal: str) -> pyarrow.Table:
     """Return a csv file's table with its nodes, which are text, as numbers where all are: 007 is the name as it stands.
 
     Parameters
     ----------
+    name
+        What messages call the table.
     table, column
         The table, and the column that names nodes.
     decimal
         What stands before fractions in it.
+
+    Raises
+    ------
+    ValueError
+        If a node is written in two ways, such as 1 and 1.0, naming a row of each.
     """
     import pyarrow
-    from pyarrow import compute
 
     if not is_text(table.column(column)):
         return table
-    values = compute.utf8_trim_whitespace(table.column(column))
-    known = [text for text in compute.unique(values).to_pylist() if text is not None]
-    if any(map(CODE.fullmatch, known)):
+    found = entries(table.column(column), names=True)
+    pointed = [text.replace(decimal, ".") for text in found.words]
+    numbers: list[Any] = _as_written(name, column, found._replace(words=pointed))
+    if not all(isinstance(number, int) for number in numbers):
+        if not _are_plain(pointed) or all(map(WHOLE.fullmatch, pointed)):
+            return table
+        numbers = list(map(float, pointed))  # fractions, which are refused
+    if not numbers:
         return table
-    whole = all(map(WHOLE.fullmatch, known))
-    try:
-        numbered = (values if whole else compute.replace_substring(values, decimal, ".")).cast(
-            pyarrow.int64() if whole else pyarrow.float64()
-        )
-    except pyarrow.ArrowInvalid:
-        return table
-    return table.set_column(table.column_names.index(column), column, numbered)
+    kind = pyarrow.int64() if isinstance(numbers[0], int) else pyarrow.float64()
+    values = pyarrow.array([*numbers, None], kind).take(pyarrow.array(found.places % (len(numbers) + 1)))
+    return table.set_column(table.column_names.index(column), column, values)
 
 
 def words(table: pyarrow.Table, column: str) -> Numbers:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
+from kernelswarm.simulations.streams.rows.encoding.few import SHARE
+from kernelswarm.simulations.streams.rows.encoding.numerals import way_of
 from kernelswarm.simulations.streams.written.head import (
     head_of,
     is_number,
@@ -114,9 +117,15 @@ def _suits(lines: Sequence[str], delimiter: str, skip: int | str) -> tuple[bool,
 
 
 def _has_commas(lines: Sequence[str], delimiter: str, skip: int | str) -> bool:
+    """Tell whether a comma stands before fractions: more than few numbers of a column say so, and of none a point."""
     head = head_of(lines, delimiter, skip)
     rows = records(lines, head.skipped, delimiter, most=len(lines))[0 if head.names else 1 :]
-    fields = [field.strip() for row in rows for field in row.fields]
-    if any(POINT.fullmatch(field) for field in fields):
-        return False
-    return any(FRACTION.fullmatch(field) and not THOUSANDS.fullmatch(field) for field in fields)
+    commas = False
+    for column in zip_longest(*(row.fields for row in rows), fillvalue=""):
+        fields = [field.strip() for field in column if field.strip()]
+        points = sum(POINT.fullmatch(field) is not None or way_of(field) == "." for field in fields)
+        if SHARE * points > len(fields):
+            return False
+        shown = sum(FRACTION.fullmatch(field) is not None and not THOUSANDS.fullmatch(field) for field in fields)
+        commas |= SHARE * shown > len(fields)
+    return commas

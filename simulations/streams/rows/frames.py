@@ -16,7 +16,9 @@ from kernelswarm.simulations.core.messages import nearest, shown, some
 from kernelswarm.simulations.streams.rows.columns import inputs, numbers
 from kernelswarm.simulations.streams.rows.encoding.codes import table_without
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
+from kernelswarm.simulations.streams.rows.odd_words import COUNTING
 from kernelswarm.simulations.streams.rows.rows import Numbers
+from kernelswarm.simulations.streams.written.objects import odd_object, same_names, with_midnights
 from kernelswarm.simulations.streams.written.reading import shorten
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray
     table, wanted = _picked(data, names, name)
     assert table is not None
     columns = [replace(column, name=text) for column, text in zip(coding.columns, wanted, strict=True)]
-    table = table_without(table, wanted, {column.name: column.codes for column in columns})
+    table = table_without(table, wanted, {column.name: column.codes for column in columns}, kinds=columns)
     values, read = inputs(name, table, wanted, wanted=columns, cure=CURE)
     found = np.column_stack(values).astype(np.float64)
     if coding.missing == "last":
@@ -310,12 +312,19 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
         found = found.astype(f"{found.dtype.kind}8[us]")
     if found.ndim != 1:
         raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
+    where = f"{name}: column {shown(column)}"
+    odd = odd_object(found) if found.dtype.kind == "O" else ""
+    if odd:
+        raise ValueError(f"{where}: {odd} ({COUNTING}): correct it, or leave the column out")
+    same = same_names(values) if isinstance(values, list | tuple) else ""
+    if same:
+        raise ValueError(f"{where}: {same}, which are the same as text ({COUNTING}): write both in one way")
     try:
+        found = with_midnights(found) if found.dtype.kind == "O" else found
         return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         raise ValueError(
-            f"{name}: column {shown(column)} holds neither numbers only nor text only ({shorten(error)}): convert it, "
-            "or leave it out"
+            f"{where} holds neither numbers only nor text only ({shorten(error)}): convert it, or leave it out"
         ) from error
 
 

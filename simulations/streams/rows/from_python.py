@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelswarm.graphs.given.names import names_of
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.columns import CATEGORIES, ORDERED
 from kernelswarm.simulations.streams.rows.frames import arrow, has_categories, in_step, is_frame, named
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
 from kernelswarm.simulations.streams.rows.rows import Numbers
+from kernelswarm.simulations.streams.written.objects import same_names
 from kernelswarm.simulations.streams.written.reading import check_names, shorten
 
 if TYPE_CHECKING:
@@ -138,8 +140,10 @@ def _first(rows: Sequence[Any]) -> Any:
 
 def _names(own: Mapping[Any, Any]) -> Numbers:
     """Return the nodes' names as an array: of whole numbers where all are, of text otherwise."""
-    whole = all(isinstance(called, int | np.integer) for called in own)
-    return np.array(list(own) if whole else list(map(str, own)))
+    called = names_of(list(own))
+    if len(set(called)) < len(own):
+        raise ValueError(f"{NAME}: {same_names(list(own))}, and they are nodes of the same name: rename one of them")
+    return np.array(called)
 
 
 def _two_that_differ(widths: Mapping[Any, tuple[int, ...]]) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -187,6 +191,9 @@ def _array(name: str, values: Any) -> Numbers:
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
     if np.ma.isMaskedArray(values):
         values = _without_mask(values)
+    same = same_names(values) if isinstance(values, list | tuple) else ""
+    if same:
+        raise ValueError(f"{NAME}: {name} holds names that are the same as text, {same}: write both in one way")
     try:
         found = np.array(values)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -24,6 +25,10 @@ MOST_CLASSES = 10
 
 MOST_WORDS = 3
 """Different words for gaps in a column of numbers, at most: "Ice" and "Eqp" of a frozen and of a broken gauge."""
+
+
+NUMERIC = re.compile(r"(?!0+([-/.]0+)+( 0+(:0+)*)?$).*\d")
+"""Text with a digit, which is mistyped rather; 0000-00-00 is no day."""
 
 
 class Guess(NamedTuple):
@@ -62,9 +67,9 @@ def guess(file: File) -> Guess:
         rows, test = file.read()
     except OddWords as error:
         gaps = error.words
-        if not 1 <= len(gaps) <= MOST_WORDS or error.column in odd or any(map(str.isdigit, "".join(gaps))):
+        if not 1 <= len(gaps) <= MOST_WORDS or error.column in odd or any(NUMERIC.match(gap) for gap in gaps):
             raise
-        if error.numbers <= MOST_CLASSES:
+        if error.others <= MOST_CLASSES:
             raise  # a class, as in 1, X, 2, rather
         found = guess(replace(file, na_values=odd | {error.column: gaps[0] if len(gaps) == 1 else gaps}))
         if any(found.rows.codes[shown(word)] < 2 for word in gaps):

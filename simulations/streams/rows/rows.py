@@ -9,9 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.coding import CodedColumn, Missing
+from kernelswarm.graphs.given.names import EXACT
+from kernelswarm.simulations.core.coding import CodedColumn, Kind, Missing
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.streams.rows.encoding.few import are_few
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, gaps_in_words, written
 from kernelswarm.simulations.streams.written.gap_codes import Suspected, gap_codes
 from kernelswarm.simulations.streams.written.row_numbers import Numbered, row_numbers
@@ -25,9 +27,6 @@ MOST_CLASSES = 10
 
 #: No value is further from 0: squares of larger ones, and sums of these, come near the end of the numbers.
 LARGEST = 1e100
-
-#: Up to here every whole number is a floating-point number of its own.
-EXACT = 2**53 - 1
 
 #: Values checked at once, to bound the memory.
 BLOCK = 1_000_000
@@ -126,10 +125,15 @@ def numbering(rows: Rows) -> Numbered:
 
 
 def suspected_gaps(rows: Rows) -> tuple[Suspected, ...]:
-    """Find numbers that seem to stand for gaps, among the inputs and the targets."""
-    places = [place for place, column in enumerate(rows.held) if column.kind == "number"]
-    names = [rows.columns[place] for place in places] + list(rows.target_columns)
-    return gap_codes(names, [*(rows.points[:, place] for place in places), *rows.targets.T])
+    """Find numbers and moments that seem to stand for gaps, among the inputs and the targets."""
+
+    def inputs(kind: Kind) -> tuple[list[str], list[Numbers]]:
+        places = [place for place, column in enumerate(rows.held) if column.kind == kind]
+        return [rows.columns[place] for place in places], [rows.points[:, place] for place in places]
+
+    names, values = inputs("number")
+    numbers = gap_codes([*names, *rows.target_columns], [*values, *rows.targets.T])
+    return numbers + gap_codes(*inputs("time"), moments=True)
 
 
 def without_gaps(rows: Rows, missing: Missing, in_step: bool = False) -> tuple[Rows, str]:
@@ -274,7 +278,7 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
 
     The rule: one target column is a class label where it is text, where it holds whole numbers by their type that are
     at most ten different ones (and, unless two, each twice on average), and where it holds numbers with decimals that
-    count such classes. Everything else is a regression.
+    count such classes. Everything else is a regression, but few fractions among labels, each of which occurs once.
 
     Raises
     ------
@@ -308,9 +312,12 @@ def resolve_task(rows: Rows, task: Task) -> Literal["classification", "regressio
         return "classification"
     if rows.targets.shape[1] != 1:
         return "regression"
-    found = np.unique(rows.targets)
-    labels = _may_be_labels(found, len(rows)) if rows.whole else _are_numbered(found, len(rows))
-    return "classification" if labels else "regression"
+    if are_classes(rows.targets, rows.whole):
+        return "classification"
+    odd = odd_fraction(rows.targets[:, 0], rows.whole)
+    if odd is not None:
+        raise ValueError(no_label(rows.name, rows.row(odd), names, rows.targets[odd, 0], rows.counting))
+    return "regression"
 
 
 def given_task(rows: Rows, known: Literal["classification", "regression"]) -> str:
@@ -333,6 +340,38 @@ def given_task(rows: Rows, known: Literal["classification", "regression"]) -> st
     return (
         f"{shown(rows.target_columns[0])} has {len(found):,} different whole numbers, taken for {taken}: "
         f'stream.task = "{other}" takes them for {others}'
+    )
+
+
+def are_classes(values: Numbers, whole: bool) -> bool:
+    """Tell whether numbers are taken for labels of classes; ``whole`` where their type says that they are whole."""
+    found = np.unique(values)
+    return (_may_be_labels if whole else _are_numbered)(found, len(values))
+
+
+def odd_fraction(values: Numbers, whole: bool) -> int | None:
+    """Return the place of the first of few fractions, each there once, among numbers that would be labels without them.
+
+    Parameters
+    ----------
+    values
+        Numbers, (n,).
+    whole
+        Whether the others are whole by their type.
+    """
+    known = ~are_gaps(values)
+    odd = (values != np.round(values)) & known
+    fractions, counts = np.unique(values[odd], return_counts=True)
+    if not len(fractions) or counts.max() > 1 or not are_few(odd[known], np.ones(int(known.sum()), np.intp)):
+        return None
+    return int(np.argmax(odd)) if are_classes(values[known & ~odd], whole) else None
+
+
+def no_label(name: str, row: int, column: str, value: Any, counting: str) -> str:
+    """Say that a fraction stands among the labels of classes."""
+    return (
+        f"{name}: row {row} holds {value} in column {column} ({counting}), where the others are few whole numbers, as "
+        'labels of classes are: correct it, or set stream.task = "regression" if they are quantities'
     )
 
 

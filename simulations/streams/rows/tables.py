@@ -13,15 +13,16 @@ from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import DAY, HELD, CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown, some
 from kernelswarm.simulations.streams.rows.columns import (
-    COUNTING,
     NoTarget,
     by_pandas,
     categories,
     inputs,
     labels,
+    may_name_classes,
     names_of_nodes,
     numbers,
     read_input,
+    with_labels,
     with_nodes,
 )
 from kernelswarm.simulations.streams.rows.dialect import AUTO, Dialect, with_tabs
@@ -35,13 +36,14 @@ from kernelswarm.simulations.streams.rows.encoding.codes import (
 )
 from kernelswarm.simulations.streams.rows.encoding.numerals import Mark
 from kernelswarm.simulations.streams.rows.encoding.text import is_text, ranking
+from kernelswarm.simulations.streams.rows.odd_words import COUNTING
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, Task, check_size
 from kernelswarm.simulations.streams.written.character_encoding import copy_in_utf8
 from kernelswarm.simulations.streams.written.excel import as_csv
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, records, texts_of
 from kernelswarm.simulations.streams.written.reading import binary, call, check_names, shorten
-from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table
+from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table, texts_in_json
 from kernelswarm.simulations.streams.written.units import in_words
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Columns:
     Of events, each row without a target is one. The columns ``texts`` of a csv file are text, even if all of it reads
     as numbers. ``mark`` is what stands before fractions in text, and ``kinds`` what the inputs have to hold, where they
     are known. ``time`` is the column of times that rows are put in order by: None for none, empty for the only one. The
-    columns ``drop`` are no inputs. ``na_values`` stand for gaps.
+    columns ``drop`` are no inputs. ``na_values`` stand for gaps. Types of columns may be ``guessed`` from their text.
     """
 
     target: tuple[str, ...]
@@ -70,6 +72,14 @@ class Columns:
     time: str | None = None
     drop: tuple[str, ...] = ()
     na_values: NaValues = ()
+    guessed: bool = False
+
+    def labelled(self, table: pyarrow.Table) -> str:
+        """Return the target whose numbers may name classes; empty where there is none."""
+        target = self.target or (() if self.task == "events" else ("y",))
+        if len(target) != 1 or target[0] not in table.column_names or self.task not in ("auto", "classification"):
+            return ""
+        return target[0] if may_name_classes(table, target[0], self.task == "classification") else ""
 
     def of_test(self, rows: Rows) -> Columns:
         """Return what the columns of a second table mean, with test rows for the rows that were read.
@@ -180,9 +190,13 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
     try:
         names = csv.ReadOptions(column_names=list(head.names) or None)
         table = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
+        raw = table.column_names
         table = _with_names(table)
-        if columns.node in table.column_names and columns.node not in columns.texts:
-            table = with_nodes(table, columns.node, dialect.decimal)
+        target = columns.labelled(table)
+        if target:  # again as text, since numbers do not say how they were written
+            convert.include_columns = [next(name for name in raw if name.strip() == target)]
+            convert.column_types = dict.fromkeys(convert.include_columns, pyarrow.string())
+            again = csv.read_csv(pyarrow.BufferReader(below), names, parse_options=parse, convert_options=convert)
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         if dialect.blanks and odd:
             raise ValueError(
@@ -195,7 +209,12 @@ def rows_of(name: str, content: pyarrow.Buffer, dialect: Dialect, skip: int | st
             f"{_where(odd, content)}): it must have as many fields in every line as in the header; stream.delimiter "
             "names another delimiter, and stream.skip_lines is how many lines stand above the header"
         ) from error
-    rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark))
+    if target:
+        asked = columns.task == "classification"
+        table = with_labels(name, table, target, again.column(0), dialect.decimal, asked)
+    if columns.node in table.column_names and columns.node not in columns.texts:
+        table = with_nodes(name, table, columns.node, dialect.decimal)
+    rows = select(name, table, replace(columns, mark="," if dialect.decimal == "," else columns.mark, guessed=True))
     words = set(map(shown, words_in(columns.na_values)))  # gaps already when they were counted
     codes = {code: count for code, count in rows.codes.items() if code not in words}
     return replace(rows, codes=codes, units=in_words(head.names, head.units) if head.units else "")
@@ -239,7 +258,27 @@ def read_typed(key: str, path: Path, kind: TypedFormat, columns: Columns) -> Row
         If it is not such a file, lacks a column, or holds something else than numbers, or text for labels and nodes.
     """
     name = call(key, path)
-    return select(name, read_table(name, path, kind), columns)
+    table = read_table(name, path, kind)
+    if kind == "json":
+        table = _as_in_json(name, path, table, columns)
+    return select(name, table, columns)
+
+
+def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -> pyarrow.Table:
+    """Return a table of JSON with what Arrow does not say: how names were written, and the zones of times."""
+    from pyarrow import types
+
+    labels, target = columns.labelled(table), columns.target or ("y",)
+    kinds = {field.name: field.type for field in table.schema if not types.is_integer(field.type)}
+    times = [column for column, kind in kinds.items() if types.is_timestamp(kind) and column not in target]
+    named = [column for column in (columns.node,) if column in kinds and types.is_floating(kinds[column])]
+    wanted = [*times, *named, *([labels] if labels in kinds else [])]
+    texts = texts_in_json(name, path, wanted) if wanted else {}
+    for column in (*times, *named):
+        table = table.set_column(table.column_names.index(column), column, texts[column])
+    if labels in kinds:
+        table = with_labels(name, table, labels, texts[labels], ".", columns.task == "classification")
+    return with_nodes(name, table, columns.node, ".") if named else table
 
 
 def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
@@ -284,7 +323,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
     check_names(name, "na_values", named_in(columns.na_values), known)
     codes: Found = {}
     used = [column for column in (*features, *target, *split, ids, columns.time or "") if column in known]
-    table = table_without(table, used, columns.na_values, codes)
+    table = table_without(table, used, columns.na_values, codes, guessed=columns.guessed)
     single = table.column(target[0]) if len(target) == 1 else None
     if single is not None and columns.task in ("auto", "classification") and is_text(single):
         targets = [labels(name, table, target[0], asked=columns.task == "classification", mark=columns.mark)]
@@ -292,11 +331,11 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         targets = [numbers(name, table, column, is_target=True, mark=columns.mark) for column in target]
     if not counted:
         targets, target = [np.ones(table.num_rows)], ("events",)
-    points, kinds = inputs(name, table, features, columns.mark, columns.kinds)
+    points, kinds = inputs(name, table, features, columns.mark, columns.kinds, has_codes=not columns.guessed)
     time, times = columns.time, None
     if time is not None:
         time = time or _the_time(name, kinds)
-        times = _moments(name, table, time, columns.mark) + _of_the_day(kinds, points, time)
+        times = _moments(name, table, time, columns) + _of_the_day(kinds, points, time)
     return Rows(
         name=name,
         points=stack(points),
@@ -306,7 +345,7 @@ def select(name: str, table: pyarrow.Table, columns: Columns) -> Rows:
         counting=COUNTING,
         first=1,
         ids=names_of_nodes(name, table, ids) if ids else None,
-        places=stack([_places(name, table, column, columns.mark) for column in split]) if split else None,
+        places=stack([_places(name, table, column, columns) for column in split]) if split else None,
         whole=all(np.issubdtype(values.dtype, np.integer) for values in targets)
         or (counted and all(_are_whole(table.column(column)) for column in target))
         or (single is not None and target[0] in categories(name, table)),
@@ -331,9 +370,9 @@ def _left_out(index: list[str]) -> str:
     )
 
 
-def _places(name: str, table: pyarrow.Table, column: str, mark: Mark) -> Numbers:
+def _places(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
     """Return numbers or times by which rows are cut or sorted."""
-    values, held = read_input(name, table, column, mark, None)
+    values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
     return numbers(name, table, column) if held.kind in ("words", "ranks") else values
 
 
@@ -348,10 +387,10 @@ def _the_time(name: str, kinds: tuple[CodedColumn, ...]) -> str:
     return found[0]
 
 
-def _moments(name: str, table: pyarrow.Table, column: str, mark: Mark) -> Numbers:
+def _moments(name: str, table: pyarrow.Table, column: str, columns: Columns) -> Numbers:
     """Return the column by which rows are put in order; raises RefusedKey where it holds no times or numbers."""
     check_names(name, "time_column", [column], list(table.column_names))
-    values, held = read_input(name, table, column, mark, None)
+    values, held = read_input(name, table, column, columns.mark, None, has_codes=not columns.guessed)
     if held.kind in ("words", "ranks", "truth"):
         raise RefusedKey("time_column", f"= {shown(column)} holds {HELD[held.kind]}, and no times: name another")
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Numbers that seem to stand for gaps: -200 or -999 among measured values, far from the rest and again and again."""
+"""Values that seem to stand for gaps: -200, -999 or 1900-01-01, far from the rest and again and again."""
 
 from __future__ import annotations
 
@@ -21,30 +21,43 @@ APART = 0.5
 """How far from all others such a number lies, in units of how far these are spread; others twice as far."""
 
 
+MOMENTS = tuple(
+    float(np.datetime64(day, "us").astype(np.int64)) for day in ("0001-01-01", "1900-01-01", "1970-01-01", "9999-12-31")
+)
+"""Days that programs write for none, in microseconds since 1970."""
+
+DAY = 86_400e6
+
+
 class Suspected(NamedTuple):
     """A value that seems to stand for a gap.
 
     Parameters
     ----------
     value : float
-        The value.
+        The value; of a moment, microseconds since 1970.
     columns : tuple of str
         Where it seems to.
     occurs : int
         How often it occurs there.
     everywhere : bool
         Whether it occurs in no other column.
+    is_moment : bool
+        Whether it is a moment.
     """
 
     value: float
     columns: tuple[str, ...]
     occurs: int
     everywhere: bool
+    is_moment: bool = False
 
     @property
     def written(self) -> str:
         """The value as it would be written."""
-        return f"{self.value:.15g}"
+        if not self.is_moment:
+            return f"{self.value:.15g}"
+        return str(np.datetime64(int(self.value), "us").astype("datetime64[s]")).removesuffix("T00:00:00")
 
     def words(self) -> str:
         """Say so in a sentence."""
@@ -55,7 +68,9 @@ class Suspected(NamedTuple):
         )
 
 
-def gap_codes(columns: Sequence[str], values: Sequence[npt.NDArray[Any]]) -> tuple[Suspected, ...]:
+def gap_codes(
+    columns: Sequence[str], values: Sequence[npt.NDArray[Any]], moments: bool = False
+) -> tuple[Suspected, ...]:
     """Find values that seem to stand for gaps: a column's least or largest, far from the rest, that comes again.
 
     A value that is one in some column is one too where it is the least or largest of another, and comes again there:
@@ -64,16 +79,18 @@ def gap_codes(columns: Sequence[str], values: Sequence[npt.NDArray[Any]]) -> tup
     Parameters
     ----------
     columns : sequence of str
-        What columns of numbers are called.
+        What columns of numbers, or of moments, are called.
     values : sequence of array
         Their values, (n,) each.
+    moments : bool
+        Whether these are microseconds since 1970; codes are then the days of ``MOMENTS``.
 
     Examples
     --------
     >>> gap_codes(["CO", "T"], [np.array([2.0, -200, 1, -200, 3, -200]), np.array([9.0, -200, -3, -200, 8, -200])])
     (Suspected(value=-200.0, columns=('CO', 'T'), occurs=6, everywhere=True),)
     """
-    ends = {column: _ends(own) for column, own in zip(columns, values, strict=True) if own.dtype.kind in "iuf"}
+    ends = {column: _ends(own, moments) for column, own in zip(columns, values, strict=True) if own.dtype.kind in "iuf"}
     codes = sorted({value for found in ends.values() for value, _, is_code in found if is_code})
     suspected = []
     for code in codes:
@@ -83,11 +100,11 @@ def gap_codes(columns: Sequence[str], values: Sequence[npt.NDArray[Any]]) -> tup
             for column, own in zip(columns, values, strict=True)
             if column not in counts and own.dtype.kind in "iuf" and (own == code).any()
         ]
-        suspected.append(Suspected(code, tuple(counts), sum(counts.values()), not others))
+        suspected.append(Suspected(code, tuple(counts), sum(counts.values()), not others, moments))
     return tuple(suspected)
 
 
-def _ends(values: npt.NDArray[Any]) -> list[tuple[float, int, bool]]:
+def _ends(values: npt.NDArray[Any], moments: bool) -> list[tuple[float, int, bool]]:
     """Return the least and the largest value where they come again, how often, and whether they are far from others."""
     known = values[np.isfinite(values)].astype(np.float64)
     found = []
@@ -98,6 +115,9 @@ def _ends(values: npt.NDArray[Any]) -> list[tuple[float, int, bool]]:
             continue
         low, high = rest.min(), rest.max()
         apart = low - end if end < low else end - high
+        if moments:
+            found.append((float(end), count, bool(end - end % DAY in MOMENTS and apart > APART * (high - low))))
+            continue
         odd = end < 0.0 <= low  # a sign that no other value has
         if NINES.fullmatch(f"{end:.15g}"):
             far = apart > APART * (high - low) or odd

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.written.character_encoding import AUTO, copy_in_utf8
+from kernelswarm.simulations.streams.written.objects import odd_object
 from kernelswarm.simulations.streams.written.reading import binary, shorten
 
 if TYPE_CHECKING:
@@ -61,15 +64,64 @@ def _json(name: str, path: Path) -> pyarrow.Table:
     import pyarrow
     from pyarrow import json as arrow_json
 
-    text = pyarrow.BufferOutputStream()
-    with binary(name, path) as file:
-        copy_in_utf8(name, file, text, AUTO)
-    content = text.getvalue()
-    beginning = content.slice(0, min(content.size, LONGEST_RECORD)).to_pybytes().lstrip()
-    if beginning.startswith(b"["):
-        records = json.loads(content.to_pybytes())
+    content = _content(name, path)
+    if _is_list(content):
+        records = _records(content)
         if not records or not all(isinstance(record, dict) for record in records):
             raise ValueError(f'{name} holds a list, and not one of records such as {{"x": 1, "y": 2}}: write these')
         content = pyarrow.py_buffer("\n".join(map(json.dumps, records)).encode())
     options = arrow_json.ReadOptions(block_size=LONGEST_RECORD)
-    return arrow_json.read_json(pyarrow.BufferReader(content), read_options=options)
+    try:
+        return arrow_json.read_json(pyarrow.BufferReader(content), read_options=options)
+    except pyarrow.ArrowInvalid as error:
+        for column, values in _columns(_records(content)).items():
+            odd = odd_object(values)
+            if odd:
+                raise ValueError(
+                    f"{name}: in column {shown(column)} {odd} (the first record is row 1): write all of them in one way"
+                ) from error
+        raise
+
+
+def texts_in_json(name: str, path: Path, columns: Sequence[str]) -> dict[str, pyarrow.ChunkedArray]:
+    """Return columns of JSON, of text and of numbers, as text: numbers as they are written, such as 1E2 and 1.0."""
+    import pyarrow
+
+    found = _columns(_records(_content(name, path), parse_float=str, parse_int=str))
+    return {column: pyarrow.chunked_array([pyarrow.array(found[column], pyarrow.string())]) for column in columns}
+
+
+def _content(name: str, path: Path) -> pyarrow.Buffer:
+    import pyarrow
+
+    text = pyarrow.BufferOutputStream()
+    with binary(name, path) as file:
+        copy_in_utf8(name, file, text, AUTO)
+    return text.getvalue()
+
+
+def _is_list(content: pyarrow.Buffer) -> bool:
+    beginning: bytes = content.slice(0, min(content.size, LONGEST_RECORD)).to_pybytes()
+    return beginning.lstrip().startswith(b"[")
+
+
+def _records(content: pyarrow.Buffer, **keys: Any) -> list[Any]:
+    """Return the records of JSON, of one in each line or of one list."""
+    text: bytes = content.to_pybytes()
+    if _is_list(content):
+        found: list[Any] = json.loads(text, **keys)
+        return found
+    return [json.loads(line, **keys) for line in text.splitlines() if line.strip()]
+
+
+def _columns(records: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the entries of records by their names, those of records in records as ``pose.x``."""
+    rows = [_flat(record) if isinstance(record, dict) else {} for record in records]
+    return {column: [row.get(column) for row in rows] for column in dict.fromkeys(name for row in rows for name in row)}
+
+
+def _flat(record: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        found |= _flat(value, f"{above}{key}.") if isinstance(value, dict) else {above + key: value}
+    return found

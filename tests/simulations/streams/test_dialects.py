@@ -35,7 +35,9 @@ def found(text: str, delimiter: str = "auto", decimal: str = "auto") -> tuple[st
         ("x;y\n1,234;1,234,567\n", ";", "."),
         ("x;y\n0,125;1\n", ";", ","),  # no thousands begin with 0
         ("x;y\n1,5;2.5\n", ";", "."),  # both marks: left to the reader, who refuses the column
-        ("x;y\n1;2\n" + "3;4\n" * 900 + "0,5;1\n", ";", ","),
+        ("x;y\n" + "3;4\n" * 900 + "0,5;1\n" * 101, ";", ","),
+        ("x;y\n" + "3;4\n" * 900 + "0,5;1\n" * 100, ";", "."),  # too few: they may be mistyped
+        ("x;y\n0,5;7%\n" + "1,5;0.5%\n" * 9, ";", "."),  # points beside signs count too
         ("\ufeffx;y\n1,5;2\n", ";", ","),  # with a byte order mark
         ("x;name\n1,5;Potsdam, Berlin\n", ";", ","),
     ],

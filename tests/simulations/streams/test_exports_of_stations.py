@@ -161,8 +161,8 @@ def test_other_words_behind_numbers_stay_words(texts: list[str]) -> None:
 
 def moments(*texts: str) -> list[str]:
     found = of_text(texts)
-    assert found is not None and found.kind == "time"
-    return [str(np.datetime64(int(value), "us").astype("datetime64[s]")) for value in found.values]
+    assert not found.odd.any() and found.times.kind == "time"
+    return [str(np.datetime64(int(value), "us").astype("datetime64[s]")) for value in found.times.values]
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_half_days_and_letters_of_zones_are_times(texts: list[str], expected: li
     "texts", [["13:00 PM", "1:00 PM"], ["2023-09-13 02:00", "2023-09-13 02:00 CET"], ["2023-09-13 02:00 IST"]]
 )
 def test_what_has_no_one_meaning_is_no_time(texts: list[str]) -> None:
-    assert of_text(texts) is None
+    assert of_text(texts).odd.any()

@@ -15,8 +15,8 @@ from pyarrow import parquet
 
 from kernelswarm.simulations.core.coding import Written
 from kernelswarm.simulations.streams.rows import file
-from kernelswarm.simulations.streams.rows.encoding.named_dates import is_called_by_time, of_numbers, with_whole_years
-from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay
+from kernelswarm.simulations.streams.rows.encoding.named_dates import is_called_by_time, of_numbers
+from kernelswarm.simulations.streams.rows.encoding.times import of_text
 
 File = partial(file.File, standardize=False)
 
@@ -77,14 +77,12 @@ def test_all_others_stay_numbers(tmp_path: Path, called: str, values: list[float
 
 
 def test_numbers_are_dates_exactly_where_the_calendar_has_them() -> None:
-    for number in range(20231201, 20240401):
+    numbers = np.arange(20231201, 20240401)
+    for number, found in zip(numbers, of_numbers(numbers.astype(float)), strict=True):
         try:
-            there = datetime.strptime(str(number), "%Y%m%d")
+            assert [found] == since_1970([str(number)], "%Y%m%d")
         except ValueError:
-            assert of_numbers(np.array([float(number)])) is None
-            continue
-        found = of_numbers(np.array([float(number)]))
-        assert found is not None and found.values[0] == (there - datetime(1970, 1, 1)) / timedelta(microseconds=1)
+            assert np.isnan(found)
 
 
 def test_rows_are_in_the_order_of_such_a_column(tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ def test_years_of_two_digits_are_read_in_the_only_order(tmp_path: Path, form: st
 
 @pytest.mark.parametrize("written", [["05/01/22", "05/02/22"], ["31/01/22", "30/01/22"], ["22-05-01", "22-05-31"]])
 def test_several_orders_are_refused(tmp_path: Path, written: list[str]) -> None:
-    with pytest.raises(ValueError, match="the day, the month or the year comes first: write them as 2021-12-31"):
+    with pytest.raises(ValueError, match=r"row \d, .* the day, the month or the year comes first"):
         inputs(tmp_path, written)
 
 
@@ -118,12 +116,14 @@ def test_codes_stay_words(tmp_path: Path) -> None:
 
 
 def test_what_a_column_has_shown_holds_for_one_date() -> None:
-    cases: list[tuple[Written, str]] = [("day", "2022/1/5"), ("month", "2022/5/1"), ("year", "2005/1/22")]
+    cases: list[tuple[Written, str]] = [("day", "2022-01-05"), ("month", "2022-05-01"), ("year", "2005-01-22")]
     for written, expected in cases:
-        assert with_whole_years(["05/01/22"], written) == ([expected], written)
-    with pytest.raises(WhichIsTheDay):
-        with_whole_years(["05/01/22"], "")
-    assert with_whole_years(["05/32/22"], "") == (["05/32/22"], "")
+        found = of_text(["05/01/22"], named=True, written=written)
+        assert found.times.values.tolist() == since_1970([expected], "%Y-%m-%d")
+        assert found.times.written == written
+    doubt = of_text(["05/01/22"], named=True).doubt
+    assert doubt is not None and doubt.choices == "the day, the month or the year"
+    assert of_text(["05/32/22"], named=True).odd.all()
 
 
 def test_models_take_dates_as_they_were(tmp_path: Path) -> None:

@@ -13,8 +13,11 @@ import numpy.typing as npt
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import CodedColumn
 from kernelswarm.simulations.core.messages import shown
+from kernelswarm.simulations.streams.rows.encoding.named_dates import of_column
 from kernelswarm.simulations.streams.rows.encoding.numerals import parsed
-from kernelswarm.simulations.streams.rows.encoding.text import is_text
+from kernelswarm.simulations.streams.rows.encoding.odd_entries import no_truths
+from kernelswarm.simulations.streams.rows.encoding.text import entries, is_text, read_text
+from kernelswarm.simulations.streams.rows.encoding.times import Times, read_one
 from kernelswarm.simulations.streams.written.gap_codes import Suspected
 
 if TYPE_CHECKING:
@@ -46,7 +49,10 @@ def as_key(suspected: Sequence[Suspected], words: Mapping[str, Codes] | None = N
     >>> as_key([Suspected(-200.0, ("CO",), 6, True)], {"CO": "broken"})
     {'CO': (-200, 'broken')}
     """
-    written = {one: int(one.value) if one.value == int(one.value) else one.value for one in suspected}
+    written: dict[Suspected, Code] = {
+        one: one.written if one.is_moment else int(one.value) if one.value == int(one.value) else one.value
+        for one in suspected
+    }
     words = words or {}
     if not words and all(one.everywhere for one in suspected):
         return tuple(written.values())
@@ -90,14 +96,26 @@ def words_in(asked: NaValues) -> list[str]:
 
 
 def table_without(
-    table: pyarrow.Table, columns: Iterable[str], asked: NaValues, found: Found | None = None
+    table: pyarrow.Table,
+    columns: Iterable[str],
+    asked: NaValues,
+    found: Found | None = None,
+    kinds: Sequence[CodedColumn] = (),
+    guessed: bool = False,
 ) -> pyarrow.Table:
-    """Return a table with gaps in place of the values that stand for some, and count them in ``found``."""
+    """Return a table with gaps in place of the values that stand for some, and count them in ``found``.
+
+    A moment such as 1900-01-01 is found however a column of dates writes it; ``kinds`` say how, where that is known.
+    With ``guessed``, a column is text for the codes alone where all others are truth values.
+    """
+    known = {kind.name: kind for kind in kinds}
     for column in dict.fromkeys(columns):
         codes = codes_in(asked, column)
         place = table.schema.get_field_index(column)
         if codes:
-            changed = _without(table.column(place), codes, {} if found is None else found)
+            found = {} if found is None else found
+            changed = _without(table.column(place), codes, found, guessed)
+            changed = _without_times(changed, known.get(column, CodedColumn(column)), codes, found)
             table = table.set_column(place, table.schema.field(place).with_type(changed.type), changed)
     return table
 
@@ -149,7 +167,7 @@ def _are(values: npt.NDArray[np.generic], code: Code) -> npt.NDArray[np.bool_]:
         return np.asarray(values == (values.dtype.type(number) if values.dtype.kind == "f" else number))
 
 
-def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found) -> pyarrow.ChunkedArray:
+def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, guessed: bool) -> pyarrow.ChunkedArray:
     """Return a column with gaps in place of codes: empty text, or nothing."""
     import pyarrow
     from pyarrow import compute, types
@@ -157,17 +175,11 @@ def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found) 
     for code in codes:
         found.setdefault(_called(code), 0)
     if is_text(values):
-        return _text_without(values, codes, found)
+        return _text_without(values, codes, found, guessed)
     marked = np.zeros(len(values), dtype=np.bool_)
     for code in codes:
         hits = np.zeros(len(values), dtype=np.bool_)
-        if types.is_temporal(values.type) and isinstance(code, str):
-            try:
-                moment = pyarrow.scalar(code.strip()).cast(values.type)
-            except pyarrow.ArrowInvalid:  # no moment, which none of the column is then
-                continue
-            hits = np.asarray(compute.equal(values, moment).fill_null(False))
-        elif types.is_integer(values.type) or types.is_floating(values.type) or types.is_decimal(values.type):
+        if types.is_integer(values.type) or types.is_floating(values.type) or types.is_decimal(values.type):
             plain = values.cast(pyarrow.float64()) if types.is_decimal(values.type) else values
             hits = _are(np.asarray(plain.to_numpy()), code)
         found[_called(code)] += int(hits.sum())
@@ -177,7 +189,43 @@ def _without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found) 
     return compute.if_else(pyarrow.array(marked), pyarrow.scalar(None, values.type), values)
 
 
-def _text_without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found) -> pyarrow.ChunkedArray:
+def _without_times(
+    values: pyarrow.ChunkedArray, column: CodedColumn, codes: Sequence[Code], found: Found
+) -> pyarrow.ChunkedArray:
+    """Return a column of times, of any type, with gaps in place of those among the codes."""
+    import pyarrow
+    from pyarrow import compute
+
+    said = {code: read_one(code.strip(), named=True) for code in codes if isinstance(code, str)}
+    times = _times_in(values, column) if any(said.values()) else None
+    if times is None:
+        return values
+    marked = np.zeros(len(values), dtype=np.bool_)
+    for code, readings in said.items():
+        moments = [one.by_order[""] for (kind, _), one in readings.items() if kind == times.kind and "" in one.by_order]
+        hits = np.isin(times.values, np.array(moments, dtype=np.float64))
+        found[_called(code)] += int(hits.sum())
+        marked |= hits
+    if not marked.any():
+        return values
+    return compute.if_else(pyarrow.array(marked), pyarrow.scalar(None, values.type), values)
+
+
+def _times_in(values: pyarrow.ChunkedArray, column: CodedColumn) -> Times | None:
+    """Return the times that a column holds, as its reader finds them; None where it holds others or is refused."""
+    wanted = column.kind if column.kind in ("time", "clock") else None
+    try:
+        if not is_text(values):
+            return of_column(values, column.name, wanted)
+        read = read_text(entries(values), column.name, "", wanted, column.written)
+    except ValueError:
+        return None
+    return None if read is None else Times(read[0], read[1].kind)
+
+
+def _text_without(
+    values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Found, guessed: bool
+) -> pyarrow.ChunkedArray:
     """Return a column of text, or of categories, of which the codes are none any more."""
     import pyarrow
 
@@ -205,10 +253,13 @@ def _text_without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Fo
         return values
     if not pyarrow.types.is_dictionary(values.type):
         others = {word for gap, word in zip(gaps, written, strict=False) if word is not None and not gap}
-        if all(map(WHOLE.fullmatch, others)) and any(_number(written[place]) is None for place in np.flatnonzero(gaps)):
+        if guessed and others and not no_truths([word.strip() for word in others]).any():
+            truths = [word.strip().lower() == "true" if word in others else None for word in written]
+            return _taken(pyarrow.array([*truths, None], pyarrow.bool_()), places)
+        are_whole = all(map(WHOLE.fullmatch, others)) and len({*map(int, others)}) == len({*map(str.strip, others)})
+        if are_whole and any(_number(written[place]) is None for place in np.flatnonzero(gaps)):
             numbers = [int(word) if word in others else None for word in written]
-            whole = pyarrow.array([*numbers, None], pyarrow.int64())  # the last for nulls, at -1
-            return pyarrow.chunked_array([whole.take(pyarrow.array(places % len(whole)))])
+            return _taken(pyarrow.array([*numbers, None], pyarrow.int64()), places)
         texts = np.array([*("" if gap else word for gap, word in zip(gaps, written, strict=False)), None], object)
         return pyarrow.chunked_array([pyarrow.array(texts[places], values.type)])
     kept = np.flatnonzero(~gaps[:-1])
@@ -219,3 +270,10 @@ def _text_without(values: pyarrow.ChunkedArray, codes: Sequence[Code], found: Fo
     return pyarrow.chunked_array(
         [pyarrow.DictionaryArray.from_arrays(indices, dictionary, ordered=values.type.ordered)]
     )
+
+
+def _taken(values: pyarrow.Array, places: npt.NDArray[np.intp]) -> pyarrow.ChunkedArray:
+    """Return the values at some places, of which -1 is the last."""
+    import pyarrow
+
+    return pyarrow.chunked_array([values.take(pyarrow.array(places % len(values)))])

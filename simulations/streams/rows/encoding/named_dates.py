@@ -1,4 +1,4 @@
-"""Dates that differ from numbers and codes by the name of their column only: 20211231, 05/01/22."""
+"""Whole numbers that are dates by the name of their column only: 20211231."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.coding import Kind, Written
-from kernelswarm.simulations.streams.rows.encoding.times import Times, WhichIsTheDay, of_arrow, of_text
+from kernelswarm.simulations.core.coding import Kind
+from kernelswarm.simulations.streams.rows.encoding.few import are_few
+from kernelswarm.simulations.streams.rows.encoding.times import Times, of_arrow
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,10 +29,16 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 FIRST, LAST = 1800, 2100
 """The years in which whole numbers are dates."""
 
-TURN = 69
-"""The first of the years of two digits that are of the last century, as in POSIX."""
+FEWEST, MOST = 8, 14
+"""The digits of such numbers."""
 
-SHORT = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{1,2})(?:[ T,]+(\S.*))?")
+
+class NoDate(ValueError):
+    """The refusal of a number that is no date in a ``row``, where ``others`` are some."""
+
+    def __init__(self, row: int, number: str, others: int) -> None:
+        super().__init__(number)
+        self.row, self.number, self.others = row, number, others
 
 
 def is_called_by_time(column: str) -> bool:
@@ -46,7 +53,13 @@ def is_called_by_time(column: str) -> bool:
 
 
 def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = None) -> Times | None:
-    """Return the times of a column of one of Arrow's types of times, or of whole numbers that are dates; else None."""
+    """Return the times of a column of one of Arrow's types of times, or of whole numbers that are dates; else None.
+
+    Raises
+    ------
+    NoDate
+        Few of the numbers are no dates.
+    """
     from pyarrow import types
 
     if types.is_temporal(values.type):
@@ -55,125 +68,71 @@ def of_column(values: pyarrow.ChunkedArray, column: str, wanted: Kind | None = N
     if not named or not (types.is_integer(values.type) or types.is_floating(values.type)):
         return None
     numbers = np.asarray(values.to_numpy()).astype(np.float64)
-    known = ~np.isnan(numbers)
-    found = of_numbers(numbers[known])
-    if found is None:
+    known = np.flatnonzero(~np.isnan(numbers))
+    different, first, places, counts = np.unique(
+        numbers[known], return_index=True, return_inverse=True, return_counts=True
+    )
+    found = of_numbers(different, counts)
+    odd = np.isnan(found)
+    if are_few(odd, counts):
+        place = int(first[odd].min())
+        raise NoDate(int(known[place]) + 1, f"{numbers[known[place]]:.15g}", len(known) - int(counts[odd].sum()))
+    if odd.any() or not len(known):
         return None
     spread = np.full(len(numbers), np.nan)
-    spread[known] = found.values
-    return found._replace(values=spread)
+    spread[known] = found[places]
+    return Times(spread, "time")
 
 
-def of_digits(texts: Sequence[str]) -> Times | None:
-    """Return the times of text of digits such as 20211231, (n,); None where some is no date."""
-    whole = all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= 14 for text in texts)
-    return of_numbers(np.array([float(text) for text in texts])) if whole else None
+def are_digits(texts: Sequence[str]) -> bool:
+    """Tell whether texts are whole numbers as dates are: 20211231."""
+    return all(text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST for text in texts)
 
 
-def of_numbers(numbers: npt.NDArray[np.float64]) -> Times | None:
-    """Return the times of whole numbers, (n,): year, month and day, and perhaps hour, minute and second.
+def of_numbers(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.intp] | None = None) -> npt.NDArray[np.float64]:
+    """Return the moments of whole numbers, (n,): year, month and day, and perhaps hour, minute and second.
 
-    All have 8, 10, 12 or 14 digits, and years are 1800 to 2100.
+    They have 8, 10, 12 or 14 digits, as many as most have, and years are 1800 to 2100, or the last day of 9999.
 
     Returns
     -------
-    Times
-        Moments; None where some number is no date, and where there is none.
+    array
+        Microseconds since 1970; nan of numbers that are no dates.
 
     Examples
     --------
-    >>> of_numbers(np.array([20211231.0, 20220101.0])).values / 86_400e6
-    array([18992., 18993.])
-    >>> of_numbers(np.array([202112311830.0])).values / 3_600e6
+    >>> of_numbers(np.array([20211231.0, 20220101.0, 20220230.0])) / 86_400e6
+    array([18992., 18993.,    nan])
+    >>> of_numbers(np.array([202112311830.0])) / 3_600e6
     array([455826.5])
-    >>> of_numbers(np.array([20211231.0, 20220230.0])) is None
-    True
     """
-    if not len(numbers) or not ((numbers > 0.0) & (numbers < 1e14) & (numbers == np.round(numbers))).all():
-        return None
-    whole = numbers.astype(np.int64)
-    digits = len(str(whole.min()))
-    if digits not in (8, 10, 12, 14) or len(str(whole.max())) != digits:
-        return None
+    possible = (numbers >= 10.0 ** (FEWEST - 1)) & (numbers < 10.0**MOST) & (numbers == np.round(numbers))
+    whole = np.where(possible, numbers, 0.0).astype(np.int64)
+    digits = np.char.str_len(whole.astype(np.str_))
+    best, most = np.full(len(numbers), np.nan), 0
+    for width in range(FEWEST, MOST + 1, 2):
+        found = np.where(possible & (digits == width), _moments(whole, width), np.nan)
+        there = ~np.isnan(found)
+        weight = int(there.sum() if counts is None else counts[there].sum())
+        if weight > most:
+            best, most = found, weight
+    return best
+
+
+def _moments(whole: Whole, digits: int) -> npt.NDArray[np.float64]:
+    """Return the moments of numbers of so many digits, (n,), nan where there is no such one."""
     clock: list[Whole] = []
-    for _ in range((digits - 8) // 2):
+    for _ in range((digits - FEWEST) // 2):
         whole, last = np.divmod(whole, 100)
         clock.insert(0, last)
     years, rest = np.divmod(whole, 10_000)
-    found = _midnights(years, *np.divmod(rest, 100))
-    if found is None or not ((years >= FIRST) & (years <= LAST)).all():
-        return None
-    clock += [np.zeros_like(whole)] * (3 - len(clock))
-    hours, minutes, seconds = clock
+    months, days = np.divmod(rest, 100)
+    there = (months >= 1) & (months <= 12) & (days >= 1)
+    begun = (np.where(there, (years - 1970) * 12 + months - 1, 0)).astype("datetime64[M]")
+    first, after = (month.astype("datetime64[D]").astype(np.int64) for month in (begun, begun + 1))
+    there &= days <= after - first
+    there &= ((years >= FIRST) & (years <= LAST)) | ((years == 9999) & (rest == 1231))
+    hours, minutes, seconds = clock + [np.zeros_like(whole)] * (3 - len(clock))
     past = (hours * 60 + minutes) * 60 + seconds
-    if not ((past <= 86_400) & (minutes < 60) & (seconds < 60)).all():
-        return None
-    return Times((found * 86_400 + past) * 1e6, "time")
-
-
-def with_whole_years(texts: Sequence[str], written: Written) -> tuple[Sequence[str], Written]:
-    """Write dates with years of two digits, such as 05/31/22, as ISO 8601 does, and say what came first.
-
-    Those with points have the day first. Others have the order in which all are dates, where there is only one, unless
-    ``written`` says it. Years are 1969 to 2068.
-
-    Returns
-    -------
-    sequence of str, Written
-        The texts as they are, and nothing, where some is no such date.
-
-    Raises
-    ------
-    WhichIsTheDay
-        All are dates in several orders.
-    """
-    found = [one for one in map(SHORT.fullmatch, texts) if one]
-    if not texts or len(found) < len(texts):
-        return texts, ""
-    numbers = [np.array([int(one[place]) for one in found], dtype=np.int64) for place in (1, 3, 4)]
-    two = [all(len(one[place]) == 2 for one in found) for place in (1, 3, 4)]
-    orders: dict[Written, tuple[int, int, int]] = {"day": (2, 1, 0), "month": (2, 0, 1), "year": (0, 1, 2)}
-    fitting = [
-        order
-        for order, (year, month, day) in orders.items()
-        if two[year] and _midnights(_whole(numbers[year]), numbers[month], numbers[day]) is not None
-    ]
-    if not fitting:
-        return texts, ""
-    if written in fitting:
-        first = written
-    elif "day" in fitting and all(one[2] == "." for one in found):
-        first = "day"
-    elif len(fitting) == 1:
-        first = fitting[0]
-    else:
-        raise WhichIsTheDay(texts[0], "the day, the month or the year")
-    year, month, day = (numbers[place] for place in orders[first])
-    return [
-        f"{_whole(year[k])}/{month[k]}/{day[k]}" + (f" {one[5]}" if one[5] else "") for k, one in enumerate(found)
-    ], first
-
-
-def is_time(word: str) -> bool:
-    """Tell whether text alone is a date or a time, though not one of a whole column perhaps."""
-    orders: tuple[Written, ...] = ("day", "month", "year")
-    try:
-        return of_digits([word]) is not None or any(
-            of_text(with_whole_years([word], order)[0], order) is not None for order in orders
-        )
-    except WhichIsTheDay:
-        return True
-
-
-def _whole(years: Whole) -> Whole:
-    return np.asarray(years + np.where(years < TURN, 2000, 1900))
-
-
-def _midnights(years: Whole, months: Whole, days: Whole) -> Whole | None:
-    """Return days since 1970, (n,); None where some is no date."""
-    if not ((months >= 1) & (months <= 12) & (days >= 1)).all():
-        return None
-    begun = ((years - 1970) * 12 + months - 1).astype("datetime64[M]")
-    first = begun.astype("datetime64[D]").astype(np.int64)
-    after = (begun + 1).astype("datetime64[D]").astype(np.int64)
-    return None if (days > after - first).any() else first + days - 1
+    there &= (past <= 86_400) & (minutes < 60) & (seconds < 60)
+    return np.where(there, ((first + days - 1) * 86_400 + past) * 1e6, np.nan)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from kernelswarm.simulations.streams.rows.encoding.few import are_few
 
 Mark = Literal["", ".", ","]
 """What stands before fractions; empty where that is not known."""
@@ -54,12 +57,22 @@ class Parsed(NamedTuple):
     mark: Mark
 
 
-def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
+def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] | None = None) -> Parsed | None:
     """Read the numbers of a column; None where some is none, or where a comma may be one of two things.
 
     All of them are written in one way: with a point before fractions and perhaps commas between thousands, or the other
-    way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not.
-    A sign of percent, degrees or money, or a unit, stands beside all or none, and is dropped: 12.5% is 12.5.
+    way round. Which one is clear where one way alone suits all, such as that of 1,234,567 or 0,5; 1,234 alone is not,
+    nor is 1.234 where hardly any other number says that the point parts thousands. A sign of percent, degrees or
+    money, or a unit, stands beside all or none, and is dropped: 12.5% is 12.5.
+
+    Parameters
+    ----------
+    texts
+        The different numbers.
+    mark
+        What stands before fractions, where that is known.
+    counts
+        How often each occurs, (n,); once when left out.
 
     Examples
     --------
@@ -81,12 +94,62 @@ def parsed(texts: Sequence[str], mark: Mark = "") -> Parsed | None:
         return Parsed(np.array([float(text) for text in plain]), mark)
     point = mark != "," and all(POINT.fullmatch(text) for text in plain)
     comma = mark != "." and all(COMMA.fullmatch(text) for text in plain)
-    if point == comma:
+    if point == comma or (not mark and _turning(plain, counts).any()):
         return None
     thousands: Mark
     found: Mark
     thousands, found = (",", ".") if point else (".", ",")
     return Parsed(np.array([float(text.replace(thousands, "").replace(found, ".")) for text in plain]), found)
+
+
+def odd_ones(texts: Sequence[str], mark: Mark, counts: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Tell which texts are no numbers, or are written in another way than most: with another sign, mark, or zeros.
+
+    Examples
+    --------
+    >>> odd_ones(["12%", "3%", "5"], "", np.ones(3, int)), odd_ones(["1,5", "2,5", "3.5"], "", np.ones(3, int))
+    (array([False, False,  True]), array([False, False,  True]))
+    """
+    odd = np.array([not looks_numeric(text) for text in texts], dtype=np.bool_)
+    bare = [_bare(text) for text in texts]
+    plain = [text for text, _ in bare]
+    left = np.where(odd, 0, counts)
+    odd |= _others([signs for _, signs in bare], left)
+    ways = list(map(way_of, texts))
+    odd |= _others(ways, np.where(odd, 0, left), "", mark)
+    odd |= _turning(plain, counts) if not mark else False
+    coded = np.array([CODE.fullmatch(text) is not None for text in texts], dtype=np.bool_)
+    fixed = all(map(str.isdecimal, texts)) and len({*map(len, texts)}) == 1
+    return odd | (coded if not fixed and are_few(coded[~odd], counts[~odd]) else False)
+
+
+def _others(
+    kinds: Sequence[str], counts: npt.NDArray[np.intp], neutral: str | None = None, known: str = ""
+) -> npt.NDArray[np.bool_]:
+    """Tell which entries are of another kind than the known one, or than most of those that are of one."""
+    shares: Counter[str] = Counter()
+    for kind, count in zip(kinds, counts.tolist(), strict=True):
+        shares.update({} if kind == neutral else {kind: count})
+    most = known or max(shares, key=lambda kind: (shares[kind], kind), default="")
+    return np.array([kind not in (most, neutral) for kind in kinds], dtype=np.bool_)
+
+
+def way_of(text: str) -> str:
+    """Return the mark that stands before fractions in a number; empty where both may, and where it is none."""
+    plain, _ = _bare(text)
+    point, comma = PLAIN.fullmatch(plain) or POINT.fullmatch(plain), COMMA.fullmatch(plain)
+    return "" if bool(point) == bool(comma) else "." if point else ","
+
+
+def _turning(plain: Sequence[str], counts: npt.NDArray[np.intp] | None) -> npt.NDArray[np.bool_]:
+    """Tell which few numbers alone say that the points of all others part thousands: 1.234.567 among 1.234 and 2.5."""
+    turning = np.array([PLAIN.fullmatch(text) is None for text in plain], dtype=np.bool_)
+    turned = np.array(["." in text for text in plain], dtype=np.bool_) & ~turning
+    either = turning | turned
+    if not turning.any() or not turned.any() or not all(COMMA.fullmatch(text) for text in plain):
+        return np.zeros(len(plain), dtype=np.bool_)
+    rows = np.ones(len(plain), np.intp) if counts is None else counts
+    return turning & are_few(turning[either], rows[either])
 
 
 def _bare(text: str) -> tuple[str, str]:

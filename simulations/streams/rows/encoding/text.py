@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.coding import CodedColumn, Kind, Written
-from kernelswarm.simulations.streams.rows.encoding.named_dates import is_called_by_time, of_digits, with_whole_years
+from kernelswarm.simulations.streams.rows.encoding.few import are_few
+from kernelswarm.simulations.streams.rows.encoding.named_dates import are_digits, is_called_by_time, of_numbers
 from kernelswarm.simulations.streams.rows.encoding.numerals import CODE, Mark, looks_numeric, parsed
+from kernelswarm.simulations.streams.rows.encoding.odd_entries import no_truths, odd_among
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 
@@ -21,9 +23,6 @@ Array = npt.NDArray[np.float64]
 
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212._*"
 """What stands in tables in place of a number that is not there."""
-
-MOST_WORDS = 50
-"""Different words of an input at most, each of which becomes a column."""
 
 
 class Entries(NamedTuple):
@@ -36,13 +35,24 @@ class Entries(NamedTuple):
         """Return the values (words,) of all rows, (n,), nan of gaps."""
         return np.append(values, np.nan)[self.places]
 
-    def row(self, word: int) -> int:
-        """Return the first row, from 1, that has a word."""
-        return int(np.argmax(self.places == word)) + 1
+    @property
+    def rows(self) -> npt.NDArray[np.intp]:
+        """The first row, from 1, that has each word, (words,)."""
+        first = np.zeros(len(self.words) + 1, dtype=np.intp)
+        first[self.places[::-1]] = np.arange(len(self.places), 0, -1)
+        return first[:-1]
+
+    @property
+    def counts(self) -> npt.NDArray[np.intp]:
+        """How many rows have each word, (words,)."""
+        return np.bincount(self.places[self.places >= 0], minlength=len(self.words))
 
 
-def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
-    """Return the words of a column of text, in alphabetical order or in the given one, which may have more."""
+def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool = False) -> Entries:
+    """Return the words of a column of text, in alphabetical order or in the given one, which may have more.
+
+    Dashes among numbers are gaps, unless the words are ``names``.
+    """
     import pyarrow
 
     if not pyarrow.types.is_dictionary(values.type):
@@ -54,7 +64,7 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = ()) -> Entries:
     indices = np.asarray(whole.indices.cast(pyarrow.int64()).fill_null(-1))
     used = set(np.unique(indices).tolist())
     there = {word for place, word in enumerate(written) if place in used}
-    words = [*order, *sorted(there.difference(WRITTEN, _dashes(there) if not order else (), order))]
+    words = [*order, *sorted(there.difference(WRITTEN, () if order or names else _dashes(there), order))]
     known = {word: place for place, word in enumerate(words)}
     places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last for nulls
     return Entries(words, places[indices])
@@ -68,7 +78,12 @@ def _dashes(words: Collection[str]) -> set[str]:
 
 
 def read_text(
-    found: Entries, name: str, mark: Mark = "", wanted: Kind | None = None, written: Written = ""
+    found: Entries,
+    name: str,
+    mark: Mark = "",
+    wanted: Kind | None = None,
+    written: Written = "",
+    has_codes: bool = True,
 ) -> tuple[Array, CodedColumn] | None:
     """Return what a column of text stands for, and its values, (n,); None where it is no one thing.
 
@@ -82,31 +97,44 @@ def read_text(
         What stands before fractions, where that is known.
     wanted, written
         What it has to be and how that is written, where it is known; left out, numbers where all entries are, unless
-        some are codes such as 007; times where all are; and words where none is a number.
+        some are codes such as 007; times where all are; and words where none is a number, and no few entries are odd.
+    has_codes
+        Whether 007 is a code; in a csv file it is the number 7.
 
     Raises
     ------
     WhichIsTheDay
         Dates do not show which number is the day.
     """
-    words = found.words
+    words, counts = found.words, found.counts
     if not words:
         return np.full(len(found.places), np.nan), CodedColumn(name, wanted or "number")
     named = wanted == "time" or (wanted is None and is_called_by_time(name))
-    times = of_digits(words) if named else None
-    if times is not None:
-        return found.spread(times.values), CodedColumn(name, "time")
-    if wanted in (None, "number") and not (wanted is None and any(map(CODE.fullmatch, words))):
-        numbers = parsed(words, mark or (written if written in (".", ",") else ""))
+    if named and are_digits(words):
+        moments = of_numbers(np.array(list(map(float, words))), counts)
+        odd = np.isnan(moments)
+        if are_few(odd, counts):
+            return None
+        if not odd.any():
+            return found.spread(moments), CodedColumn(name, "time")
+    elif named and wanted is None:
+        read = of_text(words, counts, named=True)
+        if read.times.kind == "time" and are_few(read.untimed, counts):
+            return None
+    if wanted in (None, "number") and not (wanted is None and has_codes and any(map(CODE.fullmatch, words))):
+        numbers = parsed(words, mark or (written if written in (".", ",") else ""), counts)
         if numbers is not None:
             return found.spread(numbers.values), CodedColumn(name, written=numbers.mark)
     if wanted in (None, "time", "clock"):
-        texts, first = with_whole_years(words, written) if named else (words, "")
-        times = of_text(texts, written)
-        if times is not None:
-            first = first or times.written
-            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned, written=first)
-    if wanted == "words" or (wanted is None and are_words(words)):
+        read = of_text(words, counts, named=named, written=written, kind=wanted)
+        if not read.odd.any():
+            if read.doubt is not None:
+                raise read.doubt
+            times = read.times
+            return found.spread(times.values), CodedColumn(name, times.kind, zoned=times.zoned, written=times.written)
+    if wanted == "truth" and not no_truths(words).any():
+        return found.spread(np.array([float(word.lower() == "true") for word in words])), CodedColumn(name, "truth")
+    if wanted == "words" or (wanted is None and are_words(words) and odd_among(words, counts, named) is None):
         places = found.spread(np.arange(len(words), dtype=np.float64))
         return places, CodedColumn(name, "words", tuple(words))
     return None
@@ -115,11 +143,6 @@ def read_text(
 def are_words(words: Sequence[str]) -> bool:
     """Tell whether text is none of numbers, one of which is mistyped: none of it is a number, or all are digits."""
     return not any(map(looks_numeric, words)) or all(word.isdecimal() for word in words)
-
-
-def are_too_many(words: int, rows: int) -> bool:
-    """Tell whether words are too many for a column each: they name rows rather than kinds."""
-    return words > min(MOST_WORDS, max(2, rows // 2))
 
 
 def is_text(values: pyarrow.ChunkedArray) -> bool:
