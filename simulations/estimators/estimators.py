@@ -25,6 +25,7 @@ from kernelswarm.simulations.estimators.rows import (
     Samples,
     points_and_targets,
     refuse_largest,
+    refuse_masked,
     sound_labels,
     sound_numbers,
 )
@@ -107,6 +108,18 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
             return found
         spread = np.sqrt(self._variances(X, with_noise))
         return found, spread[:, 0] if self.flat_ else spread
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the share of the variance of y that is predicted at X, 1 - sum w (f - y)^2 / sum w (y - mean y)^2.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`.
+        """
+        refuse_masked(y, "y")
+        refuse_masked(sample_weight, "sample_weight")
+        return float(super().score(X, y, sample_weight))
 
     def _center(self, samples: Samples) -> None:
         targets = samples.targets
@@ -215,6 +228,18 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
                 self._learn_on(samples, len(several(known)))
                 self.classes_ = known
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute the share of the weights of those rows of X whose label y is predicted.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As of `fit`.
+        """
+        refuse_masked(y, "y")
+        refuse_masked(sample_weight, "sample_weight")
+        return float(super().score(X, y, sample_weight))
 
     def decision_function(self, X: Any) -> Array:
         """Evaluate the functions at X (n, p): (n, classes); of two classes (n,), positive for the second."""

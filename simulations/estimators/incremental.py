@@ -281,7 +281,7 @@ class IncrementalClassifier(_Incremental):
     def _learn(self, estimator: Any, samples: Sequence[Sample], names: Sequence[Hashable]) -> None:
         rows = self._rows([sample.features for sample in samples], names)
         labels = [sample.target for sample in samples]
-        if any(label is None or label != label for label in labels):
+        if any(label is None or label is np.ma.masked or label != label for label in labels):
             raise ValueError(f"y = {labels[-1]!r} is no label: leave the sample out")
         classes = None
         if not estimator.__sklearn_is_fitted__():

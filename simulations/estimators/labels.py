@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.estimators.rows import refuse_masked
 
 
 def refuse_mixed(labels: Any, name: str) -> None:
@@ -27,6 +28,7 @@ def refuse_mixed(labels: Any, name: str) -> None:
 
 def checked_classes(classes: Any, before: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """Return all labels, sorted; refuses others than those of the first call."""
+    refuse_masked(classes, "classes")
     refuse_mixed(classes, "classes")
     known: npt.NDArray[Any] = np.unique(classes)
     if before is not None and not np.array_equal(known, before):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.memory import free
 from kernelswarm.simulations.models.model import ROWS
+from kernelswarm.simulations.streams.rows.encoding.gaps import together
 from kernelswarm.simulations.streams.rows.frames import index_of, is_reordered
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
@@ -109,6 +110,7 @@ def points_of(estimator: Any, X: Any, reset: bool) -> Points:
     """
     if not reset and _are_sound(estimator, X):
         return plain(X)
+    refuse_masked(X, "X")
     return _within_range(validate_data(estimator, X, reset=reset, dtype=np.float64, order="C", accept_sparse="csr"))
 
 
@@ -131,6 +133,8 @@ def points_and_targets(
         targets = known(y, len(X))
         if targets is not None:
             return plain(X), targets, True
+    refuse_masked(X, "X")
+    refuse_masked(y, "y")
     warn_of_other_order(X, y)
     X, y = validate_data(estimator, X, y, reset=known is None, dtype=np.float64, order="C", accept_sparse="csr", **keys)
     return _within_range(X), y, False
@@ -178,6 +182,17 @@ def plain(values: Any) -> Array:
     if type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray:
         return values
     return np.require(np.asarray(values), np.float64, ["C", "W", "A"])
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse arrays with masked entries, and lists of such rows, of which scikit-learn takes what is hidden."""
+    values = together(values)
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0])
+        raise InputError(
+            f"{name} has masked values, the first in row {row} (rows count from 0), and these are none: fill them in, "
+            "or leave their rows out"
+        )
 
 
 def refuse_largest(values: Array, name: str) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.schedules import Diminishing
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.estimators.rows import Samples
+from kernelswarm.simulations.estimators.rows import Samples, refuse_masked
 from kernelswarm.simulations.streams.rows.rows import LARGEST
 
 Array = npt.NDArray[np.float64]
@@ -33,7 +33,11 @@ def weights_of(sample_weight: Any, count: int) -> Array | None:
     """
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    refuse_masked(sample_weight, "sample_weight")
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:  # TypeError: of pandas.NA
+        raise InputError(f"sample_weight holds something else than numbers ({error}): give one for each row") from error
     if weights.ndim == 0:
         weights = np.full(count, float(weights))
     if weights.shape != (count,):

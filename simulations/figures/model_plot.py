@@ -10,6 +10,7 @@ import numpy.typing as npt
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.figures import regions, style
 from kernelswarm.simulations.models.model import LEVEL
+from kernelswarm.simulations.streams.rows.encoding.gaps import unmasked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +63,7 @@ def plot_model(model: Model, axes: Axes, points: Points | None = None, targets: 
         raise InputError(str(error)) from error
     low, high = _reach(dictionary(model) if samples is None or not len(samples) else samples)
     if samples is not None and targets is not None:
-        targets = np.asarray(targets)
+        targets = np.asarray(unmasked(targets))
         if targets.ndim == 0 or len(targets) != len(samples):
             raise InputError(f"targets have shape {targets.shape} and must be one for each of {len(samples)} points")
         if len(samples) > MOST:

@@ -15,7 +15,7 @@ from kernelswarm.simulations.core.coding import Coding
 from kernelswarm.simulations.core.messages import nearest, shown, some
 from kernelswarm.simulations.streams.rows.columns import inputs, numbers
 from kernelswarm.simulations.streams.rows.encoding.codes import table_without
-from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward
+from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward, together, unmasked
 from kernelswarm.simulations.streams.rows.odd_words import COUNTING
 from kernelswarm.simulations.streams.rows.rows import Numbers
 from kernelswarm.simulations.streams.written.objects import odd_object, same_names, with_midnights
@@ -78,7 +78,7 @@ def points_of(data: Any, names: Sequence[str], name: str = "points") -> npt.NDAr
     if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         data = _columns_of_rows(data, names, name)
     if not is_frame(data):
-        return np.ascontiguousarray(data, dtype=np.float64)
+        return np.ascontiguousarray(unmasked(data), dtype=np.float64)
     table, wanted = _picked(data, names, name)
     picked = [] if table is None else [numbers(name, table, column, cure=CURE) for column in wanted]
     return np.ascontiguousarray(np.column_stack(picked), dtype=np.float64) if picked else np.empty((0, 0))
@@ -106,6 +106,7 @@ def coded_points(data: Any, coding: Coding, name: str = "points") -> npt.NDArray
     if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         data = _columns_of_rows(data, names, name)
     if not is_frame(data):
+        data = together(data)
         array = np.ma.asarray(data) if np.ma.isMaskedArray(data) else np.asarray(data, dtype=_type_of(data))
         if array.ndim != 2 or array.shape[1] != len(names):
             raise ValueError(
@@ -144,7 +145,7 @@ def _picked(data: Any, names: Sequence[str], name: str) -> tuple[pyarrow.Table |
     import pyarrow
 
     found = named(data, name)
-    wanted = list(names) if are_names(names) or set(names) <= set(found) else list(found)
+    wanted = list(names) if are_names(names) or (names and set(names) <= set(found)) else list(found)
     lacking = [column for column in wanted if column not in found]
     if lacking:
         others = [column for column in found if column not in wanted]

@@ -11,6 +11,7 @@ from kernelswarm.graphs.given.names import names_of
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.rows.columns import CATEGORIES, ORDERED
+from kernelswarm.simulations.streams.rows.encoding.gaps import together, unmasked
 from kernelswarm.simulations.streams.rows.frames import arrow, has_categories, in_step, is_frame, named
 from kernelswarm.simulations.streams.rows.held import NAME, TEST_NAME, Held, HeldArrays, HeldTable
 from kernelswarm.simulations.streams.rows.rows import Numbers
@@ -105,7 +106,9 @@ def _of_all_nodes(data: Any, name: str) -> Any:
     if not isinstance(own, Mapping) or not own:
         return data
     if all(isinstance(rows, tuple | list) and len(rows) == 2 and np.ndim(_first(rows)) == 2 for rows in own.values()):
-        inputs, targets = zip(*((np.asarray(x), np.asarray(y)) for x, y in own.values()), strict=True)
+        inputs, targets = zip(
+            *((np.asarray(unmasked(x)), np.asarray(unmasked(y))) for x, y in own.values()), strict=True
+        )
         for place, pieces in enumerate((inputs, targets)):
             widths = {called: piece.shape[1:] for called, piece in zip(own, pieces, strict=True)}
             if len(set(widths.values())) > 1:
@@ -189,13 +192,11 @@ def _array(name: str, values: Any) -> Numbers:
     """Copy an array, so that nobody can change what is learned from."""
     if hasattr(values, "toarray"):
         raise ValueError(f"{NAME}: {name} is a sparse matrix: give {name}.toarray()")
-    if np.ma.isMaskedArray(values):
-        values = _without_mask(values)
     same = same_names(values) if isinstance(values, list | tuple) else ""
     if same:
         raise ValueError(f"{NAME}: {name} holds names that are the same as text, {same}: write both in one way")
     try:
-        found = np.array(values)
+        found = np.array(unmasked(values))
     except ValueError as error:
         raise ValueError(f"{NAME}: {name} is no array ({shorten(error)}): give all its rows the same length") from error
     if found.dtype.kind == "O" and all(isinstance(value, str) for value in found.flat):
@@ -204,20 +205,12 @@ def _array(name: str, values: Any) -> Numbers:
     return found
 
 
-def _without_mask(values: np.ma.MaskedArray[Any, Any]) -> Numbers:
-    """Return an array with gaps in place of masked entries: nan, or text without letters."""
-    if not np.ma.is_masked(values):
-        return np.ma.getdata(values)
-    if values.dtype.kind == "U":
-        return np.where(np.ma.getmaskarray(values), "", np.ma.getdata(values))
-    return np.where(np.ma.getmaskarray(values), np.nan, np.ma.getdata(values).astype(np.float64))
-
-
 def _by_column(data: Any) -> Any:
     """Take arrays (X, y) or (X, y, node) apart where X holds text, times or objects: each of its columns is its own."""
     if not isinstance(data, tuple | list) or len(data) not in (2, 3) or is_frame(data[0]):
         return data
-    x = data[0] if np.ma.isMaskedArray(data[0]) or not isinstance(data[0], list | tuple) else np.array(data[0], object)
+    x = together(data[0])
+    x = np.array(x, object) if isinstance(x, list | tuple) else x
     if getattr(x, "ndim", 0) != 2 or x.dtype.kind not in "OUMm":
         return data
     return ({f"x[:, {place}]": x[:, place] for place in range(x.shape[1])}, *data[1:])

@@ -216,6 +216,9 @@ def test_masked_arrays_and_data_sets_of_openml_have_gaps_too(monkeypatch: pytest
         "43 values missing of 60 rows, in x[:, 0] 20, x[:, 1] 20 and y 3: inputs are filled with the mean or most "
         "frequent word of the training rows; 3 rows without a target or node are left out"
     )
+    halves = {name: (x[place::2], np.ma.masked_less(COUNT, 3.0)[place::2]) for place, name in enumerate("ab")}
+    for same in (halves, ([*x], np.ma.masked_less(COUNT, 3.0))):
+        assert str(held(same, missing="mean").facts["gaps"]).startswith("43 values missing of 60 rows")
     assert np.isin(samples(source)[0], [1.0, 2.0, *(c.fill for c in source.description.inputs.coding.columns)]).all()  # type: ignore[union-attr]
 
     class Bunch:

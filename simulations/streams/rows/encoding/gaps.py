@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,29 @@ def are_gaps(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     if values.dtype.kind == "U":
         return np.asarray(values == "")
     return np.zeros(values.shape, dtype=np.bool_)
+
+
+def together(values: Any) -> Any:
+    """Return a list of rows of which some are masked arrays as one such array, and other values as they are."""
+    if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
+        return np.ma.array(values)  # type: ignore[no-untyped-call]
+    return values
+
+
+def unmasked(values: Any) -> Any:
+    """Return values with gaps in place of masked entries: nan, nothing of text, no object, no time.
+
+    ``numpy.asarray`` hands over what is hidden under the mask.
+    """
+    values = together(values)
+    if not np.ma.isMaskedArray(values):
+        return values
+    found, mask = np.ma.getdata(values), np.ma.getmaskarray(values)
+    if not mask.any():
+        return found
+    found = found.copy() if found.dtype.kind in "fUOmM" else found.astype(np.float64)
+    found[mask] = {"U": "", "O": None}.get(found.dtype.kind, np.nan if found.dtype.kind == "f" else "NaT")
+    return found
 
 
 def filled_forward(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
