@@ -81,10 +81,36 @@ def round_cost(
     return RoundCost(directed_edges, points * each + (directed_edges if duals else 0))
 
 
-def vector_cost(network: Graph | Adjacency, length: int) -> RoundCost:
-    """Count what one round sends when every node sends a vector of so many numbers to each neighbor."""
-    directed_edges = 2 * network.number_of_edges()
+def vector_cost(network: Graph | Adjacency, length: int, tree: bool = False) -> RoundCost:
+    """Count what one round sends when every node sends a vector of so many numbers to each neighbor.
+
+    Of a ``tree`` those on a spanning tree of each part are counted.
+    """
+    network = Adjacency.of(network)
+    directed_edges = 2 * (network.number_of_nodes() - len(network.parts) if tree else network.number_of_edges())
     return RoundCost(directed_edges, length * directed_edges)
+
+
+def flooded_cost(
+    network: Graph | Adjacency, inputs: int, targets: int, batch_size: int | Sequence[int], share: float
+) -> RoundCost:
+    """Count what one round sends when a share of samples goes once over each edge of a spanning tree of its part.
+
+    Parameters
+    ----------
+    network : networkx.Graph or Adjacency
+        A validated network.
+    inputs, targets : int
+        p and q.
+    batch_size : int, or sequence of int in the order of the labels
+        b, the samples a node draws per round.
+    share : float
+        The share of samples that travel.
+    """
+    network = Adjacency.of(network)
+    sizes = np.broadcast_to(batch_size, (network.number_of_nodes(),))
+    hops = (np.bincount(network.part) - 1)[network.part]
+    return RoundCost(vector_cost(network, 0, tree=True).messages, round(share * (hops @ sizes) * (inputs + targets)))
 
 
 def pooled_cost(network: Graph | Adjacency, inputs: int, targets: int, batch_size: int | Sequence[int]) -> RoundCost:

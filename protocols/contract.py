@@ -22,6 +22,25 @@ AnyForm = Literal["one_sided", "symmetric", "parameters"]
 Step = Literal["explicit", "implicit"]
 
 
+class TreePlace(NamedTuple):
+    """A node's place in a spanning tree of its part of the network.
+
+    Attributes
+    ----------
+    parent : int
+        The place of its parent among its neighbours, 0 to deg - 1; -1 at the root.
+    children : tuple of int
+        Those of its children.
+    depth, deepest : int
+        The edges between the node and the root, and the most that any node of the part has.
+    """
+
+    parent: int
+    children: tuple[int, ...]
+    depth: int
+    deepest: int
+
+
 @dataclass(frozen=True)
 class Neighborhood:
     """The facts about a node's links before the first round.
@@ -57,6 +76,8 @@ class Neighborhood:
         Two 32-bit words from the experiment's seed, from which nodes derive their keys of random numbers.
     nodes : int
         V, the nodes of the network.
+    tree : TreePlace or None
+        The node's place in a spanning tree, for a `Spanning` rule alone.
     """
 
     node: int
@@ -74,6 +95,7 @@ class Neighborhood:
     distinct: float = math.inf
     key: tuple[int, int] = (0, 0)
     nodes: int = 1
+    tree: TreePlace | None = None
 
     @property
     def weights(self) -> Array:
@@ -175,6 +197,39 @@ class Accumulating(Protocol):
 def least_bits_of(part: object) -> int:
     """Return the fewest bits to which links may round a part's messages; 1 by default."""
     return part.least_bits if fulfils(part, Accumulating) else 1
+
+
+@runtime_checkable
+class Spanning(Protocol):
+    """A rule whose messages travel over a spanning tree of each part of the network, one hop in each round.
+
+    It is sound only if every message arrives in the next round, unchanged, and every node is awake.
+    """
+
+    @property
+    def spans(self) -> bool:
+        """Whether they do."""
+        ...
+
+
+def spans(part: object) -> bool:
+    """Tell whether messages travel over a spanning tree; by default they do not."""
+    return part.spans if fulfils(part, Spanning) else False
+
+
+@runtime_checkable
+class Periodic(Protocol):
+    """A rule that sends in some rounds only."""
+
+    @property
+    def every(self) -> int:
+        """The rounds from one message to the next, at least 1."""
+        ...
+
+
+def every_of(part: object) -> int:
+    """Return the rounds from one message to the next; 1 by default."""
+    return part.every if fulfils(part, Periodic) else 1
 
 
 @runtime_checkable

@@ -27,11 +27,13 @@ from kernelswarm.agents.node.plain_vectors import vectors_form
 from kernelswarm.agents.node.vectors import VectorNode, lambdas_of
 from kernelswarm.agents.plain.turn import AtTurn
 from kernelswarm.protocols.core.callbacks import array_of
+from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.parameters.compiled import (
     PHASE,
     CompiledParameterRule,
 )
+from kernelswarm.protocols.parameters.contract import AddressedRule
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -177,7 +179,8 @@ class VectorPopulation:
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         for i, (agent, samples) in enumerate(zip(self.agents, self._since_sync.tolist(), strict=True)):
             self._sync(i, rounds, samples)
-            agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
+            if not fulfils(agent.rule, AddressedRule):  # which counts by itself
+                agent.tally.scalars_sent += rounds * self._width * len(agent.neighbors)
         self._since_sync[:] = 0
 
     def _count(self) -> None:

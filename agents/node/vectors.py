@@ -14,7 +14,7 @@ from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.node.node import Draws, Node
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, recorded
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.parameters.contract import InformedRule, ParameterRule, Received
+from kernelswarm.protocols.parameters.contract import AddressedRule, InformedRule, ParameterRule, Received
 from kernelswarm.protocols.solving.least_squares import curvature
 from kernelswarm.protocols.solving.noise_variance import learn_at_most, noise_of
 
@@ -134,6 +134,8 @@ class VectorNode(Node):
 
     def receive(self, received: Received) -> None:
         """Update the protocol's state by the vectors received, which ends the round."""
+        if fulfils(self.rule, AddressedRule):
+            self.tally.scalars_sent += self.width * self.rule.receivers(self.links)
         self.links = self.rule.receive(self.links, received, self._samples())
         self.round += 1
         self.place()

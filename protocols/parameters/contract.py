@@ -133,6 +133,18 @@ class InformedRule(Protocol):
         ...
 
 
+@runtime_checkable
+class AddressedRule(Protocol):
+    """A protocol of vectors that does not send to each neighbour in each round; one in plain Python."""
+
+    def receivers(self, state: Any) -> int:
+        """Return to how many neighbours the node sends in a round, after :meth:`ParameterRule.adapt`.
+
+        Its vector is seen by all. Those that receive none leave it out by themselves, and it is not counted there.
+        """
+        ...
+
+
 class SendsVectors:
     """The common declarations of such protocols: one vector a round to each neighbour, no points."""
 

@@ -23,6 +23,7 @@ class Role(IntEnum):
     COMPARISON = 8
     REPLAY = 9
     FAULTS = 10
+    FLOODING = 11
 
 
 def generator(seed: int, role: Role, node: int = 0, *path: int) -> np.random.Generator:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelswarm.graphs.diagnostics import in_parts
+from kernelswarm.protocols.contract import spans
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.simulations.core.messages import shown
@@ -130,7 +131,7 @@ def apart(parts: Sequence[int], rule: AnyRule) -> dict[str, str]:
     rule : AnyRule
         The protocol.
     """
-    if len(parts) == 1 or rule.pooled or not rule.communicates:
+    if len(parts) == 1 or rule.pooled or not (rule.communicates or spans(rule)):
         return {}
     return {IN_PARTS: f"the network falls into {in_parts(parts)}: {EACH_BY_ITSELF}"}
 

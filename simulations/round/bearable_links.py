@@ -8,9 +8,21 @@ from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip
+from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.round.block import AgentPlan
+
+FAILING = {
+    "links": ("messages may be lost, late or changed", "leave links out"),
+    "clock": ("nodes sleep", 'set clock.name = "synchronous"'),
+    "topology.schedule": ("edges come and go", "leave topology.schedule out"),
+    'fault.of = "messages"': ("faulty nodes send something else", 'set fault.of = "data"'),
+    "topology": ("some edges are one-way", "make the network undirected"),
+    "stream": ("some nodes have no sample in some rounds", "leave out the rows without a target"),
+}
+"""Why a tree does not bear the conditions of each key, and what to do."""
 
 
 def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
@@ -49,6 +61,30 @@ def refuse_uncertain(plans: Iterable[AgentPlan]) -> None:
                     f"protocol.certainty = {ratio:g} takes a value to be as certain as it was where it was sent, and "
                     f"{key} changes it: leave out {key}, or set protocol.certainty = 0"
                 )
+
+
+def refuse_failing(rule: AnyRule, conditions: Conditions) -> None:
+    """Refuse links, edges and nodes that may fail, where messages travel over a spanning tree.
+
+    Raises
+    ------
+    InputError
+        Names the key and the protocol.
+    """
+    for key, fails in (
+        ("links", not conditions.links.ideal),
+        ("clock", not conditions.clock.ideal),
+        ("topology.schedule", conditions.timetable is not None),
+        ('fault.of = "messages"', bool(conditions.faults)),
+        ("topology", conditions.directed),
+        ("stream", conditions.absences is not None),
+    ):
+        if fails:
+            cause, remedy = FAILING[key]
+            raise InputError(
+                f"{key}: {cause}, and the protocol {part_name(rule)} sends everything once over a spanning tree, where "
+                f"nothing may fail: {remedy}, or take another protocol"
+            )
 
 
 def refuse_coarse(plans: Sequence[AgentPlan]) -> None:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kernelswarm.agents.populations.populating import in_python
-from kernelswarm.graphs.cost import BYTES, RoundCost, pooled_cost, round_cost, vector_cost
+from kernelswarm.graphs.cost import BYTES, RoundCost, flooded_cost, pooled_cost, round_cost, vector_cost
 from kernelswarm.graphs.diagnostics import diagnose
 from kernelswarm.graphs.directed import who_asks
 from kernelswarm.protocols.clocks.clocks import Clock
 from kernelswarm.protocols.clocks.presence import forgets
-from kernelswarm.protocols.contract import StackedRule, requirement_of
+from kernelswarm.protocols.contract import StackedRule, every_of, requirement_of, spans
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
@@ -224,11 +225,11 @@ def _network(experiment: Experiment, network: Network) -> Section:
     lines = found.describe() | ({"directed": asked} if (asked := who_asks(network.adjacency, names)) else {})
     if len(found.parts) > 1 and rule.pooled:
         lines["parts"] += ": the one learner sees the samples of all"
-    elif len(found.parts) > 1 and rule.communicates:
+    elif len(found.parts) > 1 and (rule.communicates or spans(rule)):
         lines["parts"] += f": {EACH_BY_ITSELF}"
     distance = found.diameter_lower
     settled = distance**2 // 3  # as on a ring: (degree + 1) / connectivity = 3 nodes^2 / (4 pi^2)
-    if rule.communicates and not rule.pooled and distance > FAR and settled > network.rounds:
+    if rule.communicates and not (rule.pooled or spans(rule)) and distance > FAR and settled > network.rounds:
         lines["warning"] = (
             f"differences even out in about diameter^2 / 3 = {settled:,} rounds, and there are {network.rounds:,}: "
             'take a network of shorter distances, such as topology.name = "erdos_renyi", or more rounds'
@@ -364,8 +365,10 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     sizes = [0 if node in without else learner.batch_size for node, learner in learners.items()]
     if rule.pooled:
         cost = pooled_cost(adjacency, inputs, network.source.targets, sizes)
+    elif flooded_share(rule):
+        cost = flooded_cost(adjacency, inputs, network.source.targets, sizes, flooded_share(rule))
     elif network.plans[0].sends_vectors:
-        cost = vector_cost(adjacency, network.plans[0].vector_length())
+        cost = vector_cost(adjacency, network.plans[0].vector_length(), tree=spans(rule))
     elif isinstance(rule, StackedRule):
         cost = _stacked_cost(rule, network, sizes)
     elif rule.communicates:
@@ -377,15 +380,17 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         cost = RoundCost(0, 0)
     if rule.communicates and not rule.pooled:
         cost = RoundCost(cost.messages, cost.scalars + cost.messages * scalars_of_bands(network.plans))
-    total, most = float(network.rounds * cost.bytes), ""
-    travelling = network.plans[0].source
+    every, most = every_of(rule), ""
+    total, travelling = float(network.rounds // every * cost.bytes), network.plans[0].source
     if isinstance(travelling, TravellingSamples):
         total = travelling.traffic(network.rounds).bytes
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
         total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
-        fewer = experiment.links.trigger.threshold or fulfils(rule, SummaryRule)
+        fewer = experiment.links.trigger.threshold or spans(rule) or fulfils(rule, SummaryRule)
         most = "at most " if fewer else ""
+    elif spans(rule):
+        most = "at most "  # what began last may still be under way
     if rule.offline is not None:
         # Rows of further epochs are not counted: they are those of the first.
         samples = sum(rows_until(network.source, network.rounds * experiment.learner.batch_size))
@@ -394,8 +399,8 @@ def _cost(experiment: Experiment, network: Network) -> Section:
         "cost",
         [
             ("samples a round", f"{sum(sizes):,}"),
-            ("messages a round", f"{cost.messages:,}"),
-            ("scalars a round", f"{cost.scalars:,}"),
+            ("messages a round", f"{round(cost.messages / every, 2):,.15g}"),
+            ("scalars a round", f"{round(cost.scalars / every, 2):,.15g}"),
             ("sent in the whole run", most + in_words(total)),
             ("memory", f"{in_words(network.memory)} and the dictionaries"),
         ],

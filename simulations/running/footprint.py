@@ -19,6 +19,7 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.protocols.contract import StackedRule
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.parameters.summed_duals import Counted, SummedDuals
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.unreliable.realization import rounds_ahead
@@ -30,7 +31,7 @@ from kernelswarm.simulations.machine import memory
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.streams.contract import Source
-from kernelswarm.simulations.streams.generated.synthetic import HELD, SyntheticSource
+from kernelswarm.simulations.streams.generated.synthetic import CHUNK, HELD, SyntheticSource
 
 NUMBER = 8
 """Bytes of a number."""
@@ -40,6 +41,9 @@ AGENT = 8_000
 
 LISTENER = 2_000
 """About the further bytes of an agent that receives over unreliable links or clocks."""
+
+SOURCE = 2_700
+"""About the bytes of a source of samples at another node, beside the samples that it holds."""
 
 EDGE = 700
 """About the bytes of an edge of the network with both its agents' messages."""
@@ -56,6 +60,7 @@ REMEDIES = {
     "learner.name": "take another learner, or fewer nodes",
     "protocol.form": 'take "one_sided", or a network in which no node has so many neighbours',
     "evaluate_every": "raise it",
+    "protocol.name": "take another protocol, or fewer nodes",
     "links.max_age": "lower it: what is older is dropped",
 }
 
@@ -117,7 +122,9 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
     step, learned, given = _step(experiment, adjacency)
     gram = 3 * learned**2 if getattr(learner, "kernel", None) is not None else 0
     moving = 3 * nodes * size * columns + 2 * edges * size * outputs * rule.communicates
+    of_others = nodes**2 * (SOURCE + NUMBER * CHUNK * columns) if flooded_share(rule) else 0
     return [
+        Need("protocol.name", "flooding", "the samples of all nodes at each node", of_others),
         Need(
             "topology",
             None,

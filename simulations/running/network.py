@@ -11,13 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.graphs.adjacency import Adjacency, Graph
+from kernelswarm.graphs.adjacency import Adjacency, Graph, from_edges
 from kernelswarm.graphs.directed import asks
+from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.files import File, read_graph
+from kernelswarm.graphs.spanning_tree import SpanningTree, spanning_tree
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.contract import Neighborhood, TreePlace, spans
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
@@ -33,7 +36,7 @@ from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.nodes.without_data import by_name, opened_for_all, places_without_data
 from kernelswarm.simulations.round.banded import with_bands
-from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_uncertain
+from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_failing, refuse_uncertain
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.conditions import link_conditions
 from kernelswarm.simulations.round.failures import Asked
@@ -45,6 +48,7 @@ from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved
 from kernelswarm.simulations.streams.calendars import absences
 from kernelswarm.simulations.streams.contract import Source
+from kernelswarm.simulations.streams.flooded import FloodedSource
 from kernelswarm.simulations.streams.pooled import PooledSource, members
 from kernelswarm.simulations.streams.travelling import TravellingSamples
 
@@ -288,9 +292,13 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
         key = cast(tuple[int, int], tuple(generator(experiment.seed, Role.REPLAY).integers(2**32, size=2).tolist()))
     shared: dict[object, tuple[Any, ...]] = {}
     slots = adjacency.slots([labels[place] for place in planned])
-    return [
+    tree = None
+    if spans(rule):
+        refuse_failing(rule, replace(conditions, faults=spoken(experiment)))
+        tree = spanning_tree(adjacency)
+    plans = [
         AgentPlan(
-            neighborhood=_neighborhood(parts, place, adjacency.around(place), key, shared),
+            neighborhood=_neighborhood(parts, place, adjacency.around(place), key, shared, tree),
             slots=slots[labels[place]],
             learner=learners[labels[place]],
             rule=rule,
@@ -303,6 +311,48 @@ def _plans(parts: _Parts, planned: Listed[int]) -> list[AgentPlan]:
         )
         for place in planned
     ]
+    return plans if tree is None or not flooded_share(rule) else _flooded(parts, planned, plans, tree)
+
+
+def _flooded(parts: _Parts, planned: Listed[int], plans: list[AgentPlan], tree: SpanningTree) -> list[AgentPlan]:
+    """Return the plans of agents that learn from the samples of all nodes of their part."""
+    experiment, adjacency, source, labels, learners, *_ = parts
+    size, share = experiment.learner.batch_size, flooded_share(experiment.protocol)
+    for label in labels:
+        if learners[label].batch_size != size:
+            raise InputError(
+                f"learner.batch_size = {learners[label].batch_size} of node {label} and {size} of others: the protocol "
+                "flooding has every node take a step on each one's mini-batch: give all the same"
+            )
+    keys = np.array(
+        [generator(experiment.seed, Role.FLOODING, place).integers(2**32, size=2) for place in range(len(labels))]
+    )
+    network = from_edges(len(labels), tree.edges)
+    found = []
+    for place, plan in zip(planned, plans, strict=True):
+        hops = distances_from(network.matrix, place)
+        origins = np.lexsort((np.arange(len(hops)), hops))[(hops < 0).sum() :]
+        flooded = FloodedSource(
+            source,
+            origins.tolist(),
+            hops[origins].tolist(),
+            size,
+            adjacency.parts[0],
+            int(network.degrees[place]),
+            share,
+            keys[origins],
+        )
+        distinct = sum(_distinct(source, origin) * (share if k else 1.0) for k, origin in enumerate(origins.tolist()))
+        found.append(
+            replace(
+                plan,
+                neighborhood=replace(plan.neighborhood, distinct=distinct),
+                source=flooded,
+                evaluated=((labels[place], flooded),),
+                steps=adjacency.parts[0],
+            )
+        )
+    return found
 
 
 def _pooled_plan(parts: _Parts) -> AgentPlan:
@@ -329,6 +379,7 @@ def _neighborhood(
     others: Listed[int],
     key: tuple[int, int],
     shared: dict[object, tuple[Any, ...]],
+    tree: SpanningTree | None = None,
 ) -> Neighborhood:
     """Return the facts about the links of the node at a place to the ``others``, by place."""
     _, adjacency, source, labels, learners, outputs, conditions = parts
@@ -355,7 +406,21 @@ def _neighborhood(
         asks=tuple(asks(label, other, known[other]) for other in neighbors) if directed else (),
         asked=tuple(asks(other, label, known[other]) for other in neighbors) if directed else (),
         outputs=outputs,
-        distinct=source.lengths[place] // source.epochs if source.lengths and source.lengths[place] else math.inf,
+        distinct=_distinct(source, place) or math.inf,
         key=key,
         nodes=len(labels),
+        tree=None if tree is None else _place_in(tree, place, others),
     )
+
+
+def _distinct(source: Source, place: int) -> float:
+    """Return the number of a node's different samples, infinite where its stream has no end."""
+    return math.inf if source.lengths is None else source.lengths[place] // source.epochs
+
+
+def _place_in(tree: SpanningTree, place: int, others: Listed[int]) -> TreePlace:
+    """Return a node's place in a tree, by the places of its neighbours ``others``."""
+    parents = tree.parents[others].tolist()
+    above = [k for k, other in enumerate(others) if other == tree.parents[place]]
+    below = tuple(k for k, parent in enumerate(parents) if parent == place)
+    return TreePlace(above[0] if above else -1, below, int(tree.depths[place]), int(tree.deepest[place]))

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.protocols.flooding import flooded_share
+from kernelswarm.protocols.parameters.contract import AddressedRule, AnyRule
 from kernelswarm.simulations.core.data_description import Labels
 from kernelswarm.simulations.nodes.faulty import sound
 from kernelswarm.simulations.records.measured_table import MeasuredTable
@@ -16,6 +18,7 @@ from kernelswarm.simulations.records.result import Columns
 from kernelswarm.simulations.round.bands import BANDS
 from kernelswarm.simulations.round.measure import BYTES, Report
 from kernelswarm.simulations.running.network import Network
+from kernelswarm.simulations.streams.flooded import FloodedSource
 from kernelswarm.simulations.streams.travelling import TravellingSamples
 
 Array = npt.NDArray[np.float64]
@@ -84,6 +87,10 @@ class Recorder:
 
     def rows(self, round: int, report: Report, seconds: float) -> dict[str, Columns]:
         """Return the rows of one evaluation after ``round`` rounds, ``seconds`` after the first began."""
+        flooded = [plan.source for plan in self._network.plans if isinstance(plan.source, FloodedSource)]
+        if flooded:
+            sent = np.array([float(source.scalars_sent(round)) for source in flooded])
+            report = replace(report, figures={**report.figures, "scalars_sent": sent, "bytes_sent": BYTES * sent})
         edges = _edge_columns(round, report) if self._rule.communicates else {}
         constrained = edges.get("violation", np.empty(0))
         figures = report.figures
@@ -177,10 +184,20 @@ class Recorder:
             return {"messages": messages, "scalars_sent": scalars, "bytes_sent": BYTES * scalars}
         sent = {name: sum(report.figures[name].tolist()) for name in ("scalars_sent", "bytes_sent")}
         if report.traffic is None:
-            return {"messages": round * 2.0 * len(self._edges) if self._rule.communicates else 0.0, **sent}
+            return {"messages": self._messages(round, sent["scalars_sent"]), **sent}
         messages, delivered, lost, late = report.traffic.sum(axis=0).tolist()
         arrived = {"delivered": delivered, "lost": lost, "late": late, "waiting": messages - delivered - lost - late}
         return {"messages": messages, **sent, **arrived}
+
+    def _messages(self, round: int, scalars: float) -> float:
+        """Count the messages of so many rounds on ideal links."""
+        nodes = self._network.adjacency.number_of_nodes()
+        if flooded_share(self._rule):  # one on each edge of a tree of each part
+            return round * 2.0 * (nodes - len(self._network.adjacency.parts))
+        plan = self._network.plans[0]
+        if fulfils(self._rule, AddressedRule) and not plan.pooled:
+            return scalars / plan.vector_length()
+        return round * 2.0 * len(self._edges) if self._rule.communicates else 0.0
 
 
 def _edge_columns(round: int, report: Report) -> Columns:

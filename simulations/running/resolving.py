@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_part
+from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
@@ -60,6 +61,7 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     points, targets, owners = drawn(source, max(learner.batch_size for learner in learners))
     rule = experiment.protocol
     steps = len(labels) if rule.pooled and rule.offline is None and not rule.averaged else 1
+    steps += round(flooded_share(rule) * (len(labels) - 1))
     # How strong a coupling an explicit step bears is decided by the largest one.
     settles = rule.step != "explicit" or not rule.communicates
 

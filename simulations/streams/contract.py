@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.data_description import DataDescription
+from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.streams.calendars import Calendar
 
 Array = npt.NDArray[np.float64]
@@ -70,6 +72,11 @@ class NodeSource(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue the sequence where `state` was taken."""
+
+
+def twin(source: NodeSource) -> NodeSource:
+    """Return a copy that draws by itself; those of kernelswarm share their data, of which they change nothing."""
+    return copy.deepcopy(source) if is_own(type(source)) else copy.copy(source)
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.unreliable.faults import Fault, mislabel, mismeasure
 from kernelswarm.simulations.core.seeding import Role, generator
-from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source, freeze
+from kernelswarm.simulations.streams.contract import HeldOut, NodeSource, Source, freeze, twin
 
 Array = npt.NDArray[np.float64]
 
@@ -42,6 +42,12 @@ class FaultySource:
     ) -> None:
         self._node, self._faults, self._batch_size, self._classes = node, tuple(faults), batch_size, classes
         self._drawn = 0
+
+    def __copy__(self) -> FaultySource:
+        """Return a copy with true samples of its own."""
+        found = FaultySource(twin(self._node), self._faults, self._batch_size, self._classes)
+        found._drawn = self._drawn
+        return found
 
     def draw(self, count: int) -> tuple[Array, Array]:
         """Return the next points (b, p) and targets (b, q) as the node measures them."""

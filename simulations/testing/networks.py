@@ -7,6 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from kernelswarm.protocols.contract import spans
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
@@ -71,7 +72,7 @@ def require_the_same_bits(description: Experiment, part: object) -> None:
         ("a run that is gone on with has the bits of one in one go", _ran(description, rests=True)),
     ):
         require_equal(other, wanted, part, sentence)
-    if description.protocol.communicates:
+    if description.protocol.communicates and not spans(description.protocol):
         stormy = description.with_changes({"links": LINKS, "clock": {"name": "bernoulli", "probability": 0.8}})
         alone = _ran(stormy)
         sentence = "on links that lose and delay, compiled functions have the bits of the methods of the same part"

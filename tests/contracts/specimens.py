@@ -36,6 +36,7 @@ from kernelswarm.protocols.centralized import Centralized
 from kernelswarm.protocols.clocks import clocks, presence
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.ensemble.stacking import Stacking
+from kernelswarm.protocols.flooding import Flooding
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.links import delays, noises
 from kernelswarm.protocols.links import losses as link_losses
@@ -49,6 +50,7 @@ from kernelswarm.protocols.parameters.gradient_tracking import GradientTracking
 from kernelswarm.protocols.parameters.mocha import Mocha
 from kernelswarm.protocols.parameters.multitask import Multitask
 from kernelswarm.protocols.parameters.odkla import Odkla
+from kernelswarm.protocols.parameters.statistics import Statistics
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.robust import Defence
 from kernelswarm.protocols.summaries import Summaries
@@ -205,6 +207,8 @@ RULES = [
     Centralized(),
     Centralized(averaged=True),
     Batch(),
+    Flooding(),
+    Flooding(share=0.5),
     Stacking(),
     Stacking(penalty=0.5, dual_step=2.0),
     Stacking(robust="trust"),
@@ -227,6 +231,7 @@ VECTOR_RULES = [
     DiffusionRls(forgetting=0.9),
     Drfgp(),
     Drfgp(exchanges=3, forgetting=0.9),
+    Statistics(every=5),
     Multitask(),
     Multitask(penalty=0.5, as_published=True),
     Mocha(),

@@ -1,0 +1,115 @@
+"""The sums of least squares to every node: a null that a protocol has to be held against."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelswarm.protocols.contract import Neighborhood, Step, TreePlace
+from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
+from kernelswarm.protocols.parameters.diffusion_rls import conclude
+from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.refused_key import RefusedKey
+
+Array = npt.NDArray[np.float64]
+
+
+class Exchanged(NamedTuple):
+    """The state of a node that sends sums up and down a tree."""
+
+    weights: Array  # (L, C)
+    own: Array  # (M,) the sums of its own samples
+    begun: Array  # (M,) those when the exchange began
+    gathered: Array  # (M,) those of the nodes below it too, and in the end of all
+    others: Array  # (M,) the newest known of all other nodes
+    round: int  # of the next samples
+    tree: TreePlace
+
+
+@dataclass(frozen=True)
+class Statistics(Vectors):
+    """A null: the sums of least squares travel up and down a spanning tree, and each node solves it on all samples.
+
+    With the features Z_i of all samples of node i so far, and their targets y_i, an exchange begins after each
+    ``every`` rounds. Its sums ``Z_i' Z_i``, ``Z_i' y_i`` and n_i are those of that round. In each round they go one hop
+    towards the root, and are added up on their way; their totals then go back. A node has
+
+        theta_i = inv(sum_j Z_j' Z_j + (ridge + n lambda / 2) I) sum_j Z_j' y_j
+
+    with its own samples so far, those of all others up to the exchange that it knows, and the learner's lambda. That is
+    the ridge regression on these samples, exactly. An exchange sends L (L + 1) / 2 + L C + 1 numbers up and down each
+    of the tree's V - 1 edges; in a network of several parts each has a tree. It needs links and nodes that never fail,
+    and takes targets that differ between nodes for one.
+
+    Parameters
+    ----------
+    every : int
+        The rounds between exchanges, at least twice the tree's depth, which an exchange takes.
+    ridge : float
+        The variance of the targets' noise in units of the prior's, above 0, as of `rls`.
+    """
+
+    every: int = 100
+    ridge: float = 0.1
+
+    step: ClassVar[Step] = "implicit"
+    quadratic: ClassVar[bool] = True
+    takes_steps: ClassVar[bool] = False
+    tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
+    spans: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise RefusedKey("every", f"= {self.every!r} must be at least 1: 100 is usual")
+        if not 0.0 < self.ridge < float("inf"):
+            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
+
+    def begin(self, neighborhood: Neighborhood, weights: Array) -> Exchanged:
+        """Return the weights, and no samples."""
+        tree, nothing = neighborhood.tree or TreePlace(-1, (), 0, 0), empty(*weights.shape)
+        if self.every < 2 * tree.deepest:
+            raise RefusedKey(
+                "every",
+                f"= {self.every} rounds are over before sums have gone {tree.deepest} hops up a spanning tree and down "
+                f"again: take {2 * tree.deepest} at least",
+            )
+        return Exchanged(weights, nothing, nothing, nothing, nothing, 0, tree)
+
+    def adapt(self, state: Exchanged, samples: Samples) -> Exchanged:
+        """Take the samples into the node's own sums, with which an exchange may begin."""
+        own, now = state.own.copy(), state.round + 1
+        add(own, samples.features, samples.targets, 1.0)
+        state = state._replace(own=own, round=now)
+        return state._replace(begun=own, gathered=own) if now % self.every == 0 else state
+
+    def send(self, state: Exchanged) -> Array:
+        """Return the sums of the node and those below it, or of all nodes."""
+        return state.gathered
+
+    def receivers(self, state: Exchanged) -> int:
+        """Return 1 when sums go up, and the number of children when totals go down."""
+        depth, deepest, hops = state.tree.depth, state.tree.deepest, self._hops(state)
+        return len(state.tree.children) if hops == deepest + depth else int(hops == deepest - depth)
+
+    def receive(self, state: Exchanged, received: Received, samples: Samples) -> Exchanged:
+        """Take in what children or the parent have sent, and solve."""
+        (parent, children, depth, deepest), hops = state.tree, self._hops(state)
+        gathered, others, weights = state.gathered, state.others, np.empty(state.weights.shape)
+        if hops == deepest - depth - 1:
+            for child in children:
+                gathered = gathered + received.vectors[child]
+        if parent >= 0 and hops == deepest + depth - 1:
+            gathered = received.vectors[parent]
+        if hops == deepest + depth - 1:
+            others = gathered - state.begun
+        conclude(state.own + others, self.ridge, samples.lambdas, weights.reshape(-1))
+        return state._replace(weights=weights, gathered=gathered, others=others)
+
+    def weights(self, state: Exchanged) -> Array:
+        """Return theta_i."""
+        return state.weights
+
+    def _hops(self, state: Exchanged) -> int:
+        """Return the rounds since the last exchange began; -1 before the first."""
+        return state.round % self.every if state.round >= self.every else -1
