@@ -247,7 +247,7 @@ def _multiline(lines: Sequence[Line]) -> nx.Graph[Any]:
 
 def _graph(pairs: Sequence[tuple[str, str]], alone: Iterable[str], ways: Sequence[bool] | None = None) -> nx.Graph[Any]:
     """Return the graph of edges, a repeated edge once, with the labels that their texts stand for."""
-    labels = as_written(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
+    labels: dict[str, Any] = as_written(dict.fromkeys([label for pair in pairs for label in pair] + list(alone)))
     called = [(labels[one], labels[other]) for one, other in pairs]
     graph: nx.Graph[Any] = nx.Graph() if ways is None else joined(called, ways)
     graph.add_nodes_from(sorted(labels.values()))

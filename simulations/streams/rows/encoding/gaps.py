@@ -42,7 +42,7 @@ def are_gaps(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
 def together(values: Any) -> Any:
     """Return a list of rows of which some are masked arrays as one such array, and other values as they are."""
     if isinstance(values, list | tuple) and any(map(np.ma.isMaskedArray, values)):
-        return np.ma.array(values)  # type: ignore[no-untyped-call]
+        return np.ma.array(values)
     return values
 
 
