@@ -68,7 +68,8 @@ class OnlineRegressor(RegressorMixin, PolkEstimator):  # type: ignore[misc]  # s
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn on from X (n, p), which may be sparse, and y (n,) or (n, C), once and in their order.
 
-        Rows that are refused leave no trace.
+        Rows that are refused leave no trace. Parameters that have changed since learning began are refused, unless the
+        first rows are kept still.
 
         Parameters
         ----------
@@ -201,7 +202,8 @@ class OnlineClassifier(ClassifierMixin, PolkEstimator):  # type: ignore[misc]  #
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn on from X (n, p), which may be sparse, and labels y (n,), once and in their order.
 
-        Rows that are refused leave no trace.
+        Rows that are refused leave no trace. Parameters that have changed since learning began are refused, unless the
+        first rows are kept still.
 
         Parameters
         ----------

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.estimators.rows import Samples
@@ -20,6 +23,10 @@ FIRST = 100
 
 GROWN = 1.25
 """So many times as many rows are worth another beginning, which takes as long as learning from a hundred."""
+
+
+READ_LATER = frozenset({"epochs", "shuffle", "random_state", "n_jobs"})
+"""Parameters that `fit`, or each call, reads: the next one takes the new value."""
 
 
 class FirstRows(NamedTuple):
@@ -34,6 +41,9 @@ def learn_on(
 ) -> None:
     """Learn from further rows, or begin, from these and all that came before, while there are not yet ``first``.
 
+    A parameter that has changed takes effect while the first rows are kept, since learning begins with it afresh, and
+    is refused later with a RefusedKey.
+
     Parameters
     ----------
     estimator : object
@@ -47,11 +57,20 @@ def learn_on(
     """
     wanted = checked(estimator.first)
     kept: FirstRows | None = getattr(estimator, "_first_rows", None)
+    changed = _changed(estimator)
     if kept is None and estimator.__sklearn_is_fitted__():
+        if changed:
+            value, before = getattr(estimator, changed), estimator._begun_with[changed]
+            raise RefusedKey(
+                changed,
+                f"= {shown(value)} was {shown(before)} when learning began, and what was learned depends on it: call "
+                "fit, or make a new estimator",
+            )
         follow(samples)
         return
     begun, together = (0, samples) if kept is None else (kept.begun, kept.samples.followed_by(samples))
-    if together.size >= min(wanted, GROWN * begun) or _are_heavier(samples, kept.samples if kept else None):
+    heavier = kept is not None and _are_heavier(samples, kept.samples)
+    if together.size >= min(wanted, GROWN * begun) or heavier or changed:
         begun = together.size
         begin(together)
     else:
@@ -59,10 +78,28 @@ def learn_on(
     estimator._first_rows = FirstRows(together.held(), begun) if together.size < wanted else None
 
 
-def _are_heavier(samples: Samples, before: Samples | None) -> bool:
+def remember(estimator: Any) -> None:
+    """Keep the parameters that an estimator begins with."""
+    estimator._begun_with = estimator.get_params(deep=False)
+
+
+def _changed(estimator: Any) -> str:
+    """Return a parameter that is another than when learning began, else nothing; not one that is read each time."""
+    for name, before in getattr(estimator, "_begun_with", {}).items():
+        value = getattr(estimator, name)
+        if value is not before and name not in READ_LATER and not _are_equal(value, before):
+            return str(name)
+    return ""
+
+
+def _are_equal(value: Any, before: Any) -> bool:
+    if isinstance(value, np.ndarray) or isinstance(before, np.ndarray):
+        return np.array_equal(value, before)
+    return bool(value == before)
+
+
+def _are_heavier(samples: Samples, before: Samples) -> bool:
     """Return whether a row weighs more than all before it, by which steps were measured."""
-    if before is None:
-        return False
     heaviest, known = (1.0 if each.weights is None else each.weights.max() for each in (samples, before))
     return bool(heaviest > known)
 

@@ -89,6 +89,7 @@ class SubspaceTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         refuse_other_inputs(kernel, points.shape[1])
         self.subspace_ = Subspace(kernel, tracking, points.shape[1])
         self._n_features_out = tracking.rank
+        first_rows.remember(self)
         self._visit(samples)
 
     def _keys(self) -> dict[str, Any]:

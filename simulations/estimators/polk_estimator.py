@@ -201,6 +201,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         self.learner_ = learner
         self._first_rows = None
         self._passes_of = {False: passes.Pass(learner)}
+        first_rows.remember(self)
 
     def _lengths(self, points: Points) -> Any:
         """Return the bandwidth, or the word for it, of a kernel that has none of its own."""

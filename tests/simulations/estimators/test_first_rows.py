@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kernelswarm import (
     OnlineKernelFeatures,
     PolkClassifier,
     PolkRegressor,
+    RefusedKey,
     load_model,
 )
 
@@ -168,3 +170,71 @@ def test_one_first_row_is_begun_with_for_ever() -> None:
     x, y = data()
     model = PolkRegressor(first=1).partial_fit(x[:1], y[:1]).partial_fit(x[1:], y[1:])
     assert model.intercept_ == y[:1]
+
+
+BEGUN: list[Any] = [
+    PolkRegressor(random_state=0),
+    KernelRegressor(30, random_state=0),
+    PolkClassifier(random_state=0),
+    KernelClassifier(30, random_state=0),
+    OnlineKernelFeatures(4),
+    BudgetedKernelFeatures(4, 9),
+]
+LOSSES = ("huber", "huber", "hinge", "logistic")
+
+OTHERS: dict[str, Any] = {
+    "loss": {type(model).__name__: loss for model, loss in zip(BEGUN, LOSSES, strict=False)},
+    "kernel": "laplacian",
+    "bandwidth": [20.0, 30.0, 25.0],
+    "step_size": {"name": "constant", "value": 0.05},
+    "batch_size": 3,
+    "budget": {"per_sample": 0.4},
+    "fit_intercept": False,
+    "regularization": 0.01,
+    "n_components": 9,
+    "ridge": 0.7,
+    "forgetting": 0.9,
+    "rank": 3,
+    "budget_size": 12,
+    "recency": 0.5,
+    "step": {"name": "power", "initial": 0.5, "offset": 10.0, "exponent": 0.5},
+    "update": "parametric",
+    "censoring": 0.3,
+    "first": 110,
+    "epochs": 2,
+    "shuffle": False,
+    "random_state": 7,
+    "n_jobs": 2,
+}
+"""Of every parameter a value that is not its default."""
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"), [(estimator, name) for estimator in BEGUN for name in estimator.get_params()]
+)
+def test_a_parameter_that_changes_takes_effect_or_is_refused(estimator: Any, name: str) -> None:
+    x, y = data(160)
+    value = OTHERS[name][type(estimator).__name__] if name == "loss" else OTHERS[name]
+    before, wanted = getattr(estimator, name), clone(estimator).set_params(**{name: value})
+    read_later = name in ("epochs", "shuffle", "random_state", "n_jobs")  # by `fit`, or by each call
+    # While first rows are kept it is as if it had been so from the beginning.
+    model = learn(clone(estimator), x[:40], y[:40]).set_params(**{name: value})
+    learn(model, x[40:45], y[40:45])
+    if not read_later:
+        np.testing.assert_array_equal(answers(model, x), answers(learn(clone(wanted), x[:45], y[:45]), x))
+    learn(model, x[45:120], y[45:120])
+    np.testing.assert_array_equal(answers(model, x), answers(learn(clone(wanted), x[:120], y[:120]), x))
+    # Later it is refused, and leaves no trace.
+    model, twin = (learn(clone(estimator), x[:120], y[:120]) for _ in range(2))
+    model.set_params(**{name: value})
+    if not read_later:
+        message = f"^{name} = .* was .* when learning began, .*: call fit, or make a new estimator"
+        with pytest.raises(RefusedKey, match=message):
+            learn(model, x[120:], y[120:])
+        model.set_params(**{name: copy.deepcopy(before)})
+    learn(model, x[120:], y[120:])
+    np.testing.assert_array_equal(answers(model, x), answers(learn(twin, x[120:], y[120:]), x))
+    targets = np.where(y > 500.0, "high", "low") if hasattr(estimator, "decision_function") else y
+    model.set_params(**{name: value}).fit(x, targets)
+    np.testing.assert_array_equal(answers(model, x), answers(wanted.fit(x, targets), x))
+    learn(model, x, y)
