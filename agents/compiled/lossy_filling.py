@@ -102,10 +102,11 @@ def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[i
 
 def realized_from(realization: Realization, now: int) -> tuple[Realized, int]:
     """Return what links and clocks do in some rounds, and the place of round ``now`` there; they are ideal while the
-    network is primed."""
+    network is primed, without messages where later rounds lack some."""
     nodes, edges = len(realization.awake), len(realization.deliveries)
     if now < PRIMING:
-        awake, active = (np.ones((count, PRIMING), dtype=np.bool_) for count in (nodes, edges))
+        awake = np.ones((nodes, PRIMING), dtype=np.bool_)
+        active = np.full((edges, PRIMING), realization.every == 1)
         return Realized(awake, np.zeros((edges, PRIMING), dtype=np.int64), active, -PRIMING), now
     place = realization.look(now - PRIMING)  # which may draw more rounds
     return Realized(realization.awake, realization.deliveries, realization.active, realization.first), place

@@ -4,6 +4,7 @@ In a round a node draws its samples, may change its state, sends one vector to a
 then has its new weights. A rule holds only its configuration; what a node knows goes in and comes out as its state.
 """
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule, nothing_of
 from kernelswarm.protocols.summaries import SummaryRule
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -164,11 +166,24 @@ class SendsVectors:
         return nothing_of(degree)
 
 
+@dataclass(frozen=True)
 class Vectors(SendsVectors):
-    """The defaults of such protocols: any loss, and the features of one kernel."""
+    """The defaults of such protocols: any loss, and the features of one kernel.
+
+    Parameters
+    ----------
+    every : int
+        The rounds from one message to the next, at least 1. In those between, nodes learn alone.
+    """
+
+    every: int = field(default=1, kw_only=True)
 
     quadratic: ClassVar[bool] = False
     mixes: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise RefusedKey("every", f"= {self.every!r} must be at least 1, which sends in every round")
 
 
 AnyRule = Rule | ParameterRule | StackedRule | SummaryRule

@@ -66,6 +66,8 @@ class Diffusion(Stepping):
         Whether a quadratic loss is taken at the new function or, as published, at the old one.
     as_published : bool
         The paper's explicit step and Metropolis weights in one key.
+    every : int
+        The rounds from one message to the next, at least 1; in those between nodes learn alone.
     """
 
     combination: Weights = field(default="metropolis", metadata={"as_published": "metropolis"})

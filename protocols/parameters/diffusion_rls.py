@@ -49,6 +49,8 @@ class DiffusionRls(Vectors):
         many samples.
     forgetting : float
         The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+    every : int
+        The rounds from one message to the next, at least 1; in those between nodes learn alone.
     """
 
     ridge: float = 0.1
@@ -61,6 +63,7 @@ class DiffusionRls(Vectors):
     least_bits: ClassVar[int] = 20
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0 < self.ridge < float("inf"):
             raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
         if not 0.0 < self.forgetting <= 1.0:

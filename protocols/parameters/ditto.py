@@ -44,6 +44,8 @@ class Ditto(PenalizedStepping):
         implicit pull is to the common function after its step of the round, the published one to that before it.
     as_published : bool
         The paper's explicit step in one key.
+    every : int
+        The rounds from one message to the next, at least 1; in those between nodes learn alone.
     """
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Personal:

@@ -11,7 +11,7 @@ from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Received, Samples
-from kernelswarm.protocols.parameters.mixing import differences
+from kernelswarm.protocols.parameters.mixing import differences, waits
 from kernelswarm.protocols.parameters.penalties import Tolerant
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
 from kernelswarm.refused_key import RefusedKey
@@ -51,6 +51,8 @@ class Dkla(Tolerant):
         false adds up the messages that arrive, as published.
     forgetting : float
         The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+    every : int
+        The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
     """
 
     forgetting: float = 1.0
@@ -83,6 +85,8 @@ class Dkla(Tolerant):
 
     def receive(self, state: Split, received: Received, samples: Samples) -> Split:
         """Take the dual's step of the round before, by its weights, and then solve for the new ones."""
+        if waits(self.every, received.counts):
+            return state
         dual, weights = state.dual.copy(), np.empty(state.weights.shape)
         multiply(*received, state.sums, state.penalty, samples.lambdas, dual.reshape(-1), weights.reshape(-1))
         return state._replace(weights=weights, dual=dual)
@@ -95,7 +99,7 @@ class Dkla(Tolerant):
     def compiled(self) -> CompiledParameterRule:
         """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        return CompiledParameterRule(receive, "weights", np.array([self.forgetting]), adapt)
+        return CompiledParameterRule(receive, "weights", np.array([self.forgetting, self.every]), adapt)
 
 
 @cached_njit
@@ -108,6 +112,8 @@ def _see(given: PhaseArguments) -> None:
 def _receive(given: PhaseArguments) -> None:
     """Take both steps."""
     state = given.state
+    if waits(given.numbers[1], given.counts):
+        return
     size = len(given.weights)
     dual, sums = state[size : 2 * size], state[2 * size : -1]
     multiply(given.last_sent, given.vectors, given.counts, sums, state[-1], given.lambdas, dual, state[:size])

@@ -13,7 +13,7 @@ from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, Com
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shares_of
 from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import Tolerant
+from kernelswarm.protocols.parameters.penalties import Tolerant, refuse_waiting
 from kernelswarm.protocols.solving.least_squares import solve
 from kernelswarm.refused_key import RefusedKey
 
@@ -61,6 +61,8 @@ class Domkl(Tolerant):
     forgetting : float
         The factor of earlier losses for each sample of a batch, above 0, at most 1; losses of a batch have the same
         weight. The paper's is 1.
+    every : int
+        1: over rounds without messages duals would push on, and weights grow without bound.
     """
 
     rate: float | Literal["auto"] = "auto"
@@ -72,6 +74,7 @@ class Domkl(Tolerant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_waiting(self.every)
         if self.rate != "auto" and not 0.0 < self.rate < float("inf"):
             raise RefusedKey("rate", f'= {self.rate!r} must be positive, or "auto"')
         if not 0.0 < self.forgetting <= 1.0:

@@ -11,7 +11,7 @@ from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments
 from kernelswarm.protocols.parameters.contract import Information, Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_predictions
-from kernelswarm.protocols.parameters.mixing import average, combination
+from kernelswarm.protocols.parameters.mixing import average, combination, waits
 from kernelswarm.protocols.solving.least_squares import add, empty
 from kernelswarm.protocols.solving.noise_variance import ROWS
 from kernelswarm.refused_key import RefusedKey
@@ -54,6 +54,8 @@ class Drfgp(Vectors):
         The variance of the targets' noise in units of the prior's, over the number of nodes; above 0.
     forgetting : float
         The factor of earlier samples in each round, above 0, at most 1: below 1 where targets drift.
+    every : int
+        The rounds from one message to the next, at least 1; in those between functions stay, and samples add up.
     """
 
     exchanges: int = 1
@@ -66,6 +68,7 @@ class Drfgp(Vectors):
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.exchanges < 1:
             raise RefusedKey("exchanges", f"= {self.exchanges!r} must be at least 1: more reach nodes farther away")
         if not 0.0 < self.ridge < float("inf"):
@@ -73,6 +76,10 @@ class Drfgp(Vectors):
         if not 0.0 < self.forgetting <= 1.0:
             raise RefusedKey(
                 "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
+            )
+        if self.every > 1 and self.forgetting < 1.0:
+            raise RefusedKey(
+                "every", f"= {self.every!r} leaves rounds in which nothing is forgotten: set forgetting = 1"
             )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Informed:
@@ -83,10 +90,9 @@ class Drfgp(Vectors):
         return Informed(weights, moving, nothing, noise, combination("metropolis", neighborhood))
 
     def adapt(self, state: Informed, samples: Samples) -> Informed:
-        """Put the sums of the samples beside those of the last rounds."""
+        """Add the sums of the samples to those since the last message."""
         moving, noise = state.moving.copy(), state.noise.copy()
         learn_from_predictions(state.weights.reshape(-1), samples.features, samples.targets, self.forgetting, noise)
-        moving[0] = 0.0
         add(moving[0], samples.features, samples.targets, 1.0)
         return state._replace(moving=moving, noise=noise)
 
@@ -95,7 +101,9 @@ class Drfgp(Vectors):
         return state.moving.reshape(-1)
 
     def receive(self, state: Informed, received: Received, samples: Samples) -> Informed:
-        """Average each round's sums once more, add up the finished ones, and solve."""
+        """Average each message's sums once more, add up the finished ones, and solve."""
+        if waits(self.every, received.counts):
+            return state
         moving, settled, weights = state.moving.copy(), state.settled.copy(), np.empty(state.weights.shape)
         move(moving.reshape(-1), received.vectors, state.combination, received.counts, self.forgetting, settled)
         gather(moving.reshape(-1), self.forgetting, settled, self.ridge, samples.lambdas, weights.reshape(-1))
@@ -113,29 +121,29 @@ class Drfgp(Vectors):
     def compiled(self) -> CompiledParameterRule:
         """The protocol's functions and numbers for compiled rounds."""
         receive, adapt = CompiledPhase(_receive), CompiledPhase(_see)
-        numbers = np.array([self.exchanges, self.ridge, self.forgetting], dtype=np.float64)
+        numbers = np.array([self.exchanges, self.ridge, self.forgetting, self.every], dtype=np.float64)
         return CompiledParameterRule(receive, "moving", numbers, adapt)
 
 
 @cached_njit
 def _see(given: PhaseArguments) -> None:
-    """Put the samples' sums in; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), a_ij."""
+    """Add the samples' sums; the state is weights (L C,), moving sums (K M,), settled ones, noise (3 C,), a_ij."""
     state, targets = given.state, given.targets
     count, outputs = len(given.lambdas), targets.shape[1]
     begin = count * outputs
     size = count * (count + 1) // 2 + count * outputs + 1
-    newest, end = state[begin : begin + size], begin + (int(given.numbers[0]) + 1) * size
+    end = begin + (int(given.numbers[0]) + 1) * size
     noise = state[end : end + ROWS * outputs].reshape(ROWS, outputs)
     learn_from_predictions(state[:begin], given.features, targets, given.numbers[2], noise)
-    for k in range(len(newest)):
-        newest[k] = 0.0
-    add(newest, given.features, targets, 1.0)
+    add(state[begin : begin + size], given.features, targets, 1.0)
 
 
 @cached_njit
 def _receive(given: PhaseArguments) -> None:
     """Average the sums, add up the finished ones, and solve."""
     numbers, state, vectors = given.numbers, given.state, given.vectors
+    if waits(numbers[3], given.counts):
+        return
     size, (degree, width) = len(given.weights), vectors.shape
     end = len(state) - degree - ROWS * given.targets.shape[1]
     moving, settled = state[size : size + width], state[size + width : end]

@@ -69,6 +69,8 @@ class GradientTracking(Stepping):
         The sums s_i, or, as published, the trackers d_i, which diverge where messages are lost, late or rounded.
     as_published : bool
         The papers' explicit step and trackers in one key.
+    every : int
+        The rounds from one message to the next, at least 1; in those between nodes learn alone.
     """
 
     sends: Literal["sums", "trackers"] = field(default="sums", metadata={"as_published": "trackers"})
@@ -77,6 +79,10 @@ class GradientTracking(Stepping):
         super().__post_init__()
         if self.as_published:
             object.__setattr__(self, "sends", "trackers")
+        if self.every > 1 and self.sends == "trackers":
+            raise RefusedKey(
+                "every", f'= {self.every!r} has trackers run away between messages: take sends = "sums", or set it to 1'
+            )
 
     @property
     def requires(self) -> str | None:

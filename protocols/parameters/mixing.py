@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, njit_no_refcount
 from kernelswarm.protocols.contract import Neighborhood
+from kernelswarm.protocols.coupling import total
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -32,6 +33,12 @@ def combination(name: Combination, neighborhood: Neighborhood) -> Array:
     if name == "relative_degree":
         return (1.0 + others) / (1.0 + degree + np.sum(1.0 + others))
     return 1.0 / (1.0 + np.maximum(float(degree), others))
+
+
+@njit_no_refcount
+def waits(every: float, counts: ReadOnly) -> bool:
+    """Tell whether a node that sends in some rounds only has received nothing in this one, from (deg,)."""
+    return bool(every > 1.0 and len(counts) > 0 and total(counts) == 0.0)
 
 
 @cached_njit

@@ -51,6 +51,8 @@ class Mocha(Penalized):
     penalty : float or "auto"
         c, not negative; 0 is the isolated learner. "auto" is a twentieth of the loss's curvature, 0.1 for the squared
         loss.
+    every : int
+        The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
     """
 
     step: ClassVar[Step] = "implicit"

@@ -50,6 +50,8 @@ class Multitask(PenalizedStepping):
         penalty makes diverge, and a quadratic loss is taken at the new function; or both as published.
     as_published : bool
         The paper's explicit step in one key.
+    every : int
+        The rounds from one message, and pull, to the next, at least 1; in those between nodes learn alone.
     """
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Held:

@@ -12,7 +12,7 @@ from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.parameters.compiled import CompiledParameterRule, CompiledPhase, PhaseArguments, from_weights
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences
-from kernelswarm.protocols.parameters.penalties import PenalizedStepping, Tolerant
+from kernelswarm.protocols.parameters.penalties import PenalizedStepping, Tolerant, refuse_waiting
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -46,12 +46,15 @@ class Odkla(PenalizedStepping, Tolerant):
         false adds up the messages that arrive, as published.
     as_published : bool
         The papers' explicit step, and duals of what arrives, in one key.
+    every : int
+        1: over rounds without messages duals would push on, and weights grow without bound.
     """
 
     tolerant: bool = field(default=True, metadata={"as_published": False})
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_waiting(self.every)
         if self.as_published:
             object.__setattr__(self, "tolerant", False)
 

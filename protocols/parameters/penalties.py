@@ -30,6 +30,7 @@ class Penalized(Vectors):
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):
             raise RefusedKey(
                 "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
@@ -89,6 +90,16 @@ class Tolerant(Penalized):
         )
 
 
+def refuse_waiting(every: int) -> None:
+    """Refuse rounds without messages where duals are added to every step: they are not answered, and weights grow."""
+    if every > 1:
+        raise RefusedKey(
+            "every",
+            f"= {every!r} has duals push on in rounds that nobody answers, and weights grow without bound: set it to "
+            '1, or take protocol.name = "dkla"',
+        )
+
+
 @dataclass(frozen=True)
 class Stepping(Vectors):
     """A protocol whose nodes step along gradients.
@@ -105,6 +116,7 @@ class Stepping(Vectors):
     as_published: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.as_published:
             object.__setattr__(self, "step", "explicit")
 
@@ -112,7 +124,3 @@ class Stepping(Vectors):
 @dataclass(frozen=True)
 class PenalizedStepping(Stepping, Penalized):
     """A protocol of ADMM whose nodes step along gradients."""
-
-    def __post_init__(self) -> None:
-        Penalized.__post_init__(self)
-        Stepping.__post_init__(self)

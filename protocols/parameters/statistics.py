@@ -60,8 +60,7 @@ class Statistics(Vectors):
     spans: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise RefusedKey("every", f"= {self.every!r} must be at least 1: 100 is usual")
+        super().__post_init__()
         if not 0.0 < self.ridge < float("inf"):
             raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
 

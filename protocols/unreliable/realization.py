@@ -59,6 +59,8 @@ class Conditions:
         The rounds without a sample, if there are any.
     faults : tuple of Fault
         The faults of nodes, with resolved values and labels.
+    every : int
+        The rounds from one message of a protocol of vectors to the next.
     """
 
     links: Links
@@ -69,12 +71,13 @@ class Conditions:
     transit: int = 1
     absences: Absences | None = None
     faults: tuple[Fault, ...] = ()
+    every: int = 1
 
     @property
     def ideal(self) -> bool:
-        """Whether links, clock and edges are ideal in all rounds."""
+        """Whether links, clock and edges are ideal in all rounds, and all rounds have messages."""
         alone = self.timetable is None and self.absences is None and not self.directed and not self.faults
-        return self.links.ideal and self.clock.ideal and alone
+        return self.links.ideal and self.clock.ideal and alone and self.every == 1
 
 
 class Realization:
@@ -120,6 +123,8 @@ class Realization:
         self._senders = edges.receivers  # of the messages from the nodes of interest
         self._nodes = nodes
         self._transit = conditions.transit
+        self.every = conditions.every
+        """The rounds from one message to the next."""
         # Here the node of interest is the sender; where messages take long, edges begin one after the other.
         self._sending = np.searchsorted(nodes, edges.receivers)
         self._begins = (edges.senders + edges.receivers) % conditions.transit
@@ -163,6 +168,8 @@ class Realization:
             if self._timetable is not None:
                 self.active = self._timetable.rounds(self.first, self._span, self._edges)
             self.active = silenced(self._faults, self._senders, self.first, self.active)
+            # A message that is sent after t rounds is received in the one behind the next, and rounds count from 1.
+            self.active = self.active & ((self.first + 2 + np.arange(self._span)) % self.every == 0)
             carry(self._edge_keys, self._channels, self._delays, self._bad, self.first, self.deliveries)
             if self._transit > 1:
                 self.active = np.array(self.active)

@@ -1,6 +1,7 @@
 """Whether links bear what a protocol sends: variances where nothing changes values, sums where few bits are lost."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kernelswarm.agents.learners.contract import TeachableLearner
 from kernelswarm.protocols.contract import least_bits_of
@@ -9,6 +10,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip
 from kernelswarm.protocols.parameters.contract import AnyRule
+from kernelswarm.protocols.parameters.summed_duals import DualRule, SummedDuals
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.registry import part_name
@@ -85,6 +87,30 @@ def refuse_failing(rule: AnyRule, conditions: Conditions) -> None:
                 f"{key}: {cause}, and the protocol {part_name(rule)} sends everything once over a spanning tree, where "
                 f"nothing may fail: {remedy}, or take another protocol"
             )
+
+
+def refuse_silent(plan: AgentPlan) -> None:
+    """Refuse messages in some rounds only where links hold others back, or where ADMM has to make up for lost ones.
+
+    A trigger compares a vector with the newest, which may not have been sent. Duals from sums count messages of each
+    round.
+
+    Raises
+    ------
+    InputError
+        Names both keys.
+    """
+    conditions = plan.conditions
+    if conditions is None or conditions.every == 1:
+        return
+    every, trigger = f"protocol.every = {conditions.every}", conditions.links.trigger.threshold
+    if trigger:
+        raise InputError(f"{every} and links.trigger.threshold = {trigger:g} both hold messages back: leave one out")
+    if isinstance(plan.rule, SummedDuals | DualRule) and not replace(conditions, every=1).ideal:
+        raise InputError(
+            f"{every}: the duals of ADMM miss what is lost between messages that are rounds apart: leave out links, "
+            "clock, topology.schedule and faults of messages, or set protocol.every = 1"
+        )
 
 
 def refuse_coarse(plans: Sequence[AgentPlan]) -> None:

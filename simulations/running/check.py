@@ -381,12 +381,14 @@ def _cost(experiment: Experiment, network: Network) -> Section:
     if rule.communicates and not rule.pooled:
         cost = RoundCost(cost.messages, cost.scalars + cost.messages * scalars_of_bands(network.plans))
     every, most = every_of(rule), ""
-    total, travelling = float(network.rounds // every * cost.bytes), network.plans[0].source
+    # What is received in the round behind the last has been sent.
+    exchanges, travelling = (network.rounds + (every > 1)) // every, network.plans[0].source
+    total = float(exchanges * cost.bytes)
     if isinstance(travelling, TravellingSamples):
         total = travelling.traffic(network.rounds).bytes
     if rule.communicates and not rule.pooled:
         sent = message_bytes(network.plans, experiment.links.bits) / (message_bytes(network.plans, EXACT) or 1.0)
-        total *= sent * _awake(experiment.clock, network) / transit(experiment.links, network.plans)
+        total *= sent * _awake(experiment.clock, network) / -(-transit(experiment.links, network.plans) // every)
         fewer = experiment.links.trigger.threshold or spans(rule) or fulfils(rule, SummaryRule)
         most = "at most " if fewer else ""
     elif spans(rule):

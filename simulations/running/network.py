@@ -18,9 +18,10 @@ from kernelswarm.graphs.files import File, read_graph
 from kernelswarm.graphs.spanning_tree import SpanningTree, spanning_tree
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.protocols.contract import Neighborhood, TreePlace, spans
+from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, spans
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.flooding import flooded_share
+from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.parameters.summed_duals import on_links
 from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
@@ -36,7 +37,7 @@ from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_
 from kernelswarm.simulations.nodes.pairing import paired
 from kernelswarm.simulations.nodes.without_data import by_name, opened_for_all, places_without_data
 from kernelswarm.simulations.round.banded import with_bands
-from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_failing, refuse_uncertain
+from kernelswarm.simulations.round.bearable_links import refuse_coarse, refuse_failing, refuse_silent, refuse_uncertain
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.conditions import link_conditions
 from kernelswarm.simulations.round.failures import Asked
@@ -167,6 +168,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     refuse_other_learners(plans)
     refuse_uncertain(plans)
     refuse_coarse(plans)
+    refuse_silent(plans[0])
     for plan in plans:
         refuse_unstable(plan)
     if experiment.protocol.communicates and not experiment.links.ideal:
@@ -195,6 +197,8 @@ def _conditions(
         conditions = replace(conditions, absences=found)
     if rule.communicates and not rule.pooled:
         conditions = replace(conditions, faults=spoken(experiment))
+    if fulfils(rule, ParameterRule) and not spans(rule):
+        conditions = replace(conditions, every=every_of(rule))
     return conditions, ends
 
 

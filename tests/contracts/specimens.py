@@ -231,6 +231,8 @@ VECTOR_RULES = [
     DiffusionRls(forgetting=0.9),
     Drfgp(),
     Drfgp(exchanges=3, forgetting=0.9),
+    Diffusion(every=2),
+    Drfgp(exchanges=2, every=3),
     Statistics(every=5),
     Multitask(),
     Multitask(penalty=0.5, as_published=True),

@@ -89,7 +89,7 @@ class Messages:
         count = 0
         for i in self.neighbors[label]:
             edge, back, primes = (label, i), self._places[i, label], now < PRIMING
-            if not primes and not self._found("active", back, now):
+            if not (self.conditions.every == 1 if primes else self._found("active", back, now)):
                 continue
             delay = 0 if primes else int(self._found("deliveries", self._places[edge], now))
             self.counts[edge][SENT] += not primes

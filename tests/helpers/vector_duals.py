@@ -106,10 +106,14 @@ class Odkla(Admm):
 class Dkla(Admm):
     """Least squares on all samples so far."""
 
-    def __init__(self, known: Known, forgetting: float = 1.0, **keys: Any) -> None:
+    def __init__(self, known: Known, forgetting: float = 1.0, every: int = 1, **keys: Any) -> None:
         super().__init__(known, **keys)
         self.sums = Sums.none(self.weights)
-        self.forgetting = forgetting
+        self.forgetting, self.every = forgetting, every
+
+    def receive(self, arrived: Arrived, samples: Samples) -> None:
+        if self.every == 1 or arrived.counts.any():
+            super().receive(arrived, samples)
 
     def see(self, samples: Samples) -> None:
         if len(samples.targets):

@@ -82,18 +82,21 @@ class DiffusionRls(Rule):
 class Drfgp(DiffusionRls):
     """Each round's sums are averaged K times, and added up."""
 
-    def __init__(self, known: Known, exchanges: int = 1, **keys: Any) -> None:
+    def __init__(self, known: Known, exchanges: int = 1, every: int = 1, **keys: Any) -> None:
         super().__init__(known, **keys)
+        self.every = every
         self.moving = [self.sums] * exchanges
-        """Of the samples of this round, and of those before, averaged once, twice, ..."""
+        """Of the samples since the last message, and of those before, averaged once, twice, ..."""
 
     def adapt(self, samples: Samples) -> None:
-        self.moving[0] = Sums.of(samples)
+        self.moving[0] = self.moving[0].plus(Sums.of(samples))
 
     def send(self) -> Array:
         return np.concatenate([each.vector for each in self.moving])
 
     def receive(self, arrived: Arrived, samples: Samples) -> None:
+        if self.every > 1 and not arrived.counts.any():
+            return
         mean = np.split(arrived.averaged(self.send(), self.shares), len(self.moving))
         averaged = [self.sums.taken_from(each) for each in mean]
         left = self.forgetting if averaged[0].count > 0.0 else 1.0
