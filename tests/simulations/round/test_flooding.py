@@ -17,6 +17,7 @@ from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
@@ -193,3 +194,14 @@ def test_what_may_fail_is_refused(text: str, protocol: str) -> None:
 def test_batches_of_other_sizes_are_refused() -> None:
     with pytest.raises(InputError, match=r"batch_size = 5 of node 3 and 2 of others"):
         open_network(described(node=[{"nodes": [3], "learner": {"batch_size": 5}}]))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_check_says_what_a_round_sends_at_most(share: float) -> None:
+    """Two numbers of two samples of each node over the edges of its tree, two in one part and one in the other."""
+    lines = dict(
+        next(section for section in examine(described(graph=IN_PARTS, share=share)) if section.title == "cost").lines
+    )
+    assert lines["messages a round"] == "6"
+    assert lines["scalars a round"] == f"{round(share * 2 * 2 * (3 * 2 + 2 * 1))}"
+    assert lines["sent in the whole run"].startswith("at most")
