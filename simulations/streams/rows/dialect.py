@@ -123,7 +123,7 @@ def _has_commas(lines: Sequence[str], delimiter: str, skip: int | str) -> bool:
     commas = False
     for column in zip_longest(*(row.fields for row in rows), fillvalue=""):
         fields = [field.strip() for field in column if field.strip()]
-        points = sum(POINT.fullmatch(field) is not None or way_of(field) == "." for field in fields)
+        points = sum("." in field and (POINT.fullmatch(field) is not None or way_of(field) == ".") for field in fields)
         if SHARE * points > len(fields):
             return False
         shown = sum(FRACTION.fullmatch(field) is not None and not THOUSANDS.fullmatch(field) for field in fields)

@@ -43,7 +43,7 @@ from kernelswarm.simulations.streams.written.excel import as_csv
 from kernelswarm.simulations.streams.written.gap_words import WRITTEN
 from kernelswarm.simulations.streams.written.head import COMMENT, LOOKED_AT, head_of, lines_of, records, texts_of
 from kernelswarm.simulations.streams.written.reading import binary, call, check_names, shorten
-from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, read_table, texts_in_json
+from kernelswarm.simulations.streams.written.typed_tables import TypedFormat, has_zones, read_table, texts_in_json
 from kernelswarm.simulations.streams.written.units import in_words
 
 if TYPE_CHECKING:
@@ -271,6 +271,7 @@ def _as_in_json(name: str, path: Path, table: pyarrow.Table, columns: Columns) -
     labels, target = columns.labelled(table), columns.target or ("y",)
     kinds = {field.name: field.type for field in table.schema if not types.is_integer(field.type)}
     times = [column for column, kind in kinds.items() if types.is_timestamp(kind) and column not in target]
+    times = times if times and has_zones(name, path) else []
     named = [column for column in (columns.node,) if column in kinds and types.is_floating(kinds[column])]
     wanted = [*times, *named, *([labels] if labels in kinds else [])]
     texts = texts_in_json(name, path, wanted) if wanted else {}

@@ -88,7 +88,7 @@ def gap_codes(
     Examples
     --------
     >>> gap_codes(["CO", "T"], [np.array([2.0, -200, 1, -200, 3, -200]), np.array([9.0, -200, -3, -200, 8, -200])])
-    (Suspected(value=-200.0, columns=('CO', 'T'), occurs=6, everywhere=True),)
+    (Suspected(value=-200.0, columns=('CO', 'T'), occurs=6, everywhere=True, is_moment=False),)
     """
     ends = {column: _ends(own, moments) for column, own in zip(columns, values, strict=True) if own.dtype.kind in "iuf"}
     codes = sorted({value for found in ends.values() for value, _, is_code in found if is_code})

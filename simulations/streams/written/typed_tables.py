@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 TypedFormat = Literal["parquet", "arrow", "json"]
+
+ZONE = re.compile(rb'\d(Z|[+-]\d\d(:?\d\d)?)"')
+"""The end of a time of a zone."""
 
 LONGEST_RECORD = 2**24
 """Bytes of a record of JSON, at most."""
@@ -81,6 +85,11 @@ def _json(name: str, path: Path) -> pyarrow.Table:
                     f"{name}: in column {shown(column)} {odd} (the first record is row 1): write all of them in one way"
                 ) from error
         raise
+
+
+def has_zones(name: str, path: Path) -> bool:
+    """Tell whether times in JSON may be of a zone, which Arrow does not keep."""
+    return ZONE.search(_content(name, path).to_pybytes()) is not None
 
 
 def texts_in_json(name: str, path: Path, columns: Sequence[str]) -> dict[str, pyarrow.ChunkedArray]:

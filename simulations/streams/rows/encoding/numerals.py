@@ -94,7 +94,7 @@ def parsed(texts: Sequence[str], mark: Mark = "", counts: npt.NDArray[np.intp] |
         return Parsed(np.array([float(text) for text in plain]), mark)
     point = mark != "," and all(POINT.fullmatch(text) for text in plain)
     comma = mark != "." and all(COMMA.fullmatch(text) for text in plain)
-    if point == comma or (not mark and _turning(plain, counts).any()):
+    if point == comma or (comma and not mark and _turning(plain, counts).any()):
         return None
     thousands: Mark
     found: Mark

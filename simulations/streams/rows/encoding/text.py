@@ -117,16 +117,15 @@ def read_text(
             return None
         if not odd.any():
             return found.spread(moments), CodedColumn(name, "time")
-    elif named and wanted is None:
-        read = of_text(words, counts, named=True)
-        if read.times.kind == "time" and are_few(read.untimed, counts):
-            return None
+    read = of_text(words, counts, named=True) if named and wanted is None and not are_digits(words) else None
+    if read is not None and read.times.kind == "time" and are_few(read.untimed, counts):
+        return None
     if wanted in (None, "number") and not (wanted is None and has_codes and any(map(CODE.fullmatch, words))):
         numbers = parsed(words, mark or (written if written in (".", ",") else ""), counts)
         if numbers is not None:
             return found.spread(numbers.values), CodedColumn(name, written=numbers.mark)
     if wanted in (None, "time", "clock"):
-        read = of_text(words, counts, named=named, written=written, kind=wanted)
+        read = read or of_text(words, counts, named=named, written=written, kind=wanted)
         if not read.odd.any():
             if read.doubt is not None:
                 raise read.doubt

@@ -150,12 +150,15 @@ def of_text(
     weights = [1] * len(texts) if counts is None else counts.tolist()
     shares: Counter[What] = Counter()
     for readings, weight in zip(said, weights, strict=True):
-        shares.update({what: weight for what in readings if kind in (None, what[0])})
+        for what in readings:
+            if kind in (None, what[0]):
+                shares[what] += weight
     most: What = max(shares, key=lambda what: (shares[what], what)) if shares else (kind or "time", False)
     alike = [readings.get(most) for readings in said]
     halves: Counter[bool | None] = Counter()
     for one, weight in zip(alike, weights, strict=True):
-        halves.update({} if one is None else {one.half: weight})
+        if one is not None:
+            halves[one.half] += weight
     if halves[True] > halves[False]:  # 5:30 among 5:30 PM may be either
         alike = [None if one is None or one.half is False else one for one in alike]
     first, doubt = _first(texts, alike, weights, written)
@@ -170,13 +173,15 @@ def _first(
 ) -> tuple[Written, WhichIsTheDay | None]:
     """Return what comes first in the dates that do not say it, or the refusal of dates in several orders."""
     asking = [
-        (text, set(one.by_order), weight)
+        (text, one.by_order.keys(), weight)
         for text, one, weight in zip(texts, said, weights, strict=True)
         if one is not None and "" not in one.by_order
     ]
     if not asking:
         return "", None
-    fitting = set.intersection(*(orders for _, orders, _ in asking))
+    fitting: set[Written] = set(asking[0][1])
+    for _, orders, _ in asking:
+        fitting &= orders
     if written in fitting:
         return written, None
     if "day" in fitting and all(POINTS.match(text) for text, _, _ in asking):
