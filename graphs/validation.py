@@ -96,6 +96,39 @@ def as_network(built: Graph | Adjacency, fresh: bool = False, strict: bool = Fal
     return built if good else Adjacency.of(validate(built.graph, fresh=True, strict=strict))
 
 
+def require_sound(network: Adjacency) -> None:
+    """Refuse arrays that are no simple undirected network, which compiled code would read beyond their ends.
+
+    Raises
+    ------
+    ValueError
+        They are none: which of them, and what they must be.
+    """
+    labels, offsets, neighbors, places = network.labels, network.offsets, network.neighbors, network.positions
+    for name, array in (("labels", labels), ("offsets", offsets), ("neighbors", neighbors)):
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != "i":
+            raise ValueError(f"its {name} are no array of integers: make the network by graphs.adjacency.from_edges")
+    nodes = len(labels)
+    steps = np.diff(offsets)
+    if (labels < 0).any() or (np.diff(labels) <= 0).any():
+        raise ValueError("its labels do not ascend from 0 or more: sort them, each once")
+    if len(offsets) != nodes + 1 or offsets[0] != 0 or (steps < 0).any() or offsets[-1] != len(neighbors):
+        raise ValueError(f"its offsets do not lead from 0 to {len(neighbors)} in {nodes} steps: give (V + 1,)")
+    if ((neighbors < 0) | (neighbors >= nodes)).any():
+        raise ValueError(f"its neighbors are not all places from 0 to {nodes - 1}")
+    keys = np.repeat(np.arange(nodes), steps) * nodes + neighbors
+    turned = np.sort(neighbors.astype(np.int64) * nodes + np.repeat(np.arange(nodes), steps))
+    if (np.diff(keys) <= 0).any() or not np.array_equal(keys, turned) or (keys % (nodes + 1) == 0).any():
+        raise ValueError(
+            "its neighbors are not those of a network: each node's ascend, without itself, and have the node among "
+            "theirs"
+        )
+    if places is not None and (places.ndim != 2 or len(places) != nodes or places.dtype.kind not in "iuf"):
+        raise ValueError(
+            f"its positions have the shape {places.shape}: give a row of numbers for each of {nodes} nodes"
+        )
+
+
 def listed(items: Sequence[object]) -> str:
     """Return ``[0, 1, 2]``, with only the first few of many: ``[0, 1, ..., and 30 more]``."""
     shown = ", ".join(repr(item) for item in items[:SHOWN])

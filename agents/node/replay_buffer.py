@@ -71,6 +71,8 @@ class ReplayBuffer:
         """Restore the buffer from :meth:`arrays`."""
         self.counts[:] = arrays["replay.counts"]
         count = self.counts[KEPT]
+        if count < 0 or not 0 <= self.counts[LARGEST] < max(count, 1):
+            raise ValueError(f"the largest rank of {count} points is at {self.counts[LARGEST]}")
         self.points[:count], self.ranks[:count] = arrays["replay.points"], arrays["replay.ranks"]
 
 

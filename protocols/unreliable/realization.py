@@ -17,6 +17,7 @@ from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links
 from kernelswarm.protocols.unreliable.absences import Absences, leave_out
+from kernelswarm.protocols.unreliable.distributions import channels_of, delays_of, gaps_of, starts_of
 from kernelswarm.protocols.unreliable.faults import Fault, silenced
 from kernelswarm.protocols.unreliable.timetable import Timetable
 
@@ -104,17 +105,16 @@ class Realization:
         key = conditions.key
         self._node_keys = keys_of(*key, nodes, np.full(len(nodes), NODE, dtype=np.int64))
         self._edge_keys = keys_of(*key, edges.senders, edges.receivers)
-        channels = conditions.links.loss.channels(edges)
+        channels, clock = channels_of(conditions.links.loss, edges), conditions.clock
         self._channels = np.ascontiguousarray(np.stack(channels, axis=1).reshape(-1, 4), dtype=np.float64)
-        self._delays = np.cumsum(conditions.links.delay.distribution(edges), axis=1)
+        self._delays = np.cumsum(delays_of(conditions.links.delay, edges), axis=1)
         places = np.array([uniform(first, second, PLACE * 2**32) for first, second in self._node_keys.tolist()])
-        gaps = np.asarray(conditions.clock.gaps(places), dtype=np.float64)
+        gaps = gaps_of(clock, places)
         self._gaps = np.cumsum(gaps, axis=1)
         # The equilibrium of a renewal process: the first is w rounds ahead with a probability that goes as P(gap > w).
         longer = np.maximum(1.0 - np.concatenate([np.zeros((len(gaps), 1)), self._gaps[:, :-1]], axis=1), 0.0)
         self._first = np.cumsum(longer, axis=1) / longer.sum(axis=1, keepdims=True)
-        clock = conditions.clock
-        self._joins = clock.starts(nodes, places) if fulfils(clock, JoiningClock) else None
+        self._joins = starts_of(clock, nodes, places) if fulfils(clock, JoiningClock) else None
         self._timetable = conditions.timetable
         self._edges = np.zeros(0, dtype=np.int64)
         if self._timetable is not None:

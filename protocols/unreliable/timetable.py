@@ -70,7 +70,17 @@ class Timetable:
         if round // SPAN < self._first - len(self._pages):
             self._begin()
         while round // SPAN >= self._first:
-            page = np.array([next(self._rounds) for _ in range(SPAN)]).reshape(SPAN, -1)
-            self._pages = [*self._pages[-1:], page]
+            self._pages = [*self._pages[-1:], np.array([self._next() for _ in range(SPAN)]).reshape(SPAN, -1)]
             self._first += 1
         return self._pages[round // SPAN - self._first]
+
+    def _next(self) -> Booleans:
+        """Return whether each edge is there in the next round, as the schedule says; ValueError where it does not."""
+        found = next(self._rounds, None)
+        if not isinstance(found, np.ndarray) or found.dtype != np.bool_ or found.shape != (len(self._edges),):
+            given = f"{found.dtype} of shape {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+            raise ValueError(
+                f"{type(self._schedule).__name__}.begin yielded {'nothing more' if found is None else given}: yield "
+                f"truth values of each edge, ({len(self._edges)},), for each round and without end"
+            )
+        return found

@@ -116,7 +116,7 @@ def needs(experiment: Experiment, adjacency: Adjacency, source: Source, outputs:
     own = evaluation.local_samples if source.lengths is None else 0  # finite data has its rows in memory already
     each = own * (columns + source.targets)
     samples = nodes * each
-    if isinstance(source.nodes[0], SyntheticSource):
+    if isinstance(getattr(source.nodes[0], "given", source.nodes[0]), SyntheticSource):
         samples = max(each, min(samples, HELD))  # more are drawn again, node by node, when they are used
     pooled = _pooled(evaluation, source)
     step, learned, given = _step(experiment, adjacency)

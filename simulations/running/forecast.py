@@ -17,6 +17,7 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
 from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.unreliable.distributions import channels_of, delays_of, gaps_of, starts_of
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
 from kernelswarm.simulations.round.measure import BYTES
@@ -59,8 +60,7 @@ def forecast(links: Links, plans: Sequence[AgentPlan]) -> Forecast:
 def expected(links: Links, facts: EdgeFacts, busy: int) -> Forecast:
     """Ask the links what they do on some edges, each busy for so many rounds with a message; raises as forecast."""
     with Asked("links", links):
-        channels = links.loss.channels(facts)
-        delays = links.delay.distribution(facts)
+        channels, delays = channels_of(links.loss, facts), delays_of(links.delay, facts)
     if not len(facts.senders):
         return Forecast(0.0, 0.0, 0.0)
     bad = np.where(channels.worsens > 0.0, channels.worsens / (channels.worsens + channels.recovers), 0.0)
@@ -117,7 +117,8 @@ def edges_of(plans: Sequence[AgentPlan]) -> EdgeFacts:
 
 def share_awake(clock: Clock, places: Array) -> float:
     """Compute the share of rounds in which nodes are awake, the mean over ``places`` (n,) in [0, 1)."""
-    gaps = clock.gaps(places)
+    with Asked("clock", clock):
+        gaps = gaps_of(clock, places)
     return float((1.0 / (gaps @ np.arange(1.0, gaps.shape[1] + 1.0))).mean())
 
 
@@ -126,7 +127,9 @@ def latest(clock: Clock, nodes: Sequence[int]) -> int:
     if not isinstance(clock, JoiningClock):
         return 0
     labels = np.array(nodes, dtype=np.int64)
-    return int(clock.starts(labels, np.full(len(labels), np.nextafter(1.0, 0.0))).max(initial=0))
+    with Asked("clock", clock):
+        starts = starts_of(clock, labels, np.full(len(labels), np.nextafter(1.0, 0.0)))
+    return int(starts.max(initial=0))
 
 
 def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
@@ -134,7 +137,8 @@ def share_joined(clock: Clock, nodes: Sequence[int], rounds: int) -> float:
     if not isinstance(clock, JoiningClock):
         return 1.0
     labels = np.array(nodes, dtype=np.int64)
-    starts = clock.starts(labels, (np.arange(len(labels)) + 0.5) / max(len(labels), 1))
+    with Asked("clock", clock):
+        starts = starts_of(clock, labels, (np.arange(len(labels)) + 0.5) / max(len(labels), 1))
     return float(np.maximum(rounds - starts, 0).mean()) / rounds
 
 

@@ -16,7 +16,7 @@ from kernelswarm.graphs.directed import asks
 from kernelswarm.graphs.distances import distances_from
 from kernelswarm.graphs.files import File, read_graph
 from kernelswarm.graphs.spanning_tree import SpanningTree, spanning_tree
-from kernelswarm.graphs.validation import as_network
+from kernelswarm.graphs.validation import as_network, require_sound
 from kernelswarm.protocols.compiling import uncollected
 from kernelswarm.protocols.contract import Neighborhood, TreePlace, every_of, spans
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -28,6 +28,7 @@ from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.node_names import node_names
+from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
@@ -48,6 +49,7 @@ from kernelswarm.simulations.running.footprint import Bounded, functions, messag
 from kernelswarm.simulations.running.forecast import forecast, transit
 from kernelswarm.simulations.running.resolving import resolved
 from kernelswarm.simulations.streams.calendars import absences
+from kernelswarm.simulations.streams.checked import opened
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.flooded import FloodedSource
 from kernelswarm.simulations.streams.pooled import PooledSource, members
@@ -212,20 +214,19 @@ def build_topology(experiment: Experiment) -> Adjacency:
             if isinstance(topology, File):
                 return as_network(read_graph(topology.path, topology.format, experiment.strict), fresh=True)
             built = topology.build(generator(experiment.seed, Role.TOPOLOGY))
+            if is_own(type(topology)) and isinstance(built, Adjacency):
+                require_sound(built)
             return as_network(built, fresh=True, strict=experiment.strict)
 
 
 def open_stream(experiment: Experiment, adjacency: Adjacency) -> Source:
     """Open the stream of an experiment for the nodes of a network; raises InputError where it is refused."""
 
-    def opened(nodes: int, locations: Array | None) -> Source:
+    def for_some(nodes: int, locations: Array | None) -> Source:
         with Asked("stream", experiment.stream, joint="."), Bounded("stream", experiment.stream):
-            source = experiment.stream.open(nodes, experiment.seed, experiment.evaluation.local_samples, locations)
-        if len(source.nodes) != nodes:
-            raise InputError(f"stream: open({nodes}, ...) returned {len(source.nodes)} nodes: return one for each")
-        return source
+            return opened(experiment.stream, nodes, experiment.seed, experiment.evaluation.local_samples, locations)
 
-    return opened_for_all(places_without_data(experiment, adjacency), adjacency, opened)
+    return opened_for_all(places_without_data(experiment, adjacency), adjacency, for_some)
 
 
 def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]:

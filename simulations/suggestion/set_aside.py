@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.streams.checked import opened
 from kernelswarm.simulations.streams.contract import Array, HeldOut, NodeSource, Source, Stream, freeze
 from kernelswarm.simulations.streams.pooled import members
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
@@ -134,7 +135,7 @@ def _opened(
     stream: Stream, samples: int, nodes: int, seed: int, held_out: int, places: tuple[bytes, tuple[int, ...]] | None
 ) -> Drawn:
     locations = None if places is None else np.frombuffer(places[0]).reshape(places[1])
-    source = stream.open(nodes, seed, held_out, locations)
+    source = opened(stream, nodes, seed, held_out, locations)
     if source.lengths is None:
         counts = [FOLDS * max(-(-samples // (FOLDS - 1)), held_out)] * nodes
     else:

@@ -165,7 +165,7 @@ def renew(
     """Give the ridge back what it lost by forgetting, in some coordinates a step, in turn, as `moves.renew` does."""
     left = min(order, math.ceil(4.0 * order * lost))
     for _ in range(left):
-        place = int(cursor) if cursor < order else 0
+        place = int(cursor) if 0.0 <= cursor < order else 0
         for i in range(order):
             row[0, i] = 0.0
         for c in range(aim.shape[1]):

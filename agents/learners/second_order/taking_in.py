@@ -159,7 +159,7 @@ def renew(
         rows = table(scratch, 0, size, capacity)
         aims = table(scratch, size * capacity, size, outputs)
         for n in range(size):
-            place = int(cursor) if cursor < order else 0
+            place = int(cursor) if 0.0 <= cursor < order else 0
             information.coordinate(factor, order, place, rows[n])
             for c in range(outputs):
                 aims[n, c] = 0.0
