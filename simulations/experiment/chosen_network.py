@@ -180,7 +180,7 @@ def left_out_nodes(rows: Rows, left: Rows) -> str:
     """Return a text on nodes whose rows are all left out; empty where there is none."""
     if rows.ids is None or left.ids is None:
         return ""
-    lost = [str(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
+    lost = [key(name) for name in in_order(rows.ids[~are_gaps(rows.ids)]).tolist() if name not in left.ids]
     if not lost:
         return ""
     return (

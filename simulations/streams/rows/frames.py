@@ -18,7 +18,7 @@ from kernelswarm.simulations.streams.rows.encoding.codes import table_without
 from kernelswarm.simulations.streams.rows.encoding.gaps import filled_forward, together, unmasked
 from kernelswarm.simulations.streams.rows.odd_words import COUNTING
 from kernelswarm.simulations.streams.rows.rows import Numbers
-from kernelswarm.simulations.streams.written.objects import odd_object, same_names, with_midnights
+from kernelswarm.simulations.streams.written.objects import alike, odd_object, same_names
 from kernelswarm.simulations.streams.written.reading import shorten
 
 if TYPE_CHECKING:
@@ -314,14 +314,14 @@ def _arrow(name: str, column: str, values: Any) -> pyarrow.ChunkedArray:
     if found.ndim != 1:
         raise ValueError(f"{name}: column {shown(column)} has shape {found.shape} and must be (rows,): take it apart")
     where = f"{name}: column {shown(column)}"
+    same = same_names(values if isinstance(values, list | tuple) else found if found.dtype.kind == "O" else ())
+    if same:
+        raise ValueError(f"{where}: {same}, which are the same as text ({COUNTING}): write both in one way")
+    found = alike(found) if found.dtype.kind == "O" else found
     odd = odd_object(found) if found.dtype.kind == "O" else ""
     if odd:
         raise ValueError(f"{where}: {odd} ({COUNTING}): correct it, or leave the column out")
-    same = same_names(values) if isinstance(values, list | tuple) else ""
-    if same:
-        raise ValueError(f"{where}: {same}, which are the same as text ({COUNTING}): write both in one way")
     try:
-        found = with_midnights(found) if found.dtype.kind == "O" else found
         return pyarrow.chunked_array([pyarrow.array(found, from_pandas=found.dtype.kind == "O")])
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         raise ValueError(

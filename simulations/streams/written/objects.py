@@ -46,7 +46,7 @@ def odd_object(values: Iterable[Any]) -> str:
     Examples
     --------
     >>> odd_object([1.5, None, "soon", 2.5])
-    'row 3 holds "soon", which is text, where the other 2 entries are numbers'
+    'row 3 holds "soon" (text), where the other 2 entries are numbers'
     >>> odd_object([1, 2.5, None])
     ''
     """
@@ -61,16 +61,26 @@ def odd_object(values: Iterable[Any]) -> str:
     row = next(place for place, kind in enumerate(kinds) if kind not in ("", most))
     others = shares[most]
     return (
-        f"row {row + 1} holds {shown(values[row])}, which is {kinds[row]}, where the other {others:,} entr"
+        f"row {row + 1} holds {shown(values[row])} ({kinds[row]}), where the other {others:,} entr"
         f"{'y is' if others == 1 else 'ies are'} {most}"
     )
 
 
-def with_midnights(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array of objects with the first moment of each day in place of dates that stand among moments."""
-    if not {date, datetime} <= {*map(type, values)}:
-        return values
-    return np.array([datetime(*value.timetuple()[:3]) if type(value) is date else value for value in values], object)
+def alike(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array of objects, of which dates among moments are their midnights, and all is text where some is.
+
+    Examples
+    --------
+    >>> alike(np.array([1.5, None, "soon"], object)).tolist()
+    ['1.5', None, 'soon']
+    """
+    types = {*map(type, values)}
+    if str in types and len(types) > 1 and bytes not in types:
+        return np.array([str(value) if kind_of(value) else None for value in values], object)
+    if {date, datetime} <= types:
+        days = (datetime(*value.timetuple()[:3]) if type(value) is date else value for value in values)
+        return np.array(list(days), object)
+    return values
 
 
 def same_names(values: Sequence[Any]) -> str:

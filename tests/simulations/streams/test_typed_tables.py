@@ -88,7 +88,7 @@ def test_all_of_them_hold_the_rows_of_a_parquet_file(name: str, tmp_path: Path) 
         (
             "a.jsonl",
             '{"x": 1, "y": 2}\n{"x": "one", "y": 3}\n{"x": 2, "y": 3}\n',
-            'in column "x" row 2 holds "one", which is text, where the other 2 entries are numbers',
+            'in column "x" row 2 holds "one" \\(text\\), where the other 2 entries are numbers',
         ),
         ("a.json", '{"x": 1', "cannot be read as json"),
         ("a.json", "[1, 2, 3]", "holds a list, and not one of records"),
