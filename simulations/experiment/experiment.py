@@ -357,7 +357,8 @@ class Experiment:
     def learner_for(self, node: int) -> Learner:
         """Return the learner of a node, its overrides laid over the experiment's in their order.
 
-        Where a batch solver fits all nodes' samples, it is the one kernel expansion, without overrides.
+        Where one learner has all nodes' samples it is that one, and where a batch solver fits them the one kernel
+        expansion, both without overrides.
 
         Raises
         ------
@@ -367,7 +368,7 @@ class Experiment:
         if self.protocol.offline is not None:
             return batch_expansion(self.learner)
         changes = [override.learner for override in self.overrides if node in override.nodes]
-        if not changes:
+        if self.protocol.pooled or not changes:
             return self.learner
         table = describe(self.learner)
         for change in changes:

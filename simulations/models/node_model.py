@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ class Kept(NamedTuple):
     place: str  # what messages call it
     models: Mapping[str, npt.NDArray[Any]]
     data: DataDescription
+    labels: Callable[[], Sequence[int]]
+    """Returns those of the network's nodes, sorted."""
 
 
 def of_node(
@@ -37,9 +39,9 @@ def of_node(
             f"{place} holds no models: a run has arrays <name>_<node>, such as weights_0, when it has ended, and none "
             "if it failed"
         )
-    # One learner for all nodes stands for none of them.
-    shared = data.nodes is not None and len(found) == 1 < len(data.nodes)
-    names = node_names(list(found), None if shared else data.nodes)
+    labels = list(found) if len(found) > 1 else kept.labels()
+    shared = len(labels) > len(found)  # one learner had the samples of all nodes
+    names = node_names(labels, data.nodes)
     if node is None and len(found) > 1:
         first = next(iter(names.values()))
         raise InputError(f"{place} holds the models of {len(found)} nodes: name one, such as node = {shown(first)}")
@@ -47,16 +49,15 @@ def of_node(
         label = next(iter(found)) if node is None else find_node(node, names)
     except ValueError as refusal:
         raise InputError(f"{place}: {refusal}") from refusal
+    if shared:
+        label = next(iter(found))
     arrays = {name: model_files.finite(place, f"{name}_{label}", array) for name, array in found[label].items()}
     model_files.check_shapes(place, arrays)
     learner: Any = None
     if kernel is None or loss is None:
-        experiment = described()
-        if not shared:
-            from kernelswarm.simulations.nodes.listed import with_labels
+        from kernelswarm.simulations.nodes.listed import with_labels
 
-            experiment = with_labels(experiment, names)
-        learner = experiment.learner_for(label)
+        learner = with_labels(described(), names).learner_for(label)
         loss = loss if loss is not None else learner.loss
     assert loss is not None
     if kernel is not None and "duals" in arrays:

@@ -110,7 +110,7 @@ class State:
         InputError
             There is no such node, or the simulation has gone on.
         """
-        kept = Kept(f"the state of round {self.round:,}", self.models, self.data)
+        kept = Kept(f"the state of round {self.round:,}", self.models, self.data, self._adjacency.labels.tolist)
         return of_node(kept, self._described, node, None, None)
 
     def stop(self) -> None:

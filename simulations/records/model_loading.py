@@ -50,13 +50,14 @@ def load(
 
     if isinstance(source, Result):
         config = source.config
-        kept = Kept("the result", source.models, source.data)
+        kept = Kept("the result", source.models, source.data, source.adjacency.labels.tolist)
         return of_node(kept, lambda: Experiment.from_dict(config), node, kernel, loss)
     path = Path(source)
     if os.path.isdir(path):  # which is False, and raises nothing, of a path that cannot be
         from kernelswarm.simulations.records import run_folder
 
-        kept = Kept(str(path), model_files.read_arrays(path / "models.npz"), run_folder.read_data(path))
+        models, data = model_files.read_arrays(path / "models.npz"), run_folder.read_data(path)
+        kept = Kept(str(path), models, data, lambda: run_folder.read_network(path).labels.tolist())
         return of_node(kept, lambda: Experiment.from_file(path / "config.toml", recorded=True), node, kernel, loss)
     if node is not None:
         raise InputError(f"{path} holds a single model: leave out node = {node}, or name a run's folder")

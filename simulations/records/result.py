@@ -146,7 +146,7 @@ class Result:
         from kernelswarm.simulations.experiment.experiment import Experiment
         from kernelswarm.simulations.models.node_model import Kept, of_node
 
-        kept = Kept("the result", self.models, self.data)
+        kept = Kept("the result", self.models, self.data, self.adjacency.labels.tolist)
         return of_node(kept, lambda: Experiment.from_dict(self.config), node, None, None)
 
     @property

@@ -200,6 +200,11 @@ def read_data(folder: Path) -> DataDescription:
     return _read(path, lambda path: DataDescription.from_json(path.read_text(encoding="utf-8")))
 
 
+def read_network(folder: Path) -> Adjacency:
+    """Read a run's network; raises InputError where it is missing or damaged."""
+    return Adjacency.of(_read(folder / "graph.graphml", read_graph))
+
+
 def _earlier(folder: Path) -> str:
     return (
         f", which says what its numbers stand for and which earlier versions did not write: "

@@ -48,7 +48,7 @@ class Report:
     common : list of Array
         Each function's values at the pooled points, (n, C).
     unchanged : Array
-        Whether each function is still 0: a combination of nothing, or with weights that are all 0.
+        Whether each function is still that of the first round: its weights, if any, and its values are all as then.
     compression_budgets : Array
         The largest errors of the next compressions in the Hilbert norm, (V,); 0 for learners that do not compress.
     remedies : list of str
@@ -134,7 +134,7 @@ def _measured(
         np.array([len(agent.neighbors) for agent in each]),
         _edges(agents),
         [common[place] for place in of_node.tolist()],
-        np.array([not agent.function.weights.any() for agent in agents])[of_node],
+        np.array([_is_unchanged(agent, at_pooled) for agent, at_pooled in zip(agents, common, strict=True)])[of_node],
         np.array([_compression_budget(agent) for agent in agents])[of_node],
         [remedies[place] for place in of_node.tolist()],
         np.concatenate(traffic) if traffic else None,
@@ -159,6 +159,14 @@ def _at_common_points(agents: Sequence[Node], points: Array) -> list[Array]:
             features, known = function.features(points), function
         found.append(function.combined(features))
     return found
+
+
+def _is_unchanged(agent: Node, values: Array) -> bool:
+    """Tell whether an agent's function is that of its first round, by its weights and its values at the pooled points.
+
+    Weights alone do not say it: an intercept is none of them.
+    """
+    return not agent.function.weights.any() and not (values != getattr(agent.learner, "start", 0.0)).any()
 
 
 def _integral(agent: Node) -> float:

@@ -27,11 +27,13 @@ from kernelswarm.protocols.replay import replay_of
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.realization import Conditions
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.core.node_names import node_names
 from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build, describe
+from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.nodes.faulty import measured, spoken
 from kernelswarm.simulations.nodes.listed import lists_nodes, with_labels, with_names
@@ -148,6 +150,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     without = places_without_data(experiment, built)
     adjacency, source = paired(built, lambda network: open_stream(experiment, network), without)
     labels = adjacency.labels.tolist()
+    _refuse_own_learners(experiment)
     if lists_nodes(experiment):
         experiment = with_labels(experiment, node_names(labels, source.description.nodes))
     learners = _learners(experiment, labels)
@@ -248,6 +251,17 @@ def _learners(experiment: Experiment, labels: Listed[int]) -> dict[int, Learner]
             )
         learner = build("learner", {**table, "batch_size": learner.batch_size * len(labels)}, "learner")
     return {labels[0]: learner}
+
+
+def _refuse_own_learners(experiment: Experiment) -> None:
+    """Refuse learners of some nodes where one learner, or a batch solver, has the samples of all."""
+    for place, override in enumerate(experiment.overrides):
+        if experiment.protocol.pooled and override.learner:
+            raise InputError(
+                f"node[{place}].learner = {shown(override.learner)}: the protocol {part_name(experiment.protocol)} has "
+                "one function for all nodes, of which none has a learner of its own: leave this key out, set it in "
+                "[learner], or take a protocol in which each node learns"
+            )
 
 
 def _pool(

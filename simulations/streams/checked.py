@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from kernelswarm.graphs.given.names import is_number
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.core.node_names import is_number
 from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array, Differences, HeldOut, NodeSource, Source, Stream

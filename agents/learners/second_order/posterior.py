@@ -65,11 +65,10 @@ class Posterior:
         for start in range(0, len(points), ROWS):
             some = np.ascontiguousarray(points[start : start + ROWS])
             part = found[start : start + len(some)]
+            rows = np.require(self._rows(some), requirements=["C", "W"])
             if self.factor is None:
-                rows = np.require(self.function.features(some), requirements=["C", "W"])
                 of_features(self.root, rows, part)
             else:
-                rows = np.require(self.function.rows(some), requirements=["C", "W"])
                 of_kernels(self.root, self.factor, rows, kernel_diagonal(self.function.kernel, some), self.ridge, part)
             part *= self.scale
         return found
@@ -90,11 +89,17 @@ class Posterior:
     def ignorance(self, points: Array) -> Array:
         """Return the posterior over the prior deviation at ``points`` (n, p): (n,), 1 far from all samples."""
         if self.factor is None:
-            features = self.function.features(points)
+            features = self._rows(points)
             prior = np.sum(features * features, axis=1) / self.ridge
         else:
             prior = kernel_diagonal(self.function.kernel, points) / self.ridge
         found: Array = np.sqrt(np.clip(self.variance(points) / np.maximum(self.scale * prior, 1e-300), 0.0, 1.0))
+        return found
+
+    def _rows(self, points: Array) -> Array:
+        """Return what R is the triangle of, (n, M): features, which may be kernel rows, or kernel rows."""
+        function = self.function
+        found: Array = function.features(points) if hasattr(function, "features") else function.rows(points)
         return found
 
     def arrays(self) -> dict[str, Array]:
@@ -122,8 +127,9 @@ class Posterior:
         if missing:
             raise ValueError(f"{', '.join(missing)} is missing beside the other arrays of the variance")
         packed, below, units, noise = (np.asarray(arrays[name], dtype=np.float64) for name in NAMES)
-        of_kernel = hasattr(function, "rows")
-        order = function.order if of_kernel else len(function.coefficients)  # an intercept is a feature too
+        in_points = hasattr(function, "rows")
+        order = function.order if in_points else len(function.coefficients)  # an intercept is a feature too
+        of_kernel = in_points and (below.size > 0 or not order)  # else the points are fixed, and their kernel features
         entries = order * (order + 1) // 2
         wanted = ((entries,), (entries,) if of_kernel else (0,), (2,), (function.outputs,))
         for name, array, shape in zip(NAMES, (packed, below, units, noise), wanted, strict=True):

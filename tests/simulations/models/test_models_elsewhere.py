@@ -87,6 +87,18 @@ def test_every_learner_predicts_the_same_in_numpy_alone(
         agree(elsewhere["deviation"](description, arrays, x)[:, 0], model.predict(x, return_std=True)[1])
 
 
+@pytest.mark.parametrize("protocol", ["diffusion_rls", "drfgp"])
+@pytest.mark.parametrize("name", ["random_features", "linear", "shared_nystroem", "rbf_network"])
+def test_deviations_of_features_are_the_same(
+    name: str, protocol: str, tmp_path: Path, elsewhere: dict[str, Any]
+) -> None:
+    keys: dict[str, Any] = {"topology": "ring", "protocol": protocol, "rounds": 40, "data": data()}
+    model = simulate(learner={"name": name, **SIZES[name]}, **keys).model(0)
+    found = elsewhere["deviation"](*written(model, tmp_path / "model.npz", elsewhere), keys["data"][0])
+    wanted = model.predict(keys["data"][0], return_std=True)[1]
+    np.testing.assert_allclose(found[:, 0], wanted, rtol=1e-9)
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda table: str(table["name"]))
 def test_every_kernel_is_the_same_in_numpy_alone(kernel: Any, tmp_path: Path, elsewhere: dict[str, Any]) -> None:
     x, y = data()
