@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Number
@@ -83,7 +83,7 @@ def alike(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values
 
 
-def same_names(values: Sequence[Any]) -> str:
+def same_names(values: Iterable[Any]) -> str:
     """Say which two entries of several kinds an array would make one of, such as 1 and "1"; empty where none are.
 
     Examples
