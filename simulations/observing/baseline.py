@@ -62,7 +62,7 @@ def baseline(
     report : Report
         Of the last evaluation.
     sources, learners : mappings
-        The place and the data, and the learner, of each node.
+        The place and the data of each node that counts, and the learner of each.
     rows : TrainingRows
         What the nodes learned from.
     outputs : int
@@ -70,6 +70,8 @@ def baseline(
     """
     found: list[_Node] = []
     for label, samples in zip(report.nodes.tolist(), report.figures["samples"].astype(np.int64).tolist(), strict=True):
+        if label not in sources:
+            continue
         (place, source), learner = sources[label], learners[label]
         held_out = source.held_out(samples)
         if not len(held_out.targets):

@@ -13,6 +13,7 @@ import numpy as np
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.simulations.machine.versions import versions
+from kernelswarm.simulations.nodes.faulty import sound
 from kernelswarm.simulations.nodes.without_data import places_without_data, without_data
 from kernelswarm.simulations.observing import kernel_reach, verdict
 from kernelswarm.simulations.observing.advice import advice
@@ -60,13 +61,17 @@ class Ending:
 
 
 def baseline_of(network: Network, recorder: Recorder, rows: TrainingRows) -> Baseline:
-    """Return the figures of nodes that learn nothing, on the data of the last evaluation."""
+    """Return the figures of nodes that learn nothing, on the data of the last evaluation; faulty nodes are left out.
+
+    The tables show the sound nodes only, and a verdict is about what they show.
+    """
     if recorder.report is None:
         return Baseline()
     labels = network.adjacency.labels.tolist()
     learners = dict.fromkeys(labels, network.plans[0].learner)  # the one learner of a pooled network
     learners |= {plan.neighborhood.node: plan.learner for plan in network.plans}
-    sources = dict(zip(labels, enumerate(network.source.nodes), strict=True))
+    each = zip(labels, enumerate(network.source.nodes), sound(network.experiment, labels), strict=True)
+    sources = {label: source for label, source, is_sound in each if is_sound}
     return baseline(recorder.report, sources, rows, learners, network.outputs)
 
 
