@@ -119,11 +119,38 @@ def sample_for(learner: Learner, points: Array, targets: Array, outputs: int, ow
 
 
 def resolved_part(part: Part, learner: Learner, points: Array, targets: Array, outputs: int) -> Part:
-    """Return a part beside the learner, such as a protocol, in numbers; as :func:`resolved_learner`."""
+    """Return a part beside the learner, such as its kernel, in numbers; as :func:`resolved_learner`."""
     if not automatic_keys(part):
         return part
     suited: Any = part
     changed: Part = suited.resolved(Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown))
+    return changed
+
+
+def resolved_rule(
+    rule: Part, learner: Learner, points: Array, targets: Array, outputs: int, owners: Owners, neighbors: float
+) -> Part:
+    """Return a protocol in numbers.
+
+    Parameters
+    ----------
+    rule : protocol
+        Returned as it is where it holds no word.
+    learner : Learner
+        In numbers, as :func:`resolved_learner` returns it.
+    points, targets, outputs, owners
+        As there.
+    neighbors : float
+        The mean number of a node's neighbours.
+    """
+    if not automatic_keys(rule):
+        return rule
+    sample = Sample(points, targets, learner.loss, outputs, learner.batch_size, _unknown, owners)
+    if fulfils(learner, TeachableLearner):
+        gram, diagonal = _gram(learner, points, outputs)
+        sample = replace(sample, gram=gram, diagonal=diagonal, certain=True, neighbors=neighbors)
+    suited: Any = rule
+    changed: Part = suited.resolved(sample)
     return changed
 
 

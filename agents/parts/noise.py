@@ -18,6 +18,16 @@ unless they are so far apart for the kernel that noise cannot be separated from 
 SHARED = (1.0, 0.5, 0.0)
 """Shares of what is learned that all nodes have in common that are tried: from one target to one of each node's own."""
 
+OWN = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
+"""Shares of what is learned that are each node's own, between which their likelihood is interpolated."""
+
+COMMON = 0.5
+"""What is believed beforehand of one target for all; beyond it all shares are as likely."""
+
+LEADING, SPANNED = 500, 1e-6
+"""The most eigenvectors that are looked at for shares, of each node as many; where an eigenvalue of n samples is at
+most n times the latter, no function is learned."""
+
 
 def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tuple[float, float]:
     """Compute the ratio of the noise's variance to that of the function beneath it, most likely for a Gaussian process.
@@ -55,6 +65,32 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     return _known[key]
 
 
+def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> float:
+    """Compute how much of the functions beneath the values is each node's own, over the noise.
+
+    With the process of :func:`noise_ratio`, u = 1 - t is the share that nodes do not have in common. It has a belief of
+    its own: that it is 0 is as likely as all of (0, 1], and there all values are as likely. The result is the mean of
+    u / r under the posterior of u, r at each u the most likely one. So doubt counts as a difference: few samples, or
+    noisy ones, do not show that targets are the same.
+
+    Each node's samples are turned into the leading eigenvectors of their own Gram matrix. What these leave is noise
+    alone, and what is left to decompose is as large as the functions are rich.
+
+    Parameters
+    ----------
+    gram : Array
+        Inner products of what a learner moves along, (n, n).
+    values : Array
+        Centred targets, (n, C).
+    owners : Array
+        The node of each sample, (n,).
+    """
+    key = _digest(gram, values, owners) + b"u"
+    if key not in _differing:
+        _differing[key] = _expected_difference(gram, values, owners)
+    return _differing[key]
+
+
 def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
     """Count the samples whose class kernel ridge regression on all others gets wrong.
 
@@ -80,6 +116,7 @@ def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
 
 _known: dict[bytes, tuple[float, float]] = {}
 _counted: dict[bytes, int] = {}
+_differing: dict[bytes, float] = {}
 """The results, by a digest of the arrays."""
 
 
@@ -96,17 +133,72 @@ def _most_likely(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tu
     if not (scale > 0.0 and total > 0.0):
         return float(RIDGES[0]), 0.0
     together = owners[:, None] == owners[None, :]
-    doubts = (np.log(RIDGES / USUAL) / DOUBT) ** 2
     least, found = np.inf, (float(RIDGES[0]), 0.0)
     for share in (1.0,) if together.all() else SHARED:
-        forms, logarithms = _ridged(gram / scale * np.where(together, 1.0, share), values)
-        amplitudes = forms / values.size
-        surprises = values.shape[1] * (len(values) * np.log(amplitudes) + logarithms) + doubts
+        surprises, amplitudes = _surprises(gram / scale * np.where(together, 1.0, share), values)
         best = int(np.argmin(surprises))
         if surprises[best] < least:
             least = float(surprises[best])
             found = float(RIDGES[best]), min(1.0, float(RIDGES[best] * amplitudes[best] / total))
     return found
+
+
+def _expected_difference(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> float:
+    scale = float(np.mean(np.diag(gram)))
+    if not (scale > 0.0 and np.any(values)):
+        return 0.0
+    leading, owning, rest, noise = _by_node(gram / scale, values, owners)
+    shape, turned = leading.T @ gram @ leading / scale, leading.T @ values
+    together = owning[:, None] == owning[None, :]
+    likelihoods, ridges = np.empty(len(OWN)), np.empty(len(OWN))
+    for place, own in enumerate(OWN):
+        surprises, _ = _surprises(shape * np.where(together, 1.0, 1.0 - own), turned, rest, noise)
+        best = int(np.argmin(surprises))
+        likelihoods[place], ridges[place] = -0.5 * surprises[best], RIDGES[best]
+    steps = np.diff(OWN)
+    weights = 0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)) * (1.0 - COMMON)
+    weights[0] += COMMON
+    weights *= np.exp(likelihoods - likelihoods.max())
+    return float(np.sum(weights * OWN / ridges) / np.sum(weights))
+
+
+def _by_node(
+    gram: Array, values: Array, owners: npt.NDArray[np.intp]
+) -> tuple[Array, npt.NDArray[np.intp], int, float]:
+    """Find the leading eigenvectors of each node's Gram matrix, and what is noise alone.
+
+    Returns
+    -------
+    tuple
+        The eigenvectors (n, N), 0 at other nodes' samples; the node of each, (N,); the number of directions in which no
+        function reaches, and the values' sum of squares there.
+    """
+    nodes = np.unique(owners)
+    most, columns, owning, rest, noise = max(1, LEADING // len(nodes)), [], [], 0, 0.0
+    for node in nodes:
+        rows = np.flatnonzero(owners == node)
+        found, vectors = np.linalg.eigh(gram[np.ix_(rows, rows)])
+        beyond = int(np.count_nonzero(found <= SPANNED * len(rows)))  # ascending
+        kept = vectors[:, max(beyond, len(rows) - most) :]
+        column = np.zeros((len(gram), kept.shape[1]))
+        column[rows] = kept
+        columns.append(column)
+        owning.append(np.full(kept.shape[1], node))
+        rest += beyond
+        noise += float(np.sum((vectors[:, :beyond].T @ values[rows]) ** 2))
+    return np.hstack(columns), np.concatenate(owning), rest, noise
+
+
+def _surprises(matrix: Array, values: Array, rest: int = 0, noise: float = 0.0) -> tuple[Array, Array]:
+    """Compute twice the negative logarithm of likelihood times belief for each r of `RIDGES`, and each's amplitude a.
+
+    ``rest`` more values of each output have the sum of squares ``noise``, and the process does not reach them.
+    """
+    forms, logarithms = _ridged(matrix, values)
+    count, outputs = len(values) + rest, values.shape[1]
+    amplitudes = (forms + noise / RIDGES) / (count * outputs)
+    doubts = (np.log(RIDGES / USUAL) / DOUBT) ** 2
+    return outputs * (count * np.log(amplitudes) + (logarithms + rest * np.log(RIDGES))) + doubts, amplitudes
 
 
 def _ridged(matrix: Array, values: Array) -> tuple[Array, Array]:

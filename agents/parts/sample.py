@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.parts.losses import IntegratedLoss, Loss
-from kernelswarm.agents.parts.noise import errors_left_out, noise_ratio
+from kernelswarm.agents.parts.noise import difference_ratio, errors_left_out, noise_ratio
 
 Array = npt.NDArray[np.float64]
 
@@ -21,6 +21,9 @@ PILOT = 500
 
 FIRST_SHARE = 0.4
 """Of the way to a sample's target without noise that its step goes, see `Auto`."""
+
+ROWS = 1000
+"""Points of which the difference of nodes is found: up to an eighth of a second."""
 
 FEW = 16
 """Points whose Gram matrix costs little more than the call for it."""
@@ -54,6 +57,10 @@ class Sample:
         How many steps the learner takes in a round: one for each of V nodes where it learns from all of them.
     settles : bool
         Whether its steps may be larger at first: not where it divides by their size.
+    certain : bool
+        Whether pulls move the learner as far as samples do: whether it knows how certain it is.
+    neighbors : float
+        The mean number of a node's neighbours.
     """
 
     points: Array
@@ -68,6 +75,8 @@ class Sample:
     multiples: bool = True
     steps: int = 1
     settles: bool = True
+    certain: bool = False
+    neighbors: float = 1.0
 
     @property
     def tells(self) -> bool:
@@ -187,6 +196,19 @@ class Sample:
         gram = self.gram(np.ascontiguousarray(self.points[chosen]))
         ratio, share = noise_ratio(gram, self.values[chosen], owners[chosen])
         return float(f"{ratio:.1e}"), float(f"{share:.1e}")
+
+    @cached_property
+    def difference(self) -> float | None:
+        """How much of what nodes learn is each one's own, over the noise: see `difference_ratio`.
+
+        None for learners that take first-order steps: their pulls are in units of these.
+        """
+        if not self.certain:
+            return None
+        chosen = spaced(len(self.points), ROWS)
+        owners = np.zeros(len(self.points), np.intp) if self.owners is None else self.owners
+        gram = self.gram(np.ascontiguousarray(self.points[chosen]))
+        return difference_ratio(gram, self.values[chosen], owners[chosen])
 
     @cached_property
     def error_rate(self) -> float:

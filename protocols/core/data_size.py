@@ -16,6 +16,19 @@ class DataSize(Protocol):
         """The size of a difference of functions that matters: the deviation of the targets; 1 for classes."""
         ...
 
+    @property
+    def difference(self) -> float | None:
+        """How much of what nodes learn is each one's own, over the noise, 0 where all surely learn the same.
+
+        None for learners that take first-order steps.
+        """
+        ...
+
+    @property
+    def neighbors(self) -> float:
+        """The mean number of a node's neighbours."""
+        ...
+
 
 def significant(number: float) -> float:
     """Round to three digits: a sample is not more precise.

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.consensus import Consensus
+from kernelswarm.protocols.consensus import Consensus, usual_penalty
 from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Predictions, Rule, Step, nothing_of
 from kernelswarm.protocols.core.data_size import DataSize
 from kernelswarm.protocols.ensemble.compiled import LEARN, MIXTURE_WEIGHTS, SEND, CompiledStackedRule
@@ -75,7 +75,7 @@ class Stacking:
     Parameters
     ----------
     penalty : float or "auto"
-        The usual penalty, positive, as of ``consensus``; data turn "auto" into a number.
+        The usual penalty, positive; data turn "auto" into the one that ``consensus`` has with first-order steps.
     dual_step : float or "auto"
         As of ``proximity``.
     replay, replay_buffer : float and int
@@ -126,7 +126,7 @@ class Stacking:
         """Return the protocol with the numbers that suit a sample of the data."""
         found = self
         if self.penalty == "auto":
-            found = replace(found, penalty=Consensus().resolved(sample).penalty)
+            found = replace(found, penalty=usual_penalty(sample))
         if self.dual_step == "auto":
             found = replace(found, dual_step=Proximity().resolved(sample).dual_step)
         return found

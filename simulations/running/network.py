@@ -159,7 +159,7 @@ def _opened(experiment: Experiment, most: int | None) -> Network:
     needed = needs(experiment, adjacency, source, outputs)
     require(experiment, needed)
     with Bounded("stream", experiment.stream):
-        experiment = resolved(experiment, source, labels)
+        experiment = resolved(experiment, source, labels, float(adjacency.degrees.mean()))
     needed += functions(experiment, adjacency, source, outputs)
     require(experiment, needed)
     learners, size = _learners(experiment, labels), experiment.learner.batch_size

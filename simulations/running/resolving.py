@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
-from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_part
+from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_rule
 from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
@@ -27,7 +27,7 @@ NODES = 50
 """Nodes that are asked, at most."""
 
 
-def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Experiment:
+def resolved(experiment: Experiment, source: Source, labels: list[int], neighbors: float) -> Experiment:
     """Return an experiment with numbers in place of the words in the configuration of its learners and its protocol.
 
     All nodes share one sample, so that what it decides is the same for all of them and their functions live in one
@@ -41,6 +41,8 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
         Its opened stream.
     labels : list of int
         The nodes' labels in sorted order, aligned with the source's nodes.
+    neighbors : float
+        The mean number of a node's neighbours.
 
     Raises
     ------
@@ -68,10 +70,11 @@ def resolved(experiment: Experiment, source: Source, labels: list[int]) -> Exper
     def numbers(learner: Learner) -> Learner:
         return _resolved(learner, points, targets, owners, source, steps, settles)
 
+    learner = numbers(experiment.learner)
     return replace(
         experiment,
-        learner=numbers(experiment.learner),
-        protocol=_resolved_protocol(experiment, points, targets, source),
+        learner=learner,
+        protocol=_resolved_protocol(rule, learner, points, targets, owners, source, neighbors),
         overrides=tuple(Override(tuple(nodes), describe(numbers(learner))) for learner, nodes in groups.values())
         + without,
         faults=tuple(
@@ -142,10 +145,18 @@ def _resolved(
         raise InputError(f"learner: {refusal}") from refusal
 
 
-def _resolved_protocol(experiment: Experiment, points: Array, targets: Array, source: Source) -> AnyRule:
+def _resolved_protocol(
+    rule: AnyRule,
+    learner: Learner,
+    points: Array,
+    targets: Array,
+    owners: Owners,
+    source: Source,
+    neighbors: float,
+) -> AnyRule:
     try:
-        outputs = experiment.learner.loss.outputs(source.targets, source.classes)
-        return resolved_part(experiment.protocol, experiment.learner, points, targets, outputs)
+        outputs = learner.loss.outputs(source.targets, source.classes)
+        return resolved_rule(rule, learner, points, targets, outputs, owners, neighbors)
     except ValueError as refusal:
         raise InputError(f"protocol: {refusal}") from refusal
 

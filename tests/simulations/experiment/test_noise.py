@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.second_order.newton import Newton
 from kernelswarm.agents.parts.budgets import Epsilon
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Logistic, Squared
-from kernelswarm.agents.parts.noise import RIDGES, SHARED, noise_ratio
+from kernelswarm.agents.parts.noise import COMMON, OWN, RIDGES, SHARED, difference_ratio, noise_ratio
 from kernelswarm.agents.parts.schedules import Auto, Constant
 from kernelswarm.agents.parts.squared_hinges import SquaredHinge
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -45,6 +45,31 @@ def test_the_noise_ratio_is_the_most_likely_one() -> None:
             found.append((likelihood + belief, ratio, amplitude * ratio / np.mean(values**2)))
     _, ratio, noise = max(found)
     assert noise_ratio(gram, values, owners) == pytest.approx((ratio, noise))
+
+
+@pytest.mark.parametrize(("length", "apart"), [(0.02, 0.0), (0.5, 0.0), (0.02, 0.8), (0.5, 0.8)])
+def test_the_difference_of_nodes_is_the_mean_of_its_posterior(length: float, apart: float) -> None:
+    """On functions as rich as their samples, and on smooth ones, of which a few eigenvectors say all."""
+    generator = np.random.default_rng(5)
+    points = generator.uniform(size=(60, 1))
+    owners = np.repeat([0, 1, 2], 20)
+    values = np.sin(6.0 * points + apart * owners[:, None]) + 0.3 * generator.normal(size=(60, 2))
+    values -= values.mean(axis=0)
+    gram = Gaussian(length).cross(points, points)
+    likelihoods, ratios = np.empty(len(OWN)), np.empty(len(OWN))
+    for place, own in enumerate(OWN):
+        coupled = gram * np.where(owners[:, None] == owners, 1.0, 1.0 - own)
+        found = []
+        for ratio in RIDGES:
+            shape = coupled + ratio * np.eye(60)
+            amplitude = np.mean([v @ np.linalg.solve(shape, v) / 60 for v in values.T])
+            likelihood = -(np.linalg.slogdet(2.0 * math.pi * amplitude * shape)[1] + 60.0)  # of both outputs
+            found.append((likelihood + norm(math.log(0.1), 3.0).logpdf(math.log(ratio)), ratio))
+        likelihoods[place], ratios[place] = max(found)
+    densities = np.exp(likelihoods - likelihoods.max())
+    slab = (1.0 - COMMON) * np.trapezoid(densities * OWN / ratios, OWN)
+    total = COMMON * densities[0] + (1.0 - COMMON) * np.trapezoid(densities, OWN)
+    assert difference_ratio(gram, values, owners) == pytest.approx(slab / total, rel=5e-3)
 
 
 def test_what_was_found_for_one_sample_is_not_taken_for_another() -> None:

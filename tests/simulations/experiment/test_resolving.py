@@ -356,7 +356,7 @@ def test_resolved_experiments_hold_numbers_and_are_equal_again(tmp_path: Path) -
     assert simulate(again).summary["digest"] == finished.result.summary["digest"]
     labels = list(range(4))
     network = open_network(described)
-    assert resolved(network.experiment, network.source, labels) == network.experiment
+    assert resolved(network.experiment, network.source, labels, 2.0) == network.experiment
 
 
 def test_a_resumed_run_has_the_same_numbers(tmp_path: Path) -> None:
