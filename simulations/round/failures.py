@@ -83,7 +83,8 @@ class Sent:
         if pickler is None:
             return
         for plan in self._plans:
-            for key, part in (("learner", plan.learner), ("protocol", plan.rule), ("stream", plan.source)):
+            source = getattr(plan.source, "given", plan.source)  # the user's own, without what checks it
+            for key, part in (("learner", plan.learner), ("protocol", plan.rule), ("stream", source)):
                 try:
                     pickler.dumps(part)
                 except UNSENT as cause:

@@ -28,7 +28,18 @@ UNITS: dict[str, tuple[Any, Any, float, float]] = {
 }
 """What inputs and targets are multiplied by, and what is added."""
 
-FEATURES = {"diffusion", "gradient_tracking", "diffusion_rls", "drfgp", "dkla", "odkla", "multitask", "mocha", "ditto"}
+FEATURES = {
+    "diffusion",
+    "gradient_tracking",
+    "diffusion_rls",
+    "statistics",
+    "drfgp",
+    "dkla",
+    "odkla",
+    "multitask",
+    "mocha",
+    "ditto",
+}
 """Protocols that send weights of shared features."""
 
 
