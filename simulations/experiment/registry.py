@@ -392,7 +392,8 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     """Refuse a part, or the class of one, that lacks what its kind's contract asks for; raises InputError."""
     wanted = [(*way, *METHODS[kind]) for way in FAMILIES.get(kind, ((),))]
     absent = [[one for one in way if not callable(getattr(part, one, None))] for way in wanted]
-    lacking = min(absent, key=len)
+    # Of the family that it comes nearest to, and of the first where it has nothing of any.
+    lacking = min(zip(absent, wanted, strict=True), key=lambda one: len(one[0]) / len(one[1]))[0]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(
