@@ -152,7 +152,9 @@ def _expected_difference(gram: Array, values: Array, owners: npt.NDArray[np.intp
     together = owning[:, None] == owning[None, :]
     likelihoods, ridges = np.empty(len(OWN)), np.empty(len(OWN))
     for place, own in enumerate(OWN):
-        surprises, _ = _surprises(shape * np.where(together, 1.0, 1.0 - own), turned, rest, noise)
+        with np.errstate(invalid="ignore"):  # a kernel of few bits is not positive semidefinite at the least ridges
+            surprises, _ = _surprises(shape * np.where(together, 1.0, 1.0 - own), turned, rest, noise)
+        surprises = np.where(np.isfinite(surprises), surprises, np.inf)
         best = int(np.argmin(surprises))
         likelihoods[place], ridges[place] = -0.5 * surprises[best], RIDGES[best]
     steps = np.diff(OWN)
