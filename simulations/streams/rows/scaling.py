@@ -74,7 +74,7 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
     mean = np.where(constant, low, mean)
     deviation = np.where(constant, np.where(size > 0.0, size, 1.0), deviation)
     if scaling == "auto":
-        kept = ~constant & (low == 0.0) & (high == 1.0) & np.all([_is_binary(part) for part in training], axis=0)
+        kept = ~constant & np.all([_is_binary(part) for part in training], axis=0)
         mean, deviation = np.where(kept, 0.0, mean), np.where(kept, 1.0, deviation)
     for part in (*training, *testing):
         part -= mean

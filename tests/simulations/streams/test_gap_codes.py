@@ -136,11 +136,6 @@ def test_narrow_numbers_are_compared_as_they_were_written() -> None:
     assert table_without(table, ["a"], -999.9).column("a").to_pylist() == [1.0, None, 2.0]
 
 
-def test_moments_may_be_codes() -> None:
-    table = pa.table({"t": pa.array(["1900-01-01", "2021-05-04"]).cast(pa.timestamp("us"))})
-    assert table_without(table, ["t"], ("1900-01-01", "none", -1.0)).column("t").is_null().to_pylist() == [True, False]
-
-
 def test_how_many_are_codes_is_said_and_which_occur_nowhere(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(written())
     found = opened(File(tmp_path / "t.csv", na_values=(-200.0, -9999.0, "none", -77.0)))
