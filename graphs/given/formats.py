@@ -242,5 +242,4 @@ def _identified(graph: nx.Graph[Any]) -> nx.Graph[Any]:
             names = [" ".join(value.split()) if isinstance(value, str) else value for value in given]
             if all(map(GENERATED.fullmatch, texts)) and own_names(names) is not None:
                 return nx.relabel_nodes(graph, dict(zip(texts, as_written(map(str, names)).values(), strict=True)))
-        return graph
     return nx.relabel_nodes(graph, as_written(texts))
