@@ -24,7 +24,7 @@ OWN = np.array([0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 COMMON = 0.5
 """What is believed beforehand of one target for all; beyond it all shares are as likely."""
 
-LEADING, SPANNED = 500, 1e-6
+LEADING, SPANNED = 500, 1e-9
 """The most eigenvectors that are looked at for shares, of each node as many; where an eigenvalue of n samples is at
 most n times the latter, no function is learned."""
 

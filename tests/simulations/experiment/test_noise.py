@@ -69,7 +69,7 @@ def test_the_difference_of_nodes_is_the_mean_of_its_posterior(length: float, apa
     densities = np.exp(likelihoods - likelihoods.max())
     slab = (1.0 - COMMON) * np.trapezoid(densities * OWN / ratios, OWN)
     total = COMMON * densities[0] + (1.0 - COMMON) * np.trapezoid(densities, OWN)
-    assert difference_ratio(gram, values, owners) == pytest.approx(slab / total, rel=5e-3)
+    assert difference_ratio(gram, values, owners) == pytest.approx(slab / total, rel=1e-6)
 
 
 def test_what_was_found_for_one_sample_is_not_taken_for_another() -> None:
