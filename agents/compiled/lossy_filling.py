@@ -1,7 +1,7 @@
 """The arrays of nodes on unreliable links: filled from the nodes, and the messages in them handed back."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,14 @@ Booleans = npt.NDArray[np.bool_]
 
 LossyNode = LossyAgent | LossyVectorNode | LossyStackedAgent
 """A node on unreliable links."""
+
+
+class OnLinks(Protocol):
+    """A node on links and with a clock, whatever it sends."""
+
+    node: int
+    conditions: Any
+    inbox: Any
 
 
 class MessageLayout(NamedTuple):
@@ -89,7 +97,7 @@ def terms_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -
     )
 
 
-def realization_of(agents: Sequence[LossyNode], links: Links, labels: Sequence[int]) -> Realization:
+def realization_of(agents: Sequence[OnLinks], links: Links, labels: Sequence[int]) -> Realization:
     """Return the random losses, delays and sleep of the nodes and their edges; ``labels`` are those of all places."""
     senders = np.array([labels[j] for j in links.other], dtype=np.int64)
     receivers = np.repeat([agent.node for agent in agents], np.diff(links.start))

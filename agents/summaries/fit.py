@@ -62,10 +62,7 @@ def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Arra
     weights, spread : Array
         n, (N,), and the sums of squares within the cells for each output, (C,); NaN where they are not known.
     """
-    root = 1.0 / np.sqrt(seen.variances)
-    values, vectors = np.linalg.eigh(_symmetric((seen.features * root[:, None]) @ (seen.features * root[:, None]).T))
-    squares = (vectors.T @ (seen.targets * root[:, None])) ** 2  # (N, C)
-    stretched = np.maximum(values, 0.0) / RATIOS[:, None] + 1.0  # (R, N)
+    squares, stretched = _by_ratio(seen)
     freedom, within = float(len(weights)), np.zeros(seen.targets.shape[1])
     if np.isfinite(spread).all():
         freedom, within = freedom + max(float(np.sum(weights - 1.0)), 0.0), spread
@@ -79,12 +76,17 @@ def noise_and_ratio(seen: Observed, weights: Array, spread: Array) -> tuple[Arra
 
 def scale_of(seen: Observed) -> float:
     """Return the variance of a function, of which the errors of observations are known, with the largest likelihood."""
-    root = 1.0 / np.sqrt(seen.variances)
-    values, vectors = np.linalg.eigh(_symmetric((seen.features * root[:, None]) @ (seen.features * root[:, None]).T))
-    squares = (vectors.T @ (seen.targets * root[:, None])) ** 2
-    stretched = np.maximum(values, 0.0) / RATIOS[:, None] + 1.0
+    squares, stretched = _by_ratio(seen)
     score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
     return 1.0 / float(RATIOS[int((score + ((np.log(RATIOS) - EXPECTED) / DEVIATION) ** 2).argmin())])
+
+
+def _by_ratio(seen: Observed) -> tuple[Array, Array]:
+    """Return the squares of the targets along the axes of their covariance, (N, C), and for each ratio of the noise's
+    variance to the function's the variances along these, in units of the noise's, (R, N)."""
+    root = 1.0 / np.sqrt(seen.variances)[:, np.newaxis]
+    values, vectors = np.linalg.eigh(_symmetric((seen.features * root) @ (seen.features * root).T))
+    return (vectors.T @ (seen.targets * root)) ** 2, np.maximum(values, 0.0) / RATIOS[:, np.newaxis] + 1.0
 
 
 def combined(groups: Sequence[Observed], differences: Sequence[float], prior: float) -> tuple[Array, Array]:

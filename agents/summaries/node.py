@@ -11,6 +11,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.learners.second_order.posterior import Posterior
+from kernelswarm.agents.node.inbox import Inbox
 from kernelswarm.agents.node.node import Draws, Node
 from kernelswarm.agents.summaries.cells import Cells, empty_cells
 from kernelswarm.agents.summaries.fit import Gaussian, Observed, fit, logits, noise_and_ratio, scale_of, span
@@ -70,14 +71,14 @@ class SummaryNode(Node):
         self.key = neighborhood.key
         self.received_points = []
         self.inputs = inputs
-        self.classes = 0 if learner.loss.task == "regression" else max(outputs, 2)
+        self.classes = classes_of(learner, outputs)
         """K, where classes are learned."""
         self.columns = self.classes or targets
         """The numbers of a cell's mean target."""
         degree = len(self.neighbors)
         self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
-        self.distances, self.attributes = neighborhood.distances, neighborhood.edges[:degree]
+        self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
         self.cells: Cells
         self.known: Known
@@ -98,6 +99,7 @@ class SummaryNode(Node):
         """The round in which it forgot all that it knew, -1 for never."""
         self.begun_there: Integers = np.full(degree, -1, dtype=np.int64)
         """The same of its neighbours, as far as known."""
+        self.width_of_message = width_of_message(rule, learner, inputs, outputs, targets, conditions)
         self.forgets = conditions is not None and forgets(conditions.clock)
         """Whether nodes may come back without memory, and say so."""
         self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
@@ -113,11 +115,6 @@ class SummaryNode(Node):
     def forgetting(self) -> float:
         """What a sample still counts when a round has passed."""
         return float(getattr(self.learner, "forgetting", 1.0))
-
-    @property
-    def width_of_message(self) -> int:
-        """The numbers of a message."""
-        return self.rule.numbers(self.inputs, self.columns) + self.forgets
 
     def message(self, m: int, edge: int) -> Array:
         """Return the cell in a place as it is sent to a neighbour, which is taken to have it from now on."""
@@ -324,6 +321,19 @@ class SummaryNode(Node):
         own = {name.removeprefix("fitted."): part for name, part in arrays.items() if name.startswith("fitted.")}
         self.fitted = Fitted(self.learner.function_from(own), None) if own else None
         self.present = None
+
+
+def classes_of(learner: Learner, outputs: int) -> int:
+    """Return K where a learner with so many outputs learns classes, otherwise 0."""
+    return 0 if learner.loss.task == "regression" else max(outputs, 2)
+
+
+def width_of_message(
+    rule: SummaryRule, learner: Learner, inputs: int, outputs: int, targets: int, conditions: Conditions | None
+) -> int:
+    """Return the numbers of a message: a cell, and when its sender began where nodes may come back without memory."""
+    may_forget = conditions is not None and forgets(conditions.clock)
+    return rule.numbers(inputs, classes_of(learner, outputs) or targets) + may_forget
 
 
 def fits_cells(learner: Learner, inputs: int, outputs: int) -> bool:

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.drawing import NOT_KEPT, Laid, ahead
+from kernelswarm.agents.compiled.drawing import Laid, ahead
 from kernelswarm.agents.compiled.filling import links_of, outside_of
+from kernelswarm.agents.compiled.lossy_filling import realization_of
 from kernelswarm.agents.node.inbox import DELIVERED, LOST_ON_THE_WAY, POINTS, SENT, TOO_LATE
-from kernelswarm.agents.node.node import PRIMING, follow_bands
+from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.agents.summaries.cells import learn
 from kernelswarm.agents.summaries.known import ORIGIN, choose, publish
 from kernelswarm.agents.summaries.node import SummaryNode
 from kernelswarm.protocols.chance import uniform
-from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import LOST, NODE, Realization, keys_of
+from kernelswarm.protocols.unreliable.realization import LOST, NODE, keys_of
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -54,26 +54,16 @@ class SummaryPopulation:
         self._ahead = Laid.nothing(len(agents), self._size, first.inputs, first.targets.shape[1])
         self._cursor = np.zeros(len(agents), dtype=np.int64)
         labels = np.array(list(self.places), dtype=np.int64)
-        self._senders, self._receivers = (
-            labels[self.links.other],
-            np.repeat(labels[: len(agents)], np.diff(self.links.start)),
-        )
         conditions, key = first.conditions, first.key
-        self._realization, self._max_age, self._listens = None, 0, False
-        faults = () if conditions is None else conditions.faults
-        if conditions is not None:
-            lengths = [agent.distances for agent in agents]
-            distances = None if any(entry is None for entry in lengths) else np.concatenate([np.zeros(0), *lengths])
-            attributes = tuple(entry for agent in agents for entry in agent.attributes)
-            facts = EdgeFacts(self._senders, self._receivers, distances, attributes)
-            self._realization = Realization(conditions, labels[: len(agents)], facts)
-            self._max_age, self._listens = conditions.links.max_age, conditions.clock.listens
-        self._faults = SpokenFaults(faults, labels.tolist())
-        self._edge_keys = keys_of(*key, self._receivers, self._senders)  # of the messages that the nodes send
+        self._realization = None if conditions is None else realization_of(agents, self.links, labels.tolist())
+        self._max_age = 0 if conditions is None else conditions.links.max_age
+        self._listens = conditions is not None and conditions.clock.listens
+        self._faults = SpokenFaults(() if conditions is None else conditions.faults, labels.tolist())
+        senders = np.repeat(labels[: len(agents)], np.diff(self.links.start))
+        self._edge_keys = keys_of(*key, senders, labels[self.links.other])
         self._node_keys = keys_of(*key, labels[: len(agents)], np.full(len(agents), NODE, dtype=np.int64))
         repair = first.rule.repair
         self._repair = (0.0 if conditions is None else REPAIR) if repair == "auto" else float(repair)
-        self._banded = any(agent.band is not None for agent in agents)
         self._delays = self._delays_in(self.now - 1)
         self.received: dict[int, Array] = {}
         """The messages that were sent to the nodes in the last round, by the edge on which they are received."""
@@ -91,8 +81,8 @@ class SummaryPopulation:
         while self.completed < rounds:
             if self.now >= PRIMING:
                 self._round(rounds - self.completed)
-            elif (pool := self.agents[0].pool) is not None:
-                pool.average()
+            else:
+                self._average_bands()
             self.now += 1
             self.completed += 1
             for agent in self.agents:
@@ -108,31 +98,28 @@ class SummaryPopulation:
         if any(self._cursor[i] == len(self._ahead.counts) for i in range(len(self.agents)) if awake[i]):
             self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
             self._cursor[:] = 0
-        predicted = np.zeros((len(self.agents), 1, self._size, self.agents[0].outputs)) if self._banded else NOT_KEPT
-        aims = (
-            np.zeros((len(self.agents), 1, self._size, self.agents[0].targets.shape[1])) if self._banded else NOT_KEPT
-        )
-        counts = np.zeros((1, len(self.agents)), dtype=np.int64)
+        self._average_bands()
         for i, agent in enumerate(self.agents):
-            if not awake[i]:
-                continue
-            at = self._cursor[i]
-            points, targets = (part[at, i, : self._ahead.counts[at, i]] for part in self._ahead[:2])
-            self._cursor[i] += 1
-            values = self._learn(agent, points, targets)
-            if self._banded:
-                counts[0, i], predicted[i, 0, : len(points)], aims[i, 0, : len(points)] = len(points), values, targets
-        if self._banded:
-            follow_bands(self.agents, predicted, aims, counts, 0, 1)
+            if awake[i]:
+                at = self._cursor[i]
+                points, targets = (part[at, i, : self._ahead.counts[at, i]] for part in self._ahead[:2])
+                self._cursor[i] += 1
+                self._learn(agent, points, targets)
         self._send(awake, place)
 
-    def _learn(self, agent: SummaryNode, points: Array, targets: Array) -> Array:
+    def _average_bands(self) -> None:
+        """Average the bands of neighbours, where they are pooled."""
+        if (pool := self.agents[0].pool) is not None:
+            pool.average()
+
+    def _learn(self, agent: SummaryNode, points: Array, targets: Array) -> None:
         """Have a node predict its samples, and put those into its cells that it has not seen before."""
         agent.refresh()
         values, tally = agent.predict(points), agent.tally
         if len(points):
             agent.largest_target = max(agent.largest_target, float(np.abs(targets).max()))
             agent.check_values(values)
+            agent.follow_band(values, targets)
             tally.loss += float(agent.learner.loss.values(values, targets).sum())
             new = int(min(len(points), max(agent.distinct - agent.samples, 0)))
             near = agent.rule.resolution**2
@@ -143,7 +130,6 @@ class SummaryPopulation:
         tally.rounds += 1
         agent.round += 1
         agent.sent_at, agent.present = self.now, None
-        return values
 
     def _send(self, awake: Sequence[bool], place: int) -> None:
         """Choose the cell that each node passes on to each neighbour."""

@@ -21,7 +21,7 @@ from kernelswarm.agents.node.vectors import VectorNode
 from kernelswarm.agents.populations.lossy_stacked_population import LossyStackedPopulation
 from kernelswarm.agents.populations.populating import populated
 from kernelswarm.agents.populations.stacked_population import StackedPopulation
-from kernelswarm.agents.summaries.node import SummaryNode
+from kernelswarm.agents.summaries.node import SummaryNode, width_of_message
 from kernelswarm.agents.summaries.population import SummaryPopulation
 from kernelswarm.protocols.contract import Neighborhood, Rule, StackedRule
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -84,7 +84,7 @@ class AgentPlan:
     def vector_length(self) -> int:
         """Return how many numbers a message of such a protocol has."""
         if fulfils(self.rule, SummaryRule):
-            return self.build().width_of_message  # type: ignore[attr-defined, no-any-return]
+            return width_of_message(self.rule, self.learner, self.inputs, self.outputs, self.targets, self.conditions)
         return len(cast(ParameterRule, self.rule).send(self.begin()))
 
     def build(self) -> Node:

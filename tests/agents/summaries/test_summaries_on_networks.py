@@ -152,3 +152,11 @@ def test_bands_hold_as_much_as_they_say() -> None:
 def test_what_does_not_fit_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("[", r"\[")):
         simulate(**BASE | changes)
+
+
+def test_pooled_bands_of_which_no_message_arrives_are_those_of_own_samples() -> None:
+    lost = BASE | {"links": {"loss": 1.0}}
+    own, pooled = (simulate(**lost, evaluation={"level": 0.9, "bands": bands}) for bands in ("conformal", "pooled"))
+    arrived = simulate(**BASE, evaluation={"level": 0.9, "bands": "pooled"})
+    assert pooled.final["width"] == own.final["width"] != arrived.final["width"]
+    assert pooled.final["progressive_coverage"] == own.final["progressive_coverage"]
