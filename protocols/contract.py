@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from numbers import Real
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -331,6 +331,25 @@ def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
         if shape != (degree,):
             raise ValueError(f"{method} returned {name} of shape {shape}: return {must}")
     return found
+
+
+class SendsVectors:
+    """The common declarations of protocols that send neither points nor values, nor dual variables of edges."""
+
+    form: ClassVar[AnyForm] = "parameters"
+    communicates: ClassVar[bool] = True
+    pooled: ClassVar[bool] = False
+    averaged: ClassVar[bool] = False
+    offline: ClassVar[None] = None
+    sends_duals: ClassVar[bool] = False
+    compares_losses: ClassVar[bool] = False
+
+    def duals(self, state: Any) -> None:
+        """Return no dual variables: where there are any, they belong to the node, not to an edge."""
+
+    def record(self, state: Any, degree: int) -> LinkRecord:
+        """Return NaN for every edge."""
+        return nothing_of(degree)
 
 
 class Rule(Exchange, Protocol):

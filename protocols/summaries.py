@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Step, nothing_of
+from kernelswarm.protocols.contract import Exchange, SendsVectors, Step
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ class SummaryRule(Exchange, Protocol):
 
 
 @dataclass(frozen=True)
-class Summaries:
+class Summaries(SendsVectors):
     """Every node keeps weighted means of its own samples, the newest copies are gossiped, and each fits all it knows.
 
     A node's samples are kept as cells: mean input, mean target, and number of samples n. A sample joins its nearest
@@ -82,14 +82,7 @@ class Summaries:
     budget: int = 0
     least: int = 1
 
-    form: ClassVar[AnyForm] = "parameters"
     step: ClassVar[Step] = "implicit"
-    communicates: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-    offline: ClassVar[None] = None
-    sends_duals: ClassVar[bool] = False
-    compares_losses: ClassVar[bool] = False
     takes_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -110,10 +103,3 @@ class Summaries:
     def numbers(self, inputs: int, columns: int) -> int:
         """Return how many numbers a cell has in a message: the means, and three."""
         return inputs + columns + 3
-
-    def duals(self, links: object) -> None:
-        """Return no dual variables."""
-
-    def record(self, links: object, degree: int) -> LinkRecord:
-        """Return NaN for every edge."""
-        return nothing_of(degree)

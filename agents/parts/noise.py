@@ -1,6 +1,8 @@
 """The noise of a sample's targets, by the marginal likelihood of a Gaussian process with the learner's kernel."""
 
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +61,8 @@ def noise_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tup
     float
         The variance a r of the noise as a share of the targets' variance, in [0, 1]; 0 where all targets are equal.
     """
-    key = _digest(gram, values, owners)
-    if key not in _known:
-        _known[key] = _most_likely(gram, values, owners)
-    return _known[key]
+    found: tuple[float, float] = _remembered(_most_likely, gram, values, owners)
+    return found
 
 
 def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> float:
@@ -85,10 +85,7 @@ def difference_ratio(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -
     owners : Array
         The node of each sample, (n,).
     """
-    key = _digest(gram, values, owners) + b"u"
-    if key not in _differing:
-        _differing[key] = _expected_difference(gram, values, owners)
-    return _differing[key]
+    return float(_remembered(_expected_difference, gram, values, owners))
 
 
 def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
@@ -106,25 +103,28 @@ def errors_left_out(gram: Array, values: Array, ridge: float) -> int:
     ridge : float
         r in units of the mean of the diagonal.
     """
-    key = _digest(gram, values, np.array([ridge]))
-    if key not in _counted:
-        inverse = np.linalg.inv(gram + ridge * np.mean(np.diag(gram)) * np.eye(len(gram)))
-        left_out = values - (inverse @ values) / np.diag(inverse)[:, None]
-        _counted[key] = int(np.count_nonzero(left_out.argmax(axis=1) != values.argmax(axis=1)))
-    return _counted[key]
+    return int(_remembered(_errors_left_out, gram, values, np.array([ridge])))
 
 
-_known: dict[bytes, tuple[float, float]] = {}
-_counted: dict[bytes, int] = {}
-_differing: dict[bytes, float] = {}
-"""The results, by a digest of the arrays."""
+_known: dict[tuple[str, bytes], Any] = {}
+"""The results, by the function and a digest of its arrays."""
 
 
-def _digest(gram: Array, values: Array, beside: npt.NDArray[np.generic]) -> bytes:
+def _remembered(compute: Callable[..., Any], gram: Array, values: Array, beside: npt.NDArray[np.generic]) -> Any:
+    """Return what a function computes of some arrays, once for each."""
     asked = blake2b(repr(values.shape).encode())
     for array in (gram, values, beside):
         asked.update(np.ascontiguousarray(array).data)
-    return asked.digest()
+    key = compute.__name__, asked.digest()
+    if key not in _known:
+        _known[key] = compute(gram, values, beside)
+    return _known[key]
+
+
+def _errors_left_out(gram: Array, values: Array, ridge: Array) -> int:
+    inverse = np.linalg.inv(gram + ridge * np.mean(np.diag(gram)) * np.eye(len(gram)))
+    left_out = values - (inverse @ values) / np.diag(inverse)[:, None]
+    return int(np.count_nonzero(left_out.argmax(axis=1) != values.argmax(axis=1)))
 
 
 def _most_likely(gram: Array, values: Array, owners: npt.NDArray[np.intp]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.contract import AnyForm, Exchange, LinkRecord, Neighborhood, Rule, StackedRule, nothing_of
+from kernelswarm.protocols.contract import Exchange, Neighborhood, Rule, SendsVectors, StackedRule
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.refused_key import RefusedKey
 
@@ -145,25 +145,6 @@ class AddressedRule(Protocol):
         Its vector is seen by all. Those that receive none leave it out by themselves, and it is not counted there.
         """
         ...
-
-
-class SendsVectors:
-    """The common declarations of such protocols: one vector a round to each neighbour, no points."""
-
-    form: ClassVar[AnyForm] = "parameters"
-    communicates: ClassVar[bool] = True
-    pooled: ClassVar[bool] = False
-    averaged: ClassVar[bool] = False
-    offline: ClassVar[None] = None
-    sends_duals: ClassVar[bool] = False
-    compares_losses: ClassVar[bool] = False
-
-    def duals(self, state: Any) -> None:
-        """Return no dual variables: where there are any, they belong to the node, not to an edge."""
-
-    def record(self, state: Any, degree: int) -> LinkRecord:
-        """Return NaN for every edge."""
-        return nothing_of(degree)
 
 
 @dataclass(frozen=True)

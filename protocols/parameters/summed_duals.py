@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import handed_over, hands_over
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.contract import Neighborhood, Step, strengths_of
+from kernelswarm.protocols.contract import Neighborhood, SendsVectors, Step, strengths_of
 from kernelswarm.protocols.first_class import NONE, address
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.links.links import Clip, Links, Quantization, Trigger
@@ -28,7 +28,7 @@ from kernelswarm.protocols.parameters.compiled import (
     phase_at,
     place_of,
 )
-from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples, SendsVectors
+from kernelswarm.protocols.parameters.contract import AnyRule, ParameterRule, Received, Samples
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
