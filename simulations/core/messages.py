@@ -12,7 +12,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from kernelswarm.simulations.core.former_names import called_now
 from kernelswarm.simulations.core.terms import TERMS
 
 KIND = re.compile(r"_(kernel|loss|protocol|learner|topology|network|graph|algorithm|method|regression|learning)$")
@@ -250,9 +249,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     '; did you mean "Temp (degrees)"?'
     """
     known = list(known)
-    now = called_now(name, known)
-    if now is not None:
-        return f"; it is called {shown(now)} now"
     lower = name.lower()
     found = [other for other in meant(name) if other in known]
     if not found and lower:

@@ -25,7 +25,6 @@ from kernelswarm.protocols.unreliable.faults import Fault
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import lazy
 from kernelswarm.simulations.core.errors import InputError, RefusedEntry, require_at_least
-from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
@@ -255,7 +254,6 @@ class Experiment:
         changes: Sequence[str] = (),
         safe: bool = False,
         varied: Mapping[str, Sequence[Any]] | None = None,
-        recorded: bool = False,
     ) -> Experiment:
         """Read an experiment file (TOML).
 
@@ -269,8 +267,6 @@ class Experiment:
             Whether parts named as "package.module:Class" are refused, so that no code of the file's choice is run.
         varied : mapping of str to sequence, optional
             The keys of a comparison with their values: where the file leaves out one that it needs, it has the first.
-        recorded : bool
-            Whether an earlier run wrote the file: keys of a former version are then read as those of now.
 
         Raises
         ------
@@ -278,7 +274,7 @@ class Experiment:
             The file cannot be read, is not TOML, or does not describe an experiment.
         """
         path = Path(path)
-        table = renewed(read_file(path)) if recorded else read_file(path)
+        table = read_file(path)
         with listed_parts_only(safe):
             for change in changes:
                 key, value = parse_assignment(change)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.core.former_names import renamed
 from kernelswarm.simulations.core.messages import nearest, shown
 from kernelswarm.simulations.core.own_code import is_own, refuse_declared
 from kernelswarm.simulations.core.signatures import CONTRACTS, refuse_signatures
@@ -397,7 +396,7 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(
-            f"{path} = {shown(name)} is no {kind}: it has no method {renamed(part, lacking)}; docs/contributing.md "
+            f"{path} = {shown(name)} is no {kind}: it has no method {', '.join(lacking)}; docs/contributing.md "
             f"says what a {kind} has (known: {', '.join(names(kind))})"
         )
     if kind in CONTRACTS:

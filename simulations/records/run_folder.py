@@ -22,7 +22,6 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.core import checksums
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import plain, shown
 from kernelswarm.simulations.core.paths import impossible
 from kernelswarm.simulations.core.toml_tables import parse
@@ -354,7 +353,7 @@ def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    return check_config(renewed(parse(path.read_text(encoding="utf-8"))))
+    return check_config(parse(path.read_text(encoding="utf-8")))
 
 
 def _read_columns(path: Path) -> MeasuredTable:

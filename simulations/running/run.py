@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.core.former_names import renewed
 from kernelswarm.simulations.core.messages import listed, plain, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, parse
 from kernelswarm.simulations.experiment.data_files import digests, refuse_changed
@@ -243,7 +242,7 @@ def _left(checkpoints: Checkpoints) -> str:
 
 def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     """Return the experiment of a run folder with some changes."""
-    experiment = Experiment.from_file(folder / "config.toml", changes, recorded=True)
+    experiment = Experiment.from_file(folder / "config.toml", changes)
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
     # The network was a graph from Python, and is described as one again; older runs name no format.
@@ -258,7 +257,7 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
 def _config(folder: Path) -> dict[str, Any]:
     """Read the tables of a run folder's experiment; none where it is no TOML, which `Experiment.from_file` refuses."""
     try:
-        return renewed(parse((folder / "config.toml").read_text(encoding="utf-8")))
+        return parse((folder / "config.toml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, NotTOML):
         return {}
 
