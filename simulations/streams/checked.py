@@ -16,7 +16,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.own_code import is_own
 from kernelswarm.simulations.streams.calendars import Calendar
-from kernelswarm.simulations.streams.contract import Array, Differences, HeldOut, NodeSource, Source, Stream
+from kernelswarm.simulations.streams.contract import Array, Differences, HeldOut, NodeSource, Source, Stream, twin
 
 
 def opened(stream: Stream, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
@@ -123,6 +123,8 @@ class Declared:
             if isinstance(found, np.ndarray):
                 kind = f"an array {found.shape} of {found.dtype}"
             raise InputError(f"stream: {what}: {kind}, and open declared {declared}: return a real array {size}")
+        if np.ma.is_masked(found):
+            raise InputError(f"stream: {what} with masked values: return finite numbers, or no such sample")
         array = np.ascontiguousarray(found, dtype=np.float64)
         if not np.isfinite(array).all():
             raise InputError(f"stream: {what} with {array[~np.isfinite(array)][0]}: return finite numbers")
@@ -167,6 +169,12 @@ class CheckedSource:
     def __init__(self, given: NodeSource, place: int, declared: Declared) -> None:
         self.given, self._declared = given, declared
         self._called = f"{type(given).__name__} of node {place}"
+
+    def __copy__(self) -> CheckedSource:
+        """Return a copy that draws by itself."""
+        found = CheckedSource(twin(self.given), 0, self._declared)
+        found._called = self._called
+        return found
 
     def __getattr__(self, name: str) -> Any:
         """Return what sources with checkpoints have beside: a source of a user's own may be without."""
