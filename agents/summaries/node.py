@@ -76,7 +76,6 @@ class SummaryNode(Node):
         self.columns = self.classes or targets
         """The numbers of a cell's mean target."""
         degree = len(self.neighbors)
-        self.asks = np.array(neighborhood.asks[:degree] or (True,) * degree, dtype=np.bool_)
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
         self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
@@ -148,8 +147,12 @@ class SummaryNode(Node):
         return float(self.known.weights[: self.known.used[0]].sum())
 
     def refresh(self) -> None:
-        """Fit the function that predicts samples anew, if much more is known than when it was fitted last."""
+        """Fit the function that predicts samples anew, if much more is known than when it was fitted last.
+
+        What was known then fades as samples do, once a round: else weights that no longer grow would keep it for ever.
+        """
         known = self.weight_known()
+        self.fitted_at *= self.forgetting
         if known > REFRESH * self.fitted_at or known * REFRESH < self.fitted_at:
             self.fitted, self.fitted_at = self.whole(), known
 

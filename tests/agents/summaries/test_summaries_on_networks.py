@@ -160,3 +160,11 @@ def test_pooled_bands_of_which_no_message_arrives_are_those_of_own_samples() -> 
     arrived = simulate(**BASE, evaluation={"level": 0.9, "bands": "pooled"})
     assert pooled.final["width"] == own.final["width"] != arrived.final["width"]
     assert pooled.final["progressive_coverage"] == own.final["progressive_coverage"]
+
+
+def test_predictions_follow_a_target_that_moves() -> None:
+    moving = BASE | {"stream": {"name": "drifting", "period": 200, "noise": 0.1}, "rounds": 400, "evaluate_every": 200}
+    forgets, keeps = (simulate(**moving | {"learner": {"name": "newton", "forgetting": beta}}) for beta in (0.9, 1.0))
+    late = [found.network["progressive_risk"][-1] for found in (forgets, keeps)]
+    assert late[0] < 0.5 * late[1]
+    assert late[0] < 3.0 * forgets.final["risk"]
