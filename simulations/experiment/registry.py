@@ -392,7 +392,7 @@ def refuse_other_kind(kind: str, part: Any, path: str) -> None:
     wanted = [(*way, *METHODS[kind]) for way in FAMILIES.get(kind, ((),))]
     absent = [[one for one in way if not callable(getattr(part, one, None))] for way in wanted]
     # Of the family that it comes nearest to, and of the first where it has nothing of any.
-    lacking = min(zip(absent, wanted, strict=True), key=lambda one: len(one[0]) / len(one[1]))[0]
+    lacking = min(zip(absent, wanted, strict=True), key=lambda one: len(one[0]) / max(len(one[1]), 1))[0]
     if lacking:
         name = part_name(part) if not isinstance(part, type) else f"{part.__module__}:{part.__qualname__}"
         raise InputError(
