@@ -293,7 +293,8 @@ class Auto:
 
     where lambda_max is the largest eigenvalue of the Gram matrix of a batch, and ``most = 1 / l''`` for a quadratic
     loss or a squared hinge, half of what is stable, and ``4 eta_1 kappa`` for others: a batch moves f no further than
-    four samples could.
+    four samples could. A ``scale`` above 1 raises the bounds that depend on l'' too, up to steps that take ``reach``
+    times the error of a sample or a batch: with twice the error a step ends as far away as it began.
 
     A learner that takes a step for each of V nodes in a round, as the centralized one does, learns from V times as many
     samples in as many rounds, and has ``eta_1 / V^(3/4)`` in the place of eta_1 where there is no offset.
@@ -301,14 +302,17 @@ class Auto:
     Parameters
     ----------
     scale : float
-        A factor on eta_1, positive.
+        A factor on eta_1, positive; above 1 a factor on eta, as far as that is stable.
     offset : float
         The number of samples after which the step size is halved, as of the schedule ``diminishing``, which counts
         steps; for ever the same where infinite.
+    reach : float
+        How many times its error a step with a scale above 1 may take of a sample, from 1 on and below 2.
     """
 
     scale: float = 1.0
     offset: float = math.inf
+    reach: float = 1.5
 
     def __post_init__(self) -> None:
         if not 0.0 < self.scale < math.inf:
@@ -317,6 +321,8 @@ class Auto:
             raise RefusedKey(
                 "offset", f"= {self.offset!r} must be positive: it counts the samples after which eta is halved"
             )
+        if not 1.0 <= self.reach < 2.0:
+            raise RefusedKey("reach", f"= {self.reach!r} must be from 1 on and below 2, where errors no longer shrink")
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -345,7 +351,7 @@ class Auto:
             unit = 2.5 if loss.curvature > 0.0 else 1.0
             first = self.scale * unit * calm / gain
             if steep:
-                first = min(first, 1.0 / (loss.curvature * sample.largest_gain))
+                first = min(first, self._bound(loss.curvature, sample.largest_gain, sample.largest_gain))
         else:
             scale = 0.4 * self.scale * calm
             first = scale * sample.spread / (sample.slope * gain)
@@ -353,14 +359,23 @@ class Auto:
                 first = min(first, scale / (loss.curvature * gain))
         if self.offset == math.inf:
             first /= sample.steps**SHARING
-        most = 1.0 / loss.curvature if steep else 4.0 * first * gain
-        found = sample.batch_size * min(first, most / (sample.batch_size * sample.stiffness))
+        stiff = sample.batch_size * sample.stiffness
+        if steep:
+            most = self._bound(loss.curvature, stiff, max(stiff, sample.largest_gain))
+        else:
+            most = 4.0 * first * gain / stiff
+        found = sample.batch_size * min(first, most)
         if not 0.0 < found < math.inf:
             raise ValueError(
                 f'step_size = "auto" would be {found:.3g}: the kernel is not positive semidefinite, or the loss has no '
                 "slope: hold them to kernelswarm.testing.check_kernel and check_loss"
             )
         return float(found)
+
+    def _bound(self, curvature: float, usual: float, largest: float) -> float:
+        """Return the step that takes all of the error, ``1 / (l'' usual)``, times a scale above 1 if that is stable."""
+        bound = 1.0 / curvature / usual
+        return max(bound, min(self.scale * bound, self.reach / (curvature * largest)))
 
     def at(self, step: int) -> float:
         """Raise ValueError: there is no number yet."""

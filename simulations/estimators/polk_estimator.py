@@ -156,7 +156,7 @@ class PolkEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn i
         batched = isinstance(self.batch_size, str) and self.batch_size == "auto"
         step_size = self.step_size
         if isinstance(step_size, str) and step_size == "auto":
-            step_size = Auto(self._boldness, math.inf if epoch is None else float(epoch))
+            step_size = Auto(self._boldness, math.inf if epoch is None else float(epoch), reach=1.0)
         learner: Polk = fill(
             self._kind,
             {

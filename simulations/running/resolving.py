@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ import numpy as np
 
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.resolving import Owners, automatic_keys, resolved_learner, resolved_rule
+from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.protocols.flooding import flooded_share
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.simulations.core.errors import InputError
@@ -25,6 +28,13 @@ POINTS = 1000
 
 NODES = 50
 """Nodes that are asked, at most."""
+
+IN_THE_END = 10**9
+"""A step at which step sizes have settled."""
+
+
+class ScaleWarning(UserWarning):
+    """A scale of step sizes acts as a smaller one."""
 
 
 def resolved(experiment: Experiment, source: Source, labels: list[int], neighbors: float) -> Experiment:
@@ -68,7 +78,10 @@ def resolved(experiment: Experiment, source: Source, labels: list[int], neighbor
     settles = rule.step != "explicit" or not rule.communicates
 
     def numbers(learner: Learner) -> Learner:
-        return _resolved(learner, points, targets, owners, source, steps, settles)
+        def found(learner: Learner) -> Learner:
+            return _resolved(learner, points, targets, owners, source, steps, settles)
+
+        return _with_scale(learner, found)
 
     learner = numbers(experiment.learner)
     return replace(
@@ -143,6 +156,23 @@ def _resolved(
             return resolved_learner(learner, points, targets, outputs, owners, steps, settles)
     except ValueError as refusal:
         raise InputError(f"learner: {refusal}") from refusal
+
+
+def _with_scale(learner: Learner, resolved: Callable[[Learner], Learner]) -> Learner:
+    """Return a learner with numbers; warn where the scale that it was given for its step size acts as a smaller one."""
+    found, step = resolved(learner), getattr(learner, "step_size", None)
+    if not isinstance(step, Auto) or step.scale <= 1.0 or step == getattr(type(learner), "step_size", None):
+        return found
+    one = resolved(replace(learner, step_size=replace(step, scale=1.0)))  # type: ignore[type-var]
+    acts = float(found.step_size.at(IN_THE_END) / one.step_size.at(IN_THE_END))
+    if acts < 0.995 * step.scale:
+        warnings.warn(
+            f"learner.step_size.scale = {step.scale:g} acts as {acts:.3g}: larger steps take more of a sample's error "
+            f"than is stable. Take at most {acts:.3g}, or give a number for step_size, which is taken as it is",
+            ScaleWarning,
+            stacklevel=2,
+        )
+    return found
 
 
 def _resolved_protocol(

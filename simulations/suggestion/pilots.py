@@ -13,6 +13,7 @@ from kernelswarm.simulations.core.errors import InputError, Interrupted, Simulat
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.threads import one_thread
+from kernelswarm.simulations.running.resolving import ScaleWarning
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.suggestion.set_aside import SetAside
 
@@ -86,14 +87,15 @@ class Figures:
 
 
 def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Figures:
-    """Run a pilot in this process; a refused or diverging one has failed."""
+    """Run a pilot in this process; a refused or diverging one has failed, and one whose scale is held back."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run that follows repeats the warnings of a pilot
+        warnings.simplefilter("error", ScaleWarning)  # a scale that acts as another one is no candidate of its own
         try:
             final = simulate(pilot.prepared(), lambda progress: None).final
         except Interrupted:
             raise
-        except (InputError, SimulationError) as error:
+        except (InputError, SimulationError, ScaleWarning) as error:
             return failed(str(error))
     risk, pooled = final.get("risk"), final.get("global_risk")
     if risk is None or pooled is None:

@@ -102,7 +102,7 @@ class AdaRaker(Descent):
 
     loss: Loss = field(default=Squared(), metadata={"part": "loss"})
     kernel: Kernel = field(default=Gaussian(), metadata={"part": "kernel"})
-    step_size: Schedule = field(default=Auto(4.0), metadata={"part": "schedule", "scalar": "constant"})
+    step_size: Schedule = field(default=Auto(4.0, reach=1.0), metadata={"part": "schedule", "scalar": "constant"})
     regularization: float = 1e-6
     batch_size: int = 1
     factors: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)

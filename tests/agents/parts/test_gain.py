@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from kernelswarm.agents.parts.kernels import Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian, Polynomial
 from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Auto
 from kernelswarm.agents.parts.squared_hinges import SquaredHinge
+from kernelswarm.simulations.running.resolving import ScaleWarning
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.samples import sample, smooth
 
@@ -30,13 +36,41 @@ def test_a_step_takes_no_sample_beyond_its_target_and_the_mean_one_two_fifths_of
         assert shares.max() == pytest.approx(1.0)
 
 
-def test_a_step_of_squared_hinges_takes_no_sample_beyond_its_margin() -> None:
+@pytest.mark.parametrize("scale", [1.0, 1.2, 1.5, 2.6, 3.7, 3.8, 1e4])
+@pytest.mark.parametrize("size", [1, 32])
+@pytest.mark.parametrize("loss", [Squared(), SquaredHinge()])
+def test_a_scale_is_a_factor_until_a_step_takes_three_halves_of_the_error(loss: Any, size: int, scale: float) -> None:
+    """A step leaves 1 - eta l'' lambda / b of the largest error of a batch."""
     points, targets = smooth()
-    labels = (targets > 0).astype(float)
-    gains = 1.0 + (points**2).sum(axis=1)
-    seen = sample(points, labels, SquaredHinge(), kernel=LINE)
-    eta = Auto(scale=100.0).resolved(seen).largest
-    assert eta * 2.0 * gains.max() <= 1.0 + 1e-12
+    labels = (targets > 0).astype(float) if loss.task != "regression" else targets
+    seen = replace(sample(points, labels, loss, kernel=Gaussian(50.0)), batch_size=size)
+    one, scaled = (Auto(number).resolved(seen).at(10**9) for number in (1.0, scale))
+    assert 0.0 < one * loss.curvature * seen.stiffness <= 1.0 + 1e-12
+    assert scaled == pytest.approx(min(scale * one, 1.5 / (loss.curvature * seen.stiffness)))
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
+@pytest.mark.parametrize("size", [1, 16])
+def test_a_scale_that_is_held_back_is_named_and_the_one_named_acts_in_full(loss: str, size: int) -> None:
+    x = np.random.default_rng(1).uniform(-2.0, 2.0, size=(400, 1))
+    y = np.sin(2.0 * x[:, 0]) + (0.1 * x[:, 0] if loss == "squared" else 0.0)
+    data = (x, y if loss == "squared" else np.where(y > 0.0, "up", "down"))
+
+    def run(scale: float) -> Any:
+        learner = {"name": "polk", "loss": loss, "batch_size": size, "step_size": {"name": "auto", "scale": scale}}
+        return simulate(
+            topology={"name": "ring", "nodes": 4}, data=data, learner=learner, protocol="isolated", rounds=60
+        )
+
+    with pytest.warns(ScaleWarning, match="acts as") as warned:
+        farthest = run(1e4)
+    assert farthest.final["risk"] < farthest.final["constant_risk"]
+    named = float(re.findall(r"acts as ([0-9.]+)", str(warned[0].message))[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaleWarning)
+        run(named)
+    with pytest.warns(ScaleWarning):
+        run(1.02 * named)
 
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
