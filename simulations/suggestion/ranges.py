@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,7 +15,6 @@ from kernelswarm.simulations.experiment.changes import value_at
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.running.resolving import IN_THE_END, ScaleWarning
 
 BANDWIDTHS = (0.3, 2.5)
 """Factors on what "auto" or "median" stands for; on the latter where the former is a length for each input."""
@@ -102,7 +100,7 @@ def ranges(experiment: Experiment, table: Mapping[str, Any], everything: bool = 
     steps = "step_size" in _learner_keys(experiment)
     found = [
         _bandwidth(experiment, learner, table, everything),
-        _step_size(experiment, learner, table, everything) if steps else None,
+        _step_size(learner, table, everything) if steps else None,
         _budget(learner, table, everything),
         _penalty(experiment, protocol, table, everything),
         _tolerance(protocol, table, everything),
@@ -153,8 +151,6 @@ def _own(experiment: Experiment, part: str, key: str) -> Range | None:
     factors = SCALES if scaled else PENALTIES
     if isinstance(now, Mapping):  # a schedule or a tolerance, which keeps its form
         name = _size_of(now)
-        if path == "learner.step_size" and now.get("name") == "auto":
-            return _where_it_acts(experiment, now["scale"])
         return _around(f"{path}.{name}", now.get(name), factors)
     usual = _usual(experiment, path)
     around = _around(path, usual, factors) or _around(path, now, factors)
@@ -208,9 +204,7 @@ _OPEN = (None, "median", "auto")
 """A file's value of a key that is tried: none, or a word."""
 
 
-def _step_size(
-    experiment: Experiment, learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool
-) -> Range | None:
+def _step_size(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
     key = "learner.step_size"
     given_word, now = value_at(table, key), learner["step_size"]
     name = _size_of(now)
@@ -218,25 +212,10 @@ def _step_size(
         return _around(f"{key}.{name}", now[name], SCALES) if everything else None
     if isinstance(now, dict) and now.get("name") == "auto":
         given = isinstance(given_word, Mapping) and "scale" in given_word
-        return _where_it_acts(experiment, now["scale"]) if everything or not given else None
+        return _around(f"{key}.scale", now["scale"], SCALES) if everything or not given else None
     if isinstance(now, int | float) and (everything or given_word is None):
         return Range(key, *SCALES, part="auto")
     return None
-
-
-def _where_it_acts(experiment: Experiment, scale: float) -> Range | None:
-    """Return the range of a scale of "auto", up to the largest one that makes a step larger."""
-    key = "learner.step_size.scale"
-    found = _around(key, scale, SCALES)
-    if found is None or found.high <= 1.0:
-        return found
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ScaleWarning)
-        high, one = (
-            open_network(experiment.with_changes({key: number})).experiment.learner.step_size.at(IN_THE_END)
-            for number in (found.high, 1.0)
-        )
-    return replace(found, high=max(high / one, scale))
 
 
 def _budget(learner: Mapping[str, Any], table: Mapping[str, Any], everything: bool) -> Range | None:
