@@ -18,7 +18,8 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Tuned
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.whole_files import write_text
-from kernelswarm.simulations.suggestion.tuning import APART, tuned
+from kernelswarm.simulations.suggestion.trials import APART
+from kernelswarm.simulations.suggestion.tuning import tuned
 
 TUNING = "tuning.json"
 """The file in a comparison's folder that keeps what was found for each row."""

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +165,8 @@ def _with_scale(learner: Learner, resolved: Callable[[Learner], Learner]) -> Lea
     if not isinstance(step, Auto) or step.scale <= 1.0 or step == getattr(type(learner), "step_size", None):
         return found
     one = resolved(replace(learner, step_size=replace(step, scale=1.0)))  # type: ignore[type-var]
-    acts = float(found.step_size.at(IN_THE_END) / one.step_size.at(IN_THE_END))
+    ended: list[Any] = [each.step_size for each in (found, one)]  # type: ignore[attr-defined]
+    acts = ended[0].at(IN_THE_END) / ended[1].at(IN_THE_END)
     if acts < 0.995 * step.scale:
         warnings.warn(
             f"learner.step_size.scale = {step.scale:g} acts as {acts:.3g}: larger steps take more of a sample's error "

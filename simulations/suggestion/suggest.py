@@ -17,6 +17,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion.candidates import candidates
 from kernelswarm.simulations.suggestion.halving import halve
+from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement, judge
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE, refine
 from kernelswarm.simulations.suggestion.trials import Search, Trial, refuse_untried
@@ -36,6 +37,8 @@ class Suggestion:
         The one that is taken.
     reason : str
         Why, in a sentence.
+    judgement : Judgement
+        The best candidate against the experiment as it is, with seeds that took no part in the choice.
     pooled : bool
         Whether the pooled risk was compared.
     node_rounds : int
@@ -46,6 +49,7 @@ class Suggestion:
     trials: tuple[Trial, ...]
     chosen: Trial
     reason: str
+    judgement: Judgement
     pooled: bool
     node_rounds: int
 
@@ -71,8 +75,9 @@ def suggest(
     Candidates are tried by successive halving in pilots: runs of the experiment on its own network for fewer rounds. A
     pilot learns from four fifths of the samples that nodes learn from, and is measured on the others, so that the test
     data of the experiment take no part. The best candidate's neighbours are tried for the full length. The candidate
-    with the least risk is chosen; of those within 1% of it the one with the smallest model. The experiment as it is
-    stays among the candidates to the end.
+    with the least risk is the best; of those within 1% of it the one with the smallest model. The experiment as it is
+    stays among the candidates to the end. Both are run with four other seeds, and the best one is taken where it risks
+    less by more than one standard error of the paired differences.
 
     Parameters
     ----------
@@ -121,15 +126,18 @@ def suggest(
     with watched(watch, "suggestion_bar") as observer:
         search = Search(build, network, candidates(found), pooled, rounds, jobs or cores(), observer)
         finals = refine(halve(len(search.values), search.longest, search.scores), found, search)
-    trials, chosen = search.trials, _chosen(finals, search)
-    if math.isinf(search.score(chosen)):
-        raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
+        trials, best = search.trials, _chosen(finals, search)
+        if math.isinf(search.score(best)):
+            raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
+        judgement = judge(lambda places: search.afresh(places, SEEDS), best, pooled)
+    chosen = best if judgement.holds else 0
     order = sorted(trials, key=lambda place: (-trials[place].rounds, search.score(place), place))
     return Suggestion(
         tuple(found),
         tuple(trials[place] for place in order),
         trials[chosen],
-        _reason(chosen, finals, search),
+        _reason(best, finals, search, judgement),
+        judgement,
         pooled,
         search.node_rounds,
     )
@@ -155,14 +163,20 @@ def _chosen(finals: Mapping[int, float], search: Search) -> int:
     return min(alike, key=lambda place: (search.trials[place].figures.model_order, finals[place], place))
 
 
-def _reason(chosen: int, finals: Mapping[int, float], search: Search) -> str:
-    before, risk = finals[0], finals[chosen]
+def _reason(best: int, finals: Mapping[int, float], search: Search, judgement: Judgement) -> str:
+    before, risk = finals[0], finals[best]
     least = min(finals, key=lambda place: finals[place])
-    if not chosen:
+    if not best:
         which = (
             "risks less" if least == 0 else f"has a smaller model, and those that risk less do by {ALIKE:.0%} at most"
         )
-        return f"the experiment as it is: no candidate {which}"
-    what = "the least risk" if chosen == least else f"the smallest model of those within {ALIKE:.0%} of the least risk"
+        return f"the experiment as it is: no candidate {which}; {judgement.sentence}"
+    if not judgement.holds:
+        return (
+            f"the experiment as it is: the best candidate risked {risk:.4g} against {before:.4g}, which is no more "
+            f"than luck: {judgement.sentence}"
+        )
+    what = "the least risk" if best == least else f"the smallest model of those within {ALIKE:.0%} of the least risk"
     against = "which fails" if math.isinf(before) else f"which risks {before:.4g}"
-    return f"{what}, {risk:.4g}, against the experiment as it is, {against}"
+    worse = f"; {judgement.worse}" if judgement.worse else ""
+    return f"{what}, {risk:.4g}, against the experiment as it is, {against}; {judgement.sentence}{worse}"

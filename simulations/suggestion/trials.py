@@ -21,6 +21,9 @@ that the choice is the same on every machine."""
 SHORTEST = 16
 """Rounds of the longest pilot, at least, where the experiment has as many."""
 
+APART = 1_000_000
+"""Added to a seed for pilots of other draws: so many seeds may be measured before the two meet."""
+
 WORTH_PROCESSES = 5.0
 """Seconds of pilots from which on other processes are started for them; the figures are the same either way."""
 
@@ -152,6 +155,29 @@ class Search:
             own = [entry for entry, owner in zip(figures, owners, strict=True) if owner == place]
             self.trials[place] = Trial(self.values[place], rounds, _mean(own))
         return [self.score(place) for place in places]
+
+    def afresh(self, places: Sequence[int], seeds: int) -> list[tuple[Figures, ...]]:
+        """Run candidates for the full length with other seeds than they were tried with, one pilot for each."""
+        found = []
+        first = self._seeds[-1] + APART
+        for place in places:
+            experiment = self._experiments[place]
+            assert isinstance(experiment, Experiment)  # refused ones have no risk
+            pilots = [
+                Pilot(
+                    replace(experiment, seed=first + turn),
+                    self._nodes,
+                    self.longest,
+                    self._samples,
+                    turn % self._folds,
+                    self._measured,
+                )
+                for turn in range(seeds)
+            ]
+            found.append(tuple(self._run(pilots, lambda share: self._watch(self.longest, 1, share))))
+            self.node_rounds += self.longest * self._nodes * seeds
+            self.pilots += seeds
+        return found
 
     def _run(self, pilots: Sequence[Pilot], watch: Callable[[float], None]) -> list[Figures]:
         """Run pilots, in other processes where that saves more time than starting them takes."""

@@ -14,10 +14,7 @@ from kernelswarm.simulations.suggestion.bracketing import bracket, edges
 from kernelswarm.simulations.suggestion.candidates import candidates
 from kernelswarm.simulations.suggestion.halving import halve
 from kernelswarm.simulations.suggestion.ranges import own_ranges
-from kernelswarm.simulations.suggestion.trials import Search, refuse_untried
-
-APART = 1_000_000
-"""Added to the experiment's seed for the first of the pilots': so many seeds may be measured before the two meet."""
+from kernelswarm.simulations.suggestion.trials import APART, Search, refuse_untried
 
 CANDIDATES = 12
 """Spread over the ranges, beside the experiment as it is, however many keys there are."""

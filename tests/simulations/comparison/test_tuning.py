@@ -24,7 +24,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion import trials
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
 from kernelswarm.simulations.suggestion.ranges import own_ranges
-from kernelswarm.simulations.suggestion.tuning import APART
+from kernelswarm.simulations.suggestion.trials import APART
 
 TABLE: dict[str, Any] = {
     "seed": 3,

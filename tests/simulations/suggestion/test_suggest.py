@@ -6,11 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.suggestion import trials as module
+from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement
 from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE
@@ -103,8 +105,6 @@ def test_the_pilots_figures_are_those_of_a_run_on_what_was_set_aside(suggested: 
 
 
 def test_small_data_are_set_aside_in_turn(tmp_path: Any) -> None:
-    import numpy as np
-
     points = np.linspace(0.0, 1.0, 60)[:, None]
     np.savez(tmp_path / "data.npz", x=points, y=np.sin(6.0 * points[:, 0]))
     stream = {"name": "file", "path": str(tmp_path / "data.npz"), "epochs": 2}
@@ -117,7 +117,56 @@ def test_small_data_are_set_aside_in_turn(tmp_path: Any) -> None:
     folds = [run(Pilot(experiment, 3, trial.rounds, 24, fold)) for fold in range(5)]
     assert trial.figures.risk == sum(fold.risk for fold in folds) / 5
     assert len({fold.risk for fold in folds}) == 5
-    assert found.node_rounds % (5 * 3) == 0
+    judged = 2 * SEEDS * 24 * 3
+    assert found.judgement.after != found.judgement.before
+    assert (found.node_rounds - judged) % (5 * 3) == 0
+
+
+def test_the_risk_that_is_quoted_is_that_of_runs_that_took_no_part_in_the_choice(suggested: Suggestion) -> None:
+    chosen, judgement = Experiment.from_dict(OPEN).with_changes(dict(suggested.chosen.values)), suggested.judgement
+    afresh = [run(Pilot(replace(chosen, seed=10**6 + turn), 3, 24, 24)) for turn in range(SEEDS)]
+    assert list(judgement.after if suggested.chosen.values else judgement.before) == afresh
+    mean = sum(figures.risk for figures in afresh) / SEEDS
+    assert f"risks {mean:.4g} ± " in suggested.reason
+
+
+@pytest.mark.parametrize(
+    ("gains", "holds"),
+    [
+        ((1.0, 1.0, 1.0, 1.0), True),
+        ((0.0, 0.0, 0.0, 0.0), False),
+        ((1.0 + 1e-9, 1.0, 0.0, 0.0), True),  # mean 1/2, standard deviation sqrt(1/3), its error sqrt(1/12)
+        ((0.8, 0.0, 0.0, -0.01), False),  # one draw that says it all: mean and error are nearly alike
+        ((-1.0, -1.0, -1.0, -1.0), False),
+        ((math.nan,) * 4, True),  # the experiment as it is failed
+    ],
+)
+def test_a_candidate_is_taken_that_gains_more_than_a_standard_error(gains: tuple[float, ...], holds: bool) -> None:
+    before = tuple(Figures(math.inf if math.isnan(gain) else 5.0 + gain, 7.0, 9.0) for gain in gains)
+    after = (Figures(5.0, 8.0, 9.0),) * 4
+    judgement = Judgement(before, after, pooled=False)
+    assert judgement.holds == holds
+    assert judgement.worse == "the pooled risk rises from 7 to 8"
+    assert Judgement(after, after, pooled=False).worse == ""
+    failing = (Figures(math.inf, math.inf, math.inf, "diverged"),) * 4
+    assert not Judgement(before, failing, pooled=False).holds
+
+
+def test_where_all_candidates_are_alike_the_luckiest_is_seldom_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its least of many risks would be taken in every case."""
+    taken = 0
+    for draw in range(40):
+        generator = np.random.default_rng(draw)
+
+        def lucky(pilots: list[Pilot], jobs: int, watch: Any, generator: Any = generator) -> list[Figures]:
+            return [Figures(float(1.0 + 0.1 * generator.normal()), 1.0, 5.0) for _ in pilots]
+
+        monkeypatch.setattr(module, "run_all", lucky)
+        found = suggest(OPEN)
+        taken += bool(found.chosen.values)
+        if not found.chosen.values:
+            assert found.reason.startswith("the experiment as it is")
+    assert taken < 16  # a sixth of 40 by chance: a mean of four paired draws beyond one standard error
 
 
 def test_pilots_that_diverge_lose_and_are_shown() -> None:
@@ -139,11 +188,12 @@ def test_an_experiment_that_fails_itself_is_improved_on_and_all_failures_are_sai
     def only_changed(pilots: list[Pilot], jobs: int, watch: Any) -> list[Figures]:
         plain = Experiment.from_dict(OPEN)
         bad = Figures(math.inf, math.inf, math.inf, cause)
-        return [bad if pilot.experiment == plain else Figures(1.0, 1.0, 5.0) for pilot in pilots]
+        tried = [replace(pilot.experiment, seed=plain.seed) for pilot in pilots]
+        return [bad if experiment == plain else Figures(1.0, 1.0, 5.0) for experiment in tried]
 
     monkeypatch.setattr(module, "run_all", only_changed)
     found = suggest(OPEN)
-    assert found.chosen.values and "which fails" in found.reason
+    assert found.chosen.values and "which fails" in found.reason and "as it is fails" in found.reason
     monkeypatch.setattr(
         module, "run_all", lambda pilots, *rest: [Figures(math.inf, math.inf, math.inf, cause)] * len(pilots)
     )
