@@ -5,8 +5,8 @@ whichever other rows are in the call; a node may therefore be evaluated alone or
 
 Each kernel is a function with the signature `KERNEL` of `compiled`: (n, p) points and (m, p) centers fill the first m
 columns of the values, all C-contiguous. Its numbers come as one array: its own parameters (bandwidth; bandwidth;
-bandwidth, smoothness; scale, offset, degree), then a factor for each input where the inputs have length scales of their
-own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
+bandwidth, smoothness; bandwidth, degrees; scale, offset, degree), then a factor for each input where the inputs have
+length scales of their own. `polynomial_diagonal` is one with the signature `DIAGONAL`.
 """
 
 import math
@@ -243,6 +243,17 @@ def matern(numbers: Array, points: Array, centers: Array, values: Array) -> None
                 values[i, j] = 0.0
             else:
                 values[i, j] = (1.0 + distance * (1.0 + curved * distance)) * math.exp(-distance)
+
+
+@njit_no_refcount
+def student_t(numbers: Array, points: Array, centers: Array, values: Array) -> None:
+    """Evaluate (1 + ||x - y||^2 / (degrees bandwidth^2))^(-(degrees + 1) / 2)."""
+    bandwidth, degrees = numbers[0], numbers[1]
+    _distances(points, centers, line(numbers, 2, len(numbers) - 2), values)
+    for i in range(points.shape[0]):
+        for j in range(centers.shape[0]):
+            square = values[i, j] / (degrees * bandwidth * bandwidth)
+            values[i, j] = math.exp(-0.5 * (degrees + 1.0) * math.log1p(square))
 
 
 @njit_no_refcount

@@ -18,7 +18,7 @@ Rate = float | Literal["auto"]
 def check_mixture(kernel: Kernel, factors: Sequence[float], rate: Rate, forgetting: float) -> None:
     """Refuse values out of range with a RefusedKey."""
     if not hasattr(kernel, "bandwidth"):
-        raise RefusedKey("kernel", "has no bandwidth to vary: take gaussian, laplacian or matern", kernel)
+        raise RefusedKey("kernel", "has no bandwidth to vary: take gaussian, laplacian, matern or student_t", kernel)
     if not factors or not all(0.0 < factor < math.inf for factor in factors):
         raise RefusedKey("factors", f"= {factors!r} must be positive numbers, such as [0.5, 1, 2]")
     if rate != "auto" and not 0.0 < rate < math.inf:

@@ -125,7 +125,7 @@ class Spppot(DescentInSpace):
                 raise RefusedKey(
                     "kernel",
                     "is negative between points of the grid: descent on an integral needs a kernel that is never "
-                    "negative, such as gaussian, laplacian or matern",
+                    "negative, such as gaussian, laplacian, matern or student_t",
                     self.kernel,
                 )
 

@@ -212,6 +212,44 @@ class Matern(_Scaled):
 
 
 @dataclass(frozen=True)
+class StudentT(_Scaled):
+    """Student-t kernel (1 + r^2 / degrees)^(-(degrees + 1) / 2) with r = ||x - y|| / bandwidth, with values in [0, 1].
+
+    A mixture of gaussian kernels of many lengths, whose tail is a power: points far apart have something in common. It
+    is the rational quadratic kernel of alpha = (degrees + 1) / 2 (Rasmussen and Williams, eq. 4.19) and comes to the
+    gaussian one as degrees grow. SPPPOT section III names it.
+
+    Parameters
+    ----------
+    bandwidth
+        Length scale > 0 in the unit of the inputs, a list of lengths, "auto", "median" or "relevance"; as of the
+        gaussian kernel.
+    degrees
+        Degrees of freedom, positive; 1 gives the Cauchy kernel 1 / (1 + r^2).
+    """
+
+    bandwidth: Bandwidth = "auto"
+    degrees: float = 1.0
+    supremum: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+        object.__setattr__(self, "degrees", _factor("degrees", self.degrees))
+
+    _formula = staticmethod(kernel_formulas.student_t)
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth, self.degrees)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
+
+@dataclass(frozen=True)
 class Polynomial(_Compiled):
     """Polynomial kernel (scale x.y + offset)^degree, unbounded.
 

@@ -54,6 +54,8 @@ SYNONYMS: dict[str, str] = {
     "se": "gaussian",
     "radial_basis_function": "gaussian",
     "exponential": "laplacian",
+    "cauchy": "student_t",
+    "rational_quadratic": "student_t",
     "poly": "polynomial",
     "dot": "linear",
     "rff": "random_features",

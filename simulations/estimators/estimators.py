@@ -369,8 +369,8 @@ class PolkRegressor(_FirstOrder, OnlineRegressor):
     loss : str, mapping or Loss
         "squared", "absolute", "huber", ``{"name": "huber", "threshold": 0.5}``, or a loss part.
     kernel : str, mapping or Kernel
-        "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
-        kernel part.
+        "gaussian", "laplacian", "matern", "student_t", "polynomial", "linear", a mapping with ``name`` and the
+        kernel's keys, or a kernel part.
     bandwidth : float, sequence of floats, "auto", "median", "relevance" or "scale"
         Length scale of the kernel where ``kernel`` does not give one; a sequence has one for each column of X. Words
         look at the first data seen: "median" is 0.4 of the median distance of its points; "auto" is that too, unless

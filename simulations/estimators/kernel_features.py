@@ -127,8 +127,8 @@ class OnlineKernelFeatures(SubspaceTransformer):
     rank : int
         r, the number of features.
     kernel : str, mapping or Kernel
-        "gaussian", "laplacian", "matern", "polynomial", "linear", a mapping with ``name`` and the kernel's keys, or a
-        kernel part.
+        "gaussian", "laplacian", "matern", "student_t", "polynomial", "linear", a mapping with ``name`` and the
+        kernel's keys, or a kernel part.
     bandwidth : float, sequence of floats, "median" or "scale"
         Length scale of the kernel where ``kernel`` does not give one, as of `PolkRegressor`.
     regularization : float

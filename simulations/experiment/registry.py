@@ -54,6 +54,7 @@ PARTS: dict[str, dict[str, str]] = {
         "gaussian": "kernelswarm.agents.parts.kernels:Gaussian",
         "laplacian": "kernelswarm.agents.parts.kernels:Laplacian",
         "matern": "kernelswarm.agents.parts.kernels:Matern",
+        "student_t": "kernelswarm.agents.parts.kernels:StudentT",
         "polynomial": "kernelswarm.agents.parts.kernels:Polynomial",
         "linear": "kernelswarm.agents.parts.kernels:Linear",
         "images": "kernelswarm.agents.parts.image_kernel:Images",

@@ -11,7 +11,7 @@ import numpy as np
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony, PerSample, Proportional, Quadratic, TargetOrder
 from kernelswarm.agents.parts.dispersions import CentralMoments, ConditionalValueAtRisk, Semivariance, Variance
 from kernelswarm.agents.parts.image_kernel import Images
-from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, StudentT
 from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
@@ -149,6 +149,7 @@ KERNELS = [
     Laplacian(bandwidth=1.3),
     Matern(bandwidth=0.9, smoothness=1.5),
     Matern(bandwidth=0.9, smoothness=2.5),
+    StudentT(bandwidth=0.9, degrees=2.0),
     Polynomial(degree=3, offset=0.5, scale=0.4),
     Linear(offset=0.3),
     Images(shape=(5, 4), bandwidth=0.8),

@@ -60,7 +60,7 @@ class DualSgd(KernelDescent):
     loss : Loss
         The loss of a sample.
     kernel : Kernel
-        The reproducing kernel: gaussian, laplacian or matern.
+        The reproducing kernel: gaussian, laplacian, matern or student_t.
     step_size : Schedule
         eta, a number or a schedule; below 1 / regularization.
     regularization : float
@@ -101,8 +101,8 @@ class DualSgd(KernelDescent):
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                "has no random Fourier features here: take gaussian, laplacian or matern, or the learner bsgd, "
-                "which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the "
+                "learner bsgd, which works with any kernel",
                 self.kernel,
             )
 

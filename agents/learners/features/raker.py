@@ -83,7 +83,7 @@ class Raker(Descent):
     loss, step_size, regularization, batch_size
         As of `random_features`, the same for every member.
     kernel : Kernel
-        The kernel with the bandwidth 1 in ``factors``: gaussian, laplacian or matern.
+        The kernel with the bandwidth 1 in ``factors``: gaussian, laplacian, matern or student_t.
     factors : sequence of float
         The bandwidths, as multiples of the kernel's, positive.
     features : int

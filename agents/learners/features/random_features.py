@@ -11,12 +11,12 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, StudentT
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
-ShiftInvariant = Gaussian | Laplacian | Matern
+ShiftInvariant = Gaussian | Laplacian | Matern | StudentT
 """The kernels whose spectral density is drawn from here."""
 
 
@@ -49,7 +49,7 @@ class RandomFeatures(LinearInFeatures):
     batch_size : int
         b, the samples that a node draws in a round.
     kernel : Kernel
-        The kernel that the features approximate: gaussian, laplacian or matern.
+        The kernel that the features approximate: gaussian, laplacian, matern or student_t.
     features : int
         L, at least 1.
     seed : int
@@ -74,8 +74,8 @@ class RandomFeatures(LinearInFeatures):
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                "has no random Fourier features here: take gaussian, laplacian or matern, or the learner nystroem, "
-                "which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the "
+                "learner nystroem, which works with any kernel",
                 self.kernel,
             )
 
@@ -131,6 +131,10 @@ def _draw(kernel: ShiftInvariant, count: int, seed: int, inputs: int) -> tuple[A
         # (Rasmussen and Williams, eq. 4.15).
         degrees = 2.0 * kernel.smoothness
         frequencies *= np.sqrt(degrees / scale.chisquare(degrees, (count, 1)))
+    if isinstance(kernel, StudentT):
+        # (1 + r^2 / n)^(-a) with a = (n + 1) / 2 is the mean of exp(-g r^2 / n), g of a gamma distribution of shape a.
+        shape = 0.5 * (kernel.degrees + 1.0)
+        frequencies *= np.sqrt(2.0 / kernel.degrees * scale.gamma(shape, size=(count, 1)))
     phases = uniform.uniform(0.0, 2.0 * np.pi, count)
     frequencies.flags.writeable = phases.flags.writeable = False
     return frequencies, phases

@@ -113,8 +113,8 @@ class Rls(CertainDescent):
     """Recursive least squares with exponential forgetting, on random Fourier features or on the inputs themselves.
 
     The function is ``f(x) = W' phi(x)``. With the linear kernel phi are the inputs, and a constant where the kernel has
-    an offset: the adaptive filter of that name. With gaussian, laplacian and matern kernels phi are the random cosines
-    of `random_features`. After every sample W minimises
+    an offset: the adaptive filter of that name. With gaussian, laplacian, matern and student_t kernels phi are the
+    random cosines of `random_features`. After every sample W minimises
 
         sum_n beta^(N - n) r_n / 2 ||W' phi(x_n) - t_n||^2 + lambda / 2 ||W||^2
 
@@ -130,7 +130,7 @@ class Rls(CertainDescent):
     loss : Loss
         The loss of a sample; its curvature must not be 0.
     kernel : Kernel
-        gaussian, laplacian or matern, which the random features approximate, or linear.
+        gaussian, laplacian, matern or student_t, which the random features approximate, or linear.
     step_size : Schedule
         eta of explicit couplings; implicit ones take as much of their Newton step as eta is of its largest. Own samples
         take no step size.

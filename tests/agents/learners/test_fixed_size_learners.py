@@ -13,7 +13,7 @@ from kernelswarm.agents.learners.features.nystroem import Nystroem
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon
-from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Matern, Polynomial, StudentT
 from kernelswarm.agents.parts.losses import (
     Absolute,
     Hinge,
@@ -220,7 +220,11 @@ def test_functions_of_different_spaces_have_no_distance():
     assert one.distance(other) == other.distance(one) == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(0.7), Laplacian(1.5), Matern(0.8, 1.5), Matern(0.8, 2.5)], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian(0.7), Laplacian(1.5), Matern(0.8, 1.5), Matern(0.8, 2.5), StudentT(0.7, 1), StudentT(0.7, 5)],
+    ids=str,
+)
 def test_inner_products_of_random_features_tend_to_the_kernel(kernel):
     generator = np.random.default_rng(7)
     points, others = generator.normal(size=(12, 3)), 0.5 * generator.normal(size=(9, 3))
@@ -254,7 +258,7 @@ def test_far_points_keep_the_digits_of_their_angles():
 
 
 def test_more_random_features_begin_with_the_fewer():
-    for kernel in (Gaussian(1.0), Laplacian(1.0), Matern(1.0)):
+    for kernel in (Gaussian(1.0), Laplacian(1.0), Matern(1.0), StudentT(1.0)):
         few, many = (RandomFeatures(kernel=kernel, features=count).init(4, 1).function for count in (10, 300))
         np.testing.assert_array_equal(few.frequencies, many.frequencies[:10])
         np.testing.assert_array_equal(few.phases, many.phases[:10])

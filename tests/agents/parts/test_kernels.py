@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.spatial import distance
 
 from kernelswarm.agents.arithmetic.kernel_formulas import NARROW
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial, StudentT
 from tests.contracts import specimens
 
 Array = npt.NDArray[np.float64]
@@ -41,6 +41,8 @@ def formula(kernel: Kernel, points: Array, centers: Array) -> Array:
         case Matern(bandwidth=s):
             r = np.sqrt(5.0) * distance.cdist(points, centers) / s
             return np.asarray((1 + r + r**2 / 3) * np.exp(-r))
+        case StudentT(bandwidth=s, degrees=n):
+            return np.asarray((1 + distance.cdist(points, centers, "sqeuclidean") / (n * s**2)) ** (-(n + 1) / 2))
         case Polynomial(degree=d, offset=o, scale=a):
             return np.asarray((a * points @ centers.T + o) ** d)
         case Linear(offset=o):
@@ -120,7 +122,7 @@ def test_no_points_give_an_empty_matrix(kernel: Kernel) -> None:
 
 @pytest.mark.skipif(not PAGES.exists(), reason="the system does not say how much memory a process has")
 @pytest.mark.parametrize("lengths", [False, True])
-@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplacian, Matern, StudentT])
 def test_rows_of_many_inputs_leave_no_memory_behind(kernel: type[Gaussian], lengths: bool) -> None:
     points = draw(14, 500, NARROW + 8)
     held = kernel((2.0,) * points.shape[1] if lengths else 2.0)
@@ -154,6 +156,8 @@ def test_read_only_points_are_accepted(kernel: Kernel) -> None:
         (lambda: Laplacian(bandwidth=float("inf")), "bandwidth = inf must be positive"),
         (lambda: Matern(bandwidth=0), "bandwidth = 0 must be positive"),
         (lambda: Matern(smoothness=2.0), "smoothness = 2.0 must be 1.5 or 2.5"),
+        (lambda: StudentT(degrees=0.0), "degrees = 0.0 must be positive"),
+        (lambda: StudentT(degrees=float("inf")), "degrees = inf must be positive"),
         (lambda: Polynomial(degree=0), "degree = 0 must be an integer of at least 1"),
         (lambda: Polynomial(degree=True), "degree = True must be an integer"),
         (lambda: Polynomial(offset=-0.5), "offset = -0.5 must be a finite number >= 0"),
@@ -167,6 +171,14 @@ def test_values_out_of_range_are_refused_by_field(make: object, field: str) -> N
         make()
 
 
+def test_a_student_t_kernel_comes_to_the_gaussian_one_and_begins_at_the_cauchy_one() -> None:
+    points, centers = draw(0, 9, 3), draw(1, 6, 3)
+    gaussian, nearly = (kernel.cross(points, centers) for kernel in (Gaussian(0.7), StudentT(0.7, 1e9)))
+    np.testing.assert_allclose(nearly, gaussian, rtol=1e-6)
+    squares = distance.cdist(points, centers, "sqeuclidean") / 0.7**2
+    np.testing.assert_allclose(StudentT(0.7).cross(points, centers), 1.0 / (1.0 + squares), rtol=1e-12)
+
+
 def test_equal_fields_make_equal_kernels() -> None:
     assert Gaussian(bandwidth=1) == Gaussian(bandwidth=np.float64(1.0))
     assert type(Gaussian(bandwidth=1).bandwidth) is float
@@ -178,7 +190,8 @@ def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
         "import numpy as np\n"
         "from kernelswarm.agents.parts import kernels as k\n"
         "points = np.random.default_rng(0).normal(size=(4, 3))\n"
-        "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5), k.Polynomial(), k.Linear()]\n"
+        "kernels = [k.Gaussian(1.0), k.Laplacian(1.0), k.Matern(1.0), k.Matern(1.0, 2.5)]\n"
+        "kernels += [k.StudentT(1.0, 3), k.Polynomial(), k.Linear()]\n"
         "for kernel in kernels:\n"
         "    print(json.dumps([*kernel.cross(points, points).tolist(), kernel.diagonal(points).tolist()]))\n"
     )
@@ -188,6 +201,7 @@ def test_the_source_runs_uncompiled(uncompiled: Callable[[str], str]) -> None:
         Laplacian(1.0),
         Matern(1.0),
         Matern(1.0, 2.5),
+        StudentT(1.0, 3),
         Polynomial(),
         Linear(),
     ]
