@@ -37,7 +37,7 @@ so that 3 / t is the fastest way to a constant. But while a function learns, s_t
 as it rises again, each step of 1 costs 1 / g_t samples outside, and 3 / t has come down to the least by then."""
 
 LEAST_SHARE = 0.02
-"""The least weight of a round in s_t; at first 3 / (t + 2): a mean with weights 1 / t lags twice as far behind errors
+"""The least weight of a round in s_t; at first 3 / (t + 3): a mean with weights 1 / t lags twice as far behind errors
 that shrink."""
 
 LEAST_OWN_SHARE, LEAST_ROUNDS, ERRORS = 0.005, 5.0, 2.0

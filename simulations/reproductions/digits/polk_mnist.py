@@ -246,8 +246,8 @@ def _notes(draws: int, count: int, tests: int) -> list[str]:
         "more than two standard errors of the difference over at least three orders.",
         "The printed settings learn nothing: eps = K eta^(3/2) = 18.8 is more than the norm of a whole step, and s^2 "
         "= 4 is too narrow. SPPPOT, by the same group, says standard deviation 4, and a tenth of K makes the printed "
-        "orders appear. The other rows hold the printed orders with a larger step that falls; docs/mnist.md has all "
-        "that was tried, LIBSVM on all 60,000 images (1.43%) among it. The paper does not say how many passes it "
+        "orders appear. The other rows hold the printed orders with a larger step that falls; docs/mnist.md says "
+        "what was tried, LIBSVM on all 60,000 images (1.43%) among it. The paper does not say how many passes it "
         "made, nor how BSGD kept its budget.",
         "Tried where BSGD does not err more: both ways of keeping its budget, and three passes for POLK. After these "
         "it errs less than BSGD after one.",
