@@ -27,6 +27,7 @@ KERNELS = [
     {"name": "gaussian", "bandwidth": [0.4, 1.3]},
     {"name": "laplacian", "bandwidth": 0.9},
     {"name": "matern", "bandwidth": 0.9, "smoothness": 1.5},
+    {"name": "student_t", "bandwidth": 0.9, "degrees": 3.0},
     {"name": "matern", "bandwidth": [0.9, 0.5], "smoothness": 2.5},
     {"name": "polynomial", "degree": 3, "offset": 0.5, "scale": 0.2},
     {"name": "linear", "offset": 0.3},
