@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kernelswarm.simulations.reproductions.pieces import Shelf
+
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,20 @@ class Request:
     tell: Callable[[str, float], None] = lambda what, share: None
     jobs: int = 1
     shelf: Shelf | None = None
+
+    def each(self, items: Collection[Item], words: Callable[[Item], str] = str) -> Iterator[Item]:
+        """Yield the items in turn, and say which it is and what share of them has ended."""
+        for place, item in enumerate(items):
+            self.tell(words(item), place / len(items))
+            yield item
+
+    def draws(self, count: int) -> Iterator[int]:
+        """Yield the numbers of so many draws, as :meth:`each` does."""
+        return self.each(range(count), lambda draw: f"draw {draw + 1} of {count}")
+
+    def part(self, begin: float, end: float) -> Request:
+        """Return the request of a part, whose shares lie from ``begin`` to ``end`` of the whole."""
+        return replace(self, tell=lambda what, share: self.tell(what, begin + (end - begin) * share))
 
 
 class Reproduce(Protocol):

@@ -12,7 +12,6 @@ from kernelswarm.simulations.reproductions.networks.forms import Form, Strength
 from kernelswarm.simulations.reproductions.networks.frontier import NEAR, Priced, Thrift, cheapest, shares
 from kernelswarm.simulations.reproductions.networks.problems import Outcome, Problem
 from kernelswarm.simulations.reproductions.networks.sweeps import (
-    MEASURES,
     SWEEPS,
     Found,
     over_isolated,
@@ -45,8 +44,8 @@ def sweep_rows(found: Found, measure: str) -> list[Claim]:
 
 
 def _over_ideal(found: Found, name: str, problem: Problem, protocol: str, value: float, measure: str) -> float:
-    take = MEASURES[measure]
-    return take(found[name, problem, protocol, value]) / take(found["ideal", problem, protocol, 0.0])
+    ideal = found["ideal", problem, protocol, 0.0]
+    return float(getattr(found[name, problem, protocol, value], measure) / getattr(ideal, measure))
 
 
 def _lost(found: Found, name: str, protocol: str) -> str:

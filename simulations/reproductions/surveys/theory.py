@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
-from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, Outcome, graph, mean, outcome, slope
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, Outcome, graph, mean, outcome
+from kernelswarm.simulations.reproductions.theory.walks import log_log, slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = npt.NDArray[np.float64]
 
 NODES = 10
 HORIZONS = (100, 200, 400, 800, 1600, 3200, 6400)
@@ -60,10 +59,7 @@ def reproduce(request: Request) -> Reproduction:
     """SURVEY eq. 21 and around: regret, violation, disagreement and model order against the rates that are proved."""
     horizons, seeds = (HORIZONS[:5], 2) if request.quick else (HORIZONS, 6)
     draws = [request.seed + draw for draw in range(seeds)]
-    request.tell("regret and violation", 0.0)
-    regret, violation, alone = _over_horizons(
-        horizons, draws, lambda share: request.tell("regret and violation", 0.6 * share)
-    )
+    regret, violation, alone = _over_horizons(horizons, draws, request.part(0.0, 0.6))
     request.tell("disagreement", 0.6)
     disagreement = _over_penalties(1500 if request.quick else 4000, draws)
     request.tell("model order", 0.8)
@@ -73,15 +69,14 @@ def reproduce(request: Request) -> Reproduction:
     request.tell("memory and accuracy", 0.95)
     kept = _over_budgets(500 if request.quick else 2000, draws)
     lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": orders}
-    arrays = {f"{name}_x": np.array(line.x) for name, line in lines.items()}
-    arrays["alone_y"] = np.array(alone.y)
-    arrays |= {f"{name}_y": np.array(line.y) for name, line in lines.items()}
     return Reproduction(
-        claims=[*_claims(lines, alone, drift), *trade(kept)],
-        notes=_notes(horizons, seeds),
-        figures={"survey_theory": _figure(lines, kept)},
-        arrays={
-            **arrays,
+        [*_claims(lines, alone, drift), *trade(kept)],
+        _notes(horizons, seeds),
+        {"survey_theory": _figure(lines, kept)},
+        {
+            **{f"{name}_x": np.array(line.x) for name, line in lines.items()},
+            "alone_y": np.array(alone.y),
+            **{f"{name}_y": np.array(line.y) for name, line in lines.items()},
             "periods": np.array(PERIODS),
             "drift": np.array(drift),
             "budgets": np.array(BUDGETS),
@@ -91,9 +86,7 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _over_horizons(
-    horizons: Sequence[int], draws: Sequence[int], tell: Callable[[float], None]
-) -> tuple[Line, Line, Line]:
+def _over_horizons(horizons: Sequence[int], draws: Sequence[int], request: Request) -> tuple[Line, Line, Line]:
     """Measure regret and violation of the published method, with step and budget for each horizon.
 
     The third line is the violation of nodes that never talk: their dual variables stay at 0.
@@ -101,8 +94,7 @@ def _over_horizons(
     published = {"name": "proximity", "as_published": True}
     alone = {"name": "proximity", "form": "one_sided", "step": "explicit", "dual_step": 1e-12, "gamma": WITHIN}
     found: list[list[float]] = []
-    for place, rounds in enumerate(horizons):
-        tell(place / len(horizons))
+    for rounds in request.each(horizons, lambda rounds: f"regret and violation, T = {rounds}"):
         learner: dict[str, Any] = {"step_size": STEP / rounds**0.5, "budget": {"epsilon": COMPRESSION / rounds}}
         own, network = [], graph("ring", NODES)
         for seed in draws:
@@ -241,30 +233,20 @@ def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
 
 
 def _figure(lines: dict[str, Line], kept: Sequence[Outcome]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.5, 3.0), layout="constrained")
-    *rates, last = figure.subplots(1, 5)
     titles = {
         "regret": ("regret", "rounds T"),
         "violation": ("violation", "rounds T"),
         "disagreement": ("disagreement", "penalty c"),
         "order": ("model order", "eta / eps"),
     }
-    for axes, (name, (title, x_label)) in zip(rates, titles.items(), strict=True):
+    panels = []
+    for name, (title, x_label) in titles.items():
         line = lines[name]
-        x, y = np.array(line.x), np.array(line.y)
-        axes.loglog(x, y, marker="o", markersize=4, color=style.BLUE, label="measured")
-        middle = len(x) // 2
-        bound = y[middle] * (x / x[middle]) ** line.bound
-        axes.loglog(x, bound, color=style.GREY, linestyle="--", label=f"slope {line.bound:g}")
-        axes.set_title(title)
-        axes.set_xlabel(x_label)
-        axes.legend()
+        curves = log_log(np.array(line.x), np.array([line.y]), line.bound, "measured")
+        panels.append(Panel(curves, title, x_label, log="xy", legend={}))
     errors = np.array([run.errors for run in kept])
     spread = np.std(errors, axis=1, ddof=1)
-    last.errorbar([run.order for run in kept], errors.mean(axis=1), spread, marker="o", markersize=4, color=style.BLUE)
-    last.set_ylim(bottom=0.0)
-    last.set_title("error, by budget")
-    last.set_xlabel("model order")
-    return figure
+    orders = [run.order for run in kept]
+    last = Curve(orders, errors.mean(axis=1), style.BLUE, marker="o", spread=spread)
+    panels.append(Panel([last], "error, by budget", "model order", axes={"ylim": (0.0, None)}))
+    return drawn(panels, (13.5, 3.0))
