@@ -160,23 +160,7 @@ class Reproduce(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A reproduction that was run.
-
-    Attributes
-    ----------
-    name, sentence : str
-        The reproduction, and what it shows.
-    request : Request
-        What was asked.
-    reproduction : Reproduction
-        What it found.
-    started : str
-        When, ISO 8601 in UTC.
-    seconds : float
-        How long it took.
-    folder : Path or None
-        Where it was written; None where it was not.
-    """
+    """A reproduction that was run: what it shows, when (ISO 8601 in UTC) and for how long; its folder, if it has one."""
 
     name: str
     sentence: str

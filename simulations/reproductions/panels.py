@@ -63,8 +63,10 @@ class Panel:
     ----------
     log, plain : str
         The logarithmic axes, and those of them with plain numbers at 1, 2 and 5 of each decade: "", "x", "y" or "xy".
-    ticks : sequence of float, or of str
-        Numbers that are written at the x axis, where powers of ten are too few; or words at 0, 1, ...
+    ticks : sequence of float
+        Numbers that are written at a logarithmic x axis, where powers of ten are too few.
+    words : sequence of str
+        What is written at 0, 1, ... of the x axis.
     legend : mapping or None
         Keys of the legend in it; None for none.
     axes : mapping
@@ -77,7 +79,8 @@ class Panel:
     y: str = ""
     log: str = ""
     plain: str = ""
-    ticks: Sequence[float] | Sequence[str] = ()
+    ticks: Sequence[float] = ()
+    words: Sequence[str] = ()
     legend: Mapping[str, Any] | None = None
     axes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -88,9 +91,9 @@ class Panel:
         axes.set(**{f"{axis}scale": "log" for axis in self.log}, title=self.title, xlabel=self.x, ylabel=self.y)
         for axis in self.plain:
             _in_numbers(axes.xaxis if axis == "x" else axes.yaxis)
-        if len(self.ticks) and isinstance(self.ticks[0], str):
-            axes.set_xticks(range(len(self.ticks)), self.ticks)
-        elif len(self.ticks):
+        if self.words:
+            axes.set_xticks(range(len(self.words)), self.words)
+        if self.ticks:
             axes.set_xticks(list(self.ticks), [f"{place:g}" for place in self.ticks])
             axes.tick_params(axis="x", which="minor", labelbottom=False)
         axes.set(**self.axes)
@@ -112,12 +115,12 @@ def drawn(
     columns: int = 0,
     below: int = 0,
     heading: str = "",
-    legend: Mapping[str, Any] | None = None,
+    of_all: bool = False,
     **subplots: Any,
 ) -> Figure:
     """Draw panels in rows of so many, all in one row when left out.
 
-    ``below`` is the number of columns of a legend under all of them, and ``legend`` further keys of it.
+    ``below`` is the number of columns of a legend under them: of the first panel's curves, or of all with other labels.
     """
     from matplotlib.figure import Figure
 
@@ -128,14 +131,20 @@ def drawn(
     for place, panel in zip(places, panels, strict=False):
         panel.draw(place)
     if below:
-        pairs = [pair for place in figure.axes for pair in zip(*place.get_legend_handles_labels(), strict=True)]
+        pairs = [
+            pair
+            for place in places[: None if of_all else 1]
+            for pair in zip(*place.get_legend_handles_labels(), strict=True)
+        ]
         entries = {label: handle for handle, label in pairs}
-        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=below, **(legend or {}))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=below)
     if heading:
         figure.suptitle(heading)
     return figure
 
 
-def mean_curve(x: npt.ArrayLike, draws: npt.ArrayLike, color: str, label: str | None = None, **look: Any) -> Curve:
+def mean_curve(
+    x: npt.ArrayLike, draws: npt.NDArray[np.float64], color: str, label: str | None = None, **look: Any
+) -> Curve:
     """Return the means over draws, (draws, n)."""
-    return Curve(x, np.mean(draws, axis=0), color, label, **look)
+    return Curve(x, draws.mean(axis=0), color, label, **look)

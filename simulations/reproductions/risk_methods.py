@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.node.node import DIVERGED
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.experiment.parts import build
-from kernelswarm.simulations.reproductions.contract import Claim, beyond, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Request, beyond, errs_more
 
 Array = npt.NDArray[np.float64]
 
@@ -115,6 +115,10 @@ class Fit:
     orders: list[int] = field(default_factory=list)
     values: list[Array] = field(default_factory=list)
 
+    def error(self, points: Array, targets: Array) -> float:
+        """Return the mean square error; NaN where it diverged."""
+        return float("nan") if self.function is None else mean_square(self.function, points, targets)
+
 
 def learn(learner: Any, points: Array, targets: Array, probes: Array | None = None, looks: int = 0) -> Fit:
     """Learn a set batch by batch, and look at the values at ``probes`` (n, p) so many times.
@@ -153,6 +157,22 @@ def prepared(method: Method, training: tuple[Array, Array], validation: tuple[Ar
     best = min(errors, key=lambda step: errors[step])
     learner = dataclasses.replace(build("learner", dict(method.table)), step_size=Constant(best))
     return learner, f"{method.settings}; alpha = {best:g}, tuned"
+
+
+def compared(
+    request: Request,
+    tuning: tuple[tuple[Array, Array], tuple[Array, Array]],
+    sets: Sequence[tuple[Array, Array]],
+    probes: Array | None = None,
+    looks: int = 0,
+) -> tuple[dict[str, list[Fit]], dict[str, str]]:
+    """Learn all sets with every method, tuned on the samples of ``tuning``; returns the fits, and the settings."""
+    runs: dict[str, list[Fit]] = {}
+    settings: dict[str, str] = {}
+    for name in request.each(METHODS):
+        learner, settings[name] = prepared(METHODS[name], *tuning)
+        runs[name] = [learn(learner, *samples, probes, looks) for samples in sets]
+    return runs, settings
 
 
 def mean_square(function: Function, points: Array, targets: Array) -> float:
@@ -201,6 +221,19 @@ def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statist
         return found if np.isfinite(found) else np.inf
 
     return min(names, key=value)
+
+
+def first_of(
+    measured: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+    statistic: str,
+    quantity: str,
+    published: str,
+    settings: str,
+) -> Claim:
+    """Return the claim that of some methods COLK has the least "mean" or "deviation"."""
+    words, holds = lead(measured, names, statistic, "COLK"), is_least(measured, names, statistic, "COLK")
+    return Claim(quantity, published, words, settings, holds)
 
 
 def lead(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> str:

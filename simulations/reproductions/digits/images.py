@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.rows.idx import read_idx
 
@@ -24,8 +22,7 @@ ROWS = 1000
 """Test images evaluated at a time."""
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """Images as rows of pixels in [0, 1], with their classes."""
 
     images: Array  # (n, 784)
@@ -56,13 +53,6 @@ def read(name: str, folder: Path | None, part: str) -> Digits:
     except ValueError as refusal:
         raise InputError(str(refusal)) from refusal
     return Digits(images.reshape(len(images), -1) / 255.0, labels.astype(np.float64)[:, np.newaxis])
-
-
-def tested(function: Function, loss: Loss, test: Digits) -> tuple[float, float]:
-    """Compute the mean loss and the share of errors on the test images."""
-    parts = [function.values(test.images[start : start + ROWS]) for start in range(0, len(test.images), ROWS)]
-    values = np.concatenate(parts)
-    return float(loss.values(values, test.labels).mean()), float((loss.decide(values) != test.labels).mean())
 
 
 def libsvm(training: Digits, test: Digits) -> tuple[float, int]:

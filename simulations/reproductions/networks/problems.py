@@ -144,4 +144,5 @@ def medians(outcomes: Iterable[Outcome]) -> Outcome:
     """Take the medians over seeds: NaN where most runs were stopped, which count as infinitely wrong."""
     rows = np.array(list(outcomes), dtype=np.float64)
     middle = np.median(np.where(np.isnan(rows[:, :3]), np.inf, rows[:, :3]), axis=0)
-    return Outcome(*np.where(np.isfinite(middle), middle, np.nan).tolist(), int(rows[:, 3].sum()))
+    error, disagreement, sent = np.where(np.isfinite(middle), middle, np.nan).tolist()
+    return Outcome(error, disagreement, sent, int(rows[:, 3].sum()))

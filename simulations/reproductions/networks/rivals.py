@@ -106,7 +106,7 @@ def reproduce(request: Request) -> Reproduction:
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
         [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in tasks else WITHOUT_HOUSING],
-        {"rivals_bytes": rival_figures.draw(found)},
+        {"rivals_bytes": rival_figures.draw({cell: tuned.learning_curves for cell, tuned in found.items()})},
         dict(_arrays(found)),
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+
 import numpy as np
 
 from kernelswarm.simulations.reproductions.contract import Reproduction, Request
@@ -13,6 +16,7 @@ from kernelswarm.simulations.reproductions.networks import (
     unreliable_figures,
     unreliable_table,
 )
+from kernelswarm.simulations.reproductions.networks.problems import Key, Outcome, Run
 from kernelswarm.simulations.reproductions.networks.sweeps import SWEEPS, swept
 
 
@@ -21,22 +25,26 @@ def reproduce(request: Request) -> Reproduction:
 
     What breaks first, which form survives, and what is saved at which price.
     """
-    one, few, thinned = (slice(1), slice(None, None, 3), slice(None, None, 4)) if request.quick else (slice(None),) * 3
-    count, rounds = (1, 300) if request.quick else (3, 1000)
+    quick = request.quick
+    one, every = (1, 3) if quick else (None, 1)
+    count, rounds = (1, 300) if quick else (3, 1000)
     seeds = range(count * request.seed, count * (request.seed + 1))
-    values = {name: sweep.values[1::3] if request.quick else sweep.values for name, sweep in SWEEPS.items()}
-    cases = list(forms.CONDITIONS)[:: 2 if request.quick else 1]
-    bits = (64, 8) if request.quick else frontier.BITS
-    groups = (
-        swept(problems.PROBLEMS[one], values),
-        forms.compared(forms.PROBLEMS[one], cases),
-        forms.strained(forms.STRENGTHS[thinned], forms.DELAYS[few]),
-        frontier.priced(frontier.PROBLEMS[one], frontier.BATCHES, bits, frontier.TRIGGERS[few]),
-        changing.changing(changing.PROBLEMS[: 2 if request.quick else None]),
-    )
-    parts = zip(groups, (0.0, 0.5, 0.7, 0.8, 0.95), (0.5, 0.7, 0.8, 0.95, 1.0), strict=True)
-    outcomes = [problems.measured(runs, seeds, rounds, request.part(begin, end)) for runs, begin, end in parts]
-    found, compared, strained, priced, changed = outcomes
+    parts = [request.part(*ends) for ends in pairwise((0.0, 0.5, 0.7, 0.8, 0.95, 1.0))]
+    words: dict[str, Outcome] = {}
+
+    def measured(runs: Mapping[Key, Run]) -> dict[Key, Outcome]:
+        outcomes = problems.measured(runs, seeds, rounds, parts.pop(0))
+        words.update({runs[key].words: one for key, one in outcomes.items()})
+        return outcomes
+
+    values = {name: sweep.values[1::3] if quick else sweep.values for name, sweep in SWEEPS.items()}
+    found = measured(swept(problems.PROBLEMS[:one], values))
+    compared = measured(forms.compared(forms.PROBLEMS[:one], list(forms.CONDITIONS)[:: 2 if quick else 1]))
+    strained = measured(forms.strained(forms.STRENGTHS[:: 4 if quick else 1], forms.DELAYS[::every]))
+    bits = (64, 8) if quick else frontier.BITS
+    triggers = frontier.TRIGGERS[::every]
+    priced = measured(frontier.priced(frontier.PROBLEMS[:one], frontier.BATCHES, bits, triggers))
+    changed = measured(changing.changing(changing.PROBLEMS[: 2 if quick else None]))
     isolated = found["ideal", forms.PROBLEMS[0], "isolated", 0.0].error
     return Reproduction(
         [
@@ -54,5 +62,5 @@ def reproduce(request: Request) -> Reproduction:
             "unreliable_delay": unreliable_figures.draw_strained(strained, isolated),
             "unreliable_bytes": unreliable_figures.draw_bytes(priced),
         },
-        {runs[key].words: np.array(one) for runs, of in zip(groups, outcomes, strict=True) for key, one in of.items()},
+        {name: np.array(one, dtype=np.float64) for name, one in words.items()},
     )

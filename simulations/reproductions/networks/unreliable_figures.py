@@ -48,7 +48,7 @@ def draw_sweeps(found: Found, measure: str) -> Figure:
         curves.append(Curve(None, 1.0, ISOLATED, "isolated, same clock", "--", look={"linewidth": 1.2}))
         ticks = ["ideal", *(f"{value:g}" for value in points)]
         y = f"{measure}, isolated = 1"
-        panels.append(Panel(curves, "", SWEEPS[name].words, y, "y", "y", ticks))
+        panels.append(Panel(curves, "", SWEEPS[name].words, y, "y", "y", words=ticks))
     heading = (
         f"{measure} of networks on unreliable links, over that of isolated nodes with the same clock\n"
         "thin: each stream on each graph (median over seeds); thick: the median of these"
@@ -81,9 +81,9 @@ def draw_strained(found: Mapping[tuple[Strength, int], Outcome], isolated: float
             )
         curves.append(Curve(None, isolated, ISOLATED, "isolated", "--", look={"linewidth": 1.2}))
         ticks = [str(delay) for delay in delays]
-        panels.append(Panel(curves, form.replace("_", "-"), "delay in rounds", "error", "y", "y", ticks))
+        panels.append(Panel(curves, form.replace("_", "-"), "delay in rounds", "error", "y", "y", words=ticks))
     heading = f"consensus, sine, ring; crosses: stopped, or above {HIGHEST:g} times the error of isolated nodes"
-    return drawn(panels, _size(2, 2, 3.8), below=2, heading=heading)
+    return drawn(panels, _size(2, 2, 3.8), below=2, heading=heading, of_all=True)
 
 
 def draw_bytes(found: Priced) -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from kernelswarm.agents.parts.subspace_rules import Normalized
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.data_sets import MOTIONS, MOTIONS_FILE
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.subspaces import motions
+from kernelswarm.simulations.reproductions.subspaces.motions import RECENCIES, fits_over_time, inverse_root
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +33,6 @@ DATA_IS_OPTIONAL = True
 RANK, LAMBDA = 10, 1e-3
 KERNEL = Gaussian(1.0)  # exp(-||x - y||^2 / gamma) with gamma = 2
 HALF, SMOOTHED, WINDOW = 1000, 200, 100
-RECENCIES = {"β = 1": 1.0, "β = 0.9": 0.9, "FIFO": 1e-12}
 PHASES = {"before": slice(SMOOTHED, HALF), "change": slice(HALF, HALF + 200), "after": slice(HALF + 200, 2 * HALF)}
 RANKS = (5, 10, 15, 20, 30)
 TRACKINGS: dict[str, dict[str, Any]] = {
@@ -47,13 +49,11 @@ def reproduce(request: Request) -> Reproduction:
     every, ranks = (50, RANKS[1:2]) if request.quick else (10, RANKS)
     errors: dict[str, list[Array]] = {}
     mismatches: dict[str, list[list[float]]] = {}
-    for draw in range(draws):
-        request.tell(f"draw {draw + 1}", draw / draws)
+    for draw in request.draws(draws):
         points = spheroids(np.random.default_rng((request.seed, draw)))
-        for times in (2, 5):
-            for name, recency in RECENCIES.items():
-                tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
-                errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, tracking))
+        for times, (name, recency) in product((2, 5), RECENCIES.items()):
+            tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
+            errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, KERNEL, tracking))
         errors.setdefault("batch", []).append(batch_fits(points, draw))
         for rank in ranks:
             for name, found in matrix_errors(points, rank, every, draw).items():
@@ -102,12 +102,6 @@ def spheroids(generator: np.random.Generator) -> Array:
     return points
 
 
-def fits_over_time(points: Array, tracking: Tracking) -> Array:
-    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every sample, (n,)."""
-    subspace = Subspace(KERNEL, tracking, 3)
-    return np.array([subspace.visit(points[n : n + 1]).fit for n in range(len(points))])
-
-
 def batch_fits(points: Array, seed: int) -> Array:
     """Compute the same with the subspace of all points at once."""
     gram = KERNEL.cross(points, points)
@@ -150,8 +144,7 @@ def _window(gram: Array, end: int, features: Array) -> float:
 
 def nystroem(points: Array, landmarks: Array) -> Array:
     """Compute the features ``K_nm K_mm^(-1/2)`` of all points, (n, m)."""
-    values, vectors = np.linalg.eigh(KERNEL.cross(landmarks, landmarks))
-    features: Array = KERNEL.cross(points, landmarks) @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
+    features: Array = KERNEL.cross(points, landmarks) @ inverse_root(KERNEL.cross(landmarks, landmarks))
     return features
 
 
@@ -198,27 +191,14 @@ def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
             "1000-1200 against the larger of 200-1000 and 1200-2000",
             less=False,
         )
-        compare(
-            f"β = 1 against FIFO on a manifold at rest, {name}",
-            "better than FIFO, most with B = 2r",
-            one["at rest"],
-            first["at rest"],
-            "mean of 200-1000 and 1200-2000",
-        )
-        compare(
-            f"β = 1 against 0.9 on a manifold at rest, {name}",
-            "lower for β = 1",
-            one["at rest"],
-            faded["at rest"],
-            "mean of 200-1000 and 1200-2000",
-        )
-        compare(
-            f"β = 0.9 against 1 during the change, {name}",
-            "lower for β = 0.9",
-            faded["change"],
-            one["change"],
-            "1000-1200",
-        )
+        for other, values, better in (
+            ("FIFO", first, "better than FIFO, most with B = 2r"),
+            ("0.9", faded, "lower for β = 1"),
+        ):
+            quantity = f"β = 1 against {other} on a manifold at rest, {name}"
+            compare(quantity, better, one["at rest"], values["at rest"], "mean of 200-1000 and 1200-2000")
+        quantity = f"β = 0.9 against 1 during the change, {name}"
+        compare(quantity, "lower for β = 0.9", faded["change"], one["change"], "1000-1200")
         batch = by_draw["batch"]["after"]
         best = min((one["after"], faded["after"]), key=lambda values: float(values.mean()))
         compare(
@@ -258,34 +238,22 @@ def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[
 
 def draw_fits(means: Mapping[str, Array]) -> Figure:
     """Draw the fits over time, averaged over windows of 200 samples, one panel for each budget."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    colors = {"β = 1": style.BLUE, "β = 0.9": style.GREEN, "FIFO": style.ORANGE, "batch": style.BLACK}
-    dashes = {"β = 1": "-", "β = 0.9": "-.", "FIFO": "--", "batch": ":"}
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(8.6, 3.4), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
-        for times, axes in zip((2, 5), panels, strict=True):
-            for label in colors:
-                name = label if label == "batch" else f"B = {times}r, {label}"
-                smooth = np.convolve(means[name], np.full(SMOOTHED, 1.0 / SMOOTHED), "valid")
-                axes.plot(
-                    np.arange(len(smooth)) + SMOOTHED, smooth, color=colors[label], linestyle=dashes[label], label=label
-                )
-            axes.axvline(HALF, color=style.GREY, linewidth=0.8)
-            axes.set(xlabel="samples n", title=f"B = {times}r")
-        panels[0].set(ylabel="fit ‖φ(x) − L q‖² (mean of 200)")
-        panels[0].set_ylim(bottom=0.0)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
+    panels = []
+    for times in (2, 5):
+        curves = []
+        for label, (color, dash) in {**motions.STROKES, "batch": (style.BLACK, ":")}.items():
+            name = label if label == "batch" else f"B = {times}r, {label}"
+            curves.append(Curve(*motions.smoothed(means[name], SMOOTHED), color, label, dash))
+        curves.append(Curve(HALF, None, style.GREY, look={"linewidth": 0.8}))
+        first = times == 2
+        y = "fit ‖φ(x) − L q‖² (mean of 200)" if first else ""
+        limits = {} if first else {"ylim": (0.0, None)}  # of both, once both are drawn
+        panels.append(Panel(curves, f"B = {times}r", "samples n", y, axes=limits))
+    return drawn(panels, (8.6, 3.4), below=4, sharey=True)
 
 
 def draw_mismatch(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Figure:
     """Draw each method's mismatch of the kernel matrix against the rank, with the draws' standard deviation."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     palette = (
         style.BLACK,
         style.PURPLE,
@@ -296,24 +264,10 @@ def draw_mismatch(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Figure
         style.VERMILLION,
         style.GREY,
     )
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-        axes = figure.subplots()
-        for (name, found), color, marker, dash in zip(
-            matrices.items(), palette, "DPXo^svp", (":", ":", ":", "-", "-.", "--", "-", "-"), strict=True
-        ):
-            axes.errorbar(
-                ranks,
-                found.mean(axis=1),
-                found.std(axis=1, ddof=1),
-                color=color,
-                marker=marker,
-                linestyle=dash,
-                markersize=5,
-                elinewidth=0.8,
-                label=name,
-            )
-        axes.set(xlabel="rank r (B = 2r)", ylabel="‖K − ZZ'‖ / 100 over windows")
-        axes.set_ylim(bottom=0.0)
-        axes.legend()
-    return figure
+    dashes, look = (":", ":", ":", "-", "-.", "--", "-", "-"), {"elinewidth": 0.8}
+    curves = [
+        Curve(ranks, found.mean(axis=1), color, name, dash, marker, 5, look, spread=found.std(axis=1, ddof=1))
+        for (name, found), color, marker, dash in zip(matrices.items(), palette, "DPXo^svp", dashes, strict=True)
+    ]
+    y, limits = "‖K − ZZ'‖ / 100 over windows", {"ylim": (0.0, None)}
+    return drawn([Panel(curves, "", "rank r (B = 2r)", y, legend={}, axes=limits)], (6.4, 3.8))

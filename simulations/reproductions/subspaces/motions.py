@@ -13,10 +13,11 @@ from sklearn.cluster import KMeans
 
 from kernelswarm.agents.learners.subspaces import batch_subspace
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
-from kernelswarm.agents.parts.kernels import Gaussian
+from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Request
 from kernelswarm.simulations.reproductions.data_sets import motions
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,20 +98,24 @@ def follow(request: Request) -> Followed:
     some = generator.choice(len(points), min(SAMPLE, len(points)), replace=False)
     median = float(np.median(pdist(points[some])))
     fits: dict[float, dict[str, Array]] = {}
-    for place, width in enumerate(WIDTHS):
-        request.tell(f"motions, bandwidth {width:g} times the median distance", 0.5 * place / len(WIDTHS))
-        fits[width] = {name: _fits(points, Gaussian(width * median), recency) for name, recency in RECENCIES.items()}
+    words = "motions, bandwidth {:g} times the median distance".format
+    for width in request.part(0.0, 0.5).each(WIDTHS, words):
+        fits[width] = {
+            name: fits_over_time(
+                points, Gaussian(width * median), Tracking(RANK, LAMBDA, budget_size=BUDGET, recency=recency)
+            )
+            for name, recency in RECENCIES.items()
+        }
     mismatches: dict[str, list[float]] = {}
-    for place, rank in enumerate(RANKS):
-        request.tell(f"motions, rank {rank}", 0.5 + 0.5 * place / len(RANKS))
+    for rank in request.part(0.5, 1.0).each(RANKS, "motions, rank {}".format):
         for name, found in _matrices(points, Gaussian(median), rank, generator).items():
             mismatches.setdefault(name, []).append(found)
     return Followed(kept, activities, fits, mismatches)
 
 
-def _fits(points: Array, kernel: Gaussian, recency: float) -> Array:
-    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every measurement, (n,)."""
-    subspace = Subspace(kernel, Tracking(RANK, LAMBDA, budget_size=BUDGET, recency=recency), points.shape[1])
+def fits_over_time(points: Array, kernel: Kernel, tracking: Tracking) -> Array:
+    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every sample, (n,)."""
+    subspace = Subspace(kernel, tracking, points.shape[1])
     return np.array([subspace.visit(points[n : n + 1]).fit for n in range(len(points))])
 
 
@@ -119,7 +124,7 @@ def _matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.G
     drawn = points[generator.choice(len(points), rank, replace=False)]
     centers = KMeans(rank, n_init=1, random_state=int(generator.integers(2**31))).fit(points).cluster_centers_
     landmarks = {"Nystroem, uniform": drawn, "Nystroem, k-means": np.ascontiguousarray(centers)}
-    roots = {name: _inverse_root(kernel.cross(among, among)) for name, among in landmarks.items()}
+    roots = {name: inverse_root(kernel.cross(among, among)) for name, among in landmarks.items()}
     found: dict[str, list[float]] = {name: [] for name in landmarks}
     for label in ("β = 1", "β = 0.9"):
         tracking = Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
@@ -138,7 +143,7 @@ def _matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.G
     return {name: float(np.mean(line)) for name, line in found.items()}
 
 
-def _inverse_root(gram: Array) -> Array:
+def inverse_root(gram: Array) -> Array:
     """Compute a B with ``B B' = inv(gram)``, (m, m)."""
     values, vectors = np.linalg.eigh(gram)
     root: Array = vectors / np.sqrt(np.maximum(values, 1e-12))
@@ -239,28 +244,37 @@ NOTE = (
 )
 
 
+STROKES = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}
+
+
+def smoothed(values: Array, size: int) -> tuple[Array, Array]:
+    """Return the places where windows of so many values end, and the means over these."""
+    smooth = np.convolve(values, np.full(size, 1.0 / size), "valid")
+    return np.arange(len(smooth), dtype=np.float64) + size, smooth
+
+
 def draw(found: Followed) -> Figure:
     """Draw the fits over time above the activities, and the mismatch against the rank."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    strokes = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}
     codes = np.searchsorted(sorted(ACTIVITIES), found.activities)
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(10.4, 4.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        size = min(SMOOTHED, len(codes))
-        for name, (color, dash) in strokes.items():
-            smooth = np.convolve(found.fits[WIDTHS[0]][name], np.full(size, 1.0 / size), "valid")
-            left.plot(np.arange(len(smooth)) + size, smooth, dash, color=color, label=name, linewidth=1.0)
-        left.set(xlabel="measurements", ylabel=f"fit ‖φ(x) − L q‖² (mean of {size})", ylim=(0.0, None))
-        beside = left.twinx()
-        beside.plot(np.arange(len(codes)), codes, color=style.GREY, linewidth=0.8)
-        beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number].name for number in sorted(ACTIVITIES)])
-        left.legend()
-        colors = (style.PURPLE, style.BLACK, style.BLUE, style.GREEN)
-        for (name, line), color, marker in zip(found.mismatches.items(), colors, "pDos", strict=True):
-            right.plot(RANKS, line, color=color, marker=marker, label=name)
-        right.set(xlabel="rank r (B = 1.5 r)", ylabel="‖K − ZZ'‖ / 100 over windows", ylim=(0.0, None))
-        right.legend()
+    size = min(SMOOTHED, len(codes))
+    fits = [
+        Curve(*smoothed(found.fits[WIDTHS[0]][name], size), color, name, dash, look={"linewidth": 1.0})
+        for name, (color, dash) in STROKES.items()
+    ]
+    colors, limits = (style.PURPLE, style.BLACK, style.BLUE, style.GREEN), {"ylim": (0.0, None)}
+    matrices = [
+        Curve(RANKS, line, color, name, marker=marker, size=6)
+        for (name, line), color, marker in zip(found.mismatches.items(), colors, "pDos", strict=True)
+    ]
+    y = "‖K − ZZ'‖ / 100 over windows"
+    panels = [
+        Panel(fits, "", "measurements", f"fit ‖φ(x) − L q‖² (mean of {size})", axes=limits),
+        Panel(matrices, "", "rank r (B = 1.5 r)", y, legend={}, axes=limits),
+    ]
+    figure = drawn(panels, (10.4, 4.4), width_ratios=(2, 1))
+    left = figure.axes[0]
+    beside = left.twinx()
+    beside.plot(np.arange(len(codes)), codes, color=style.GREY, linewidth=0.8)
+    beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number].name for number in sorted(ACTIVITIES)])
+    left.legend()
     return figure

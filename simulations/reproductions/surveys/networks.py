@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
     """Of several runs, the errors by seed."""
 
 
-_NOTHING = Outcome(*[math.nan] * len(COLUMNS))
+_NOTHING = Outcome._make([*[math.nan] * len(COLUMNS), "", ()])
 
 
 def graph(name: str, nodes: int) -> dict[str, Any]:
@@ -112,8 +112,13 @@ def outcome(
         return _NOTHING._replace(failure="refused")
     except SimulationError:
         return _NOTHING._replace(failure="diverged")
-    figures = [final.get(name) for name in COLUMNS]
-    return Outcome(*[math.nan if value is None else value for value in figures])
+    return _of([final.get(name) for name in COLUMNS])
+
+
+def _of(figures: Sequence[float | None]) -> Outcome:
+    """Return the outcome of a value for each of COLUMNS."""
+    values = [math.nan if value is None else value for value in figures]
+    return Outcome._make([*values, "", ()])
 
 
 def mean(outcomes: Sequence[Outcome]) -> Outcome:
@@ -121,8 +126,8 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
     failure = next((entry.failure for entry in outcomes if entry.failure), "")
     if failure:
         return _NOTHING._replace(failure=failure)
-    means = np.mean([entry[: len(COLUMNS)] for entry in outcomes], axis=0).tolist()
-    return Outcome(*means, errors=tuple(entry.error for entry in outcomes))
+    means = np.mean(np.array([entry[: len(COLUMNS)] for entry in outcomes], dtype=np.float64), axis=0)
+    return _of(means.tolist())._replace(errors=tuple(entry.error for entry in outcomes))
 
 
 Setting = TypeVar("Setting", bound=tuple[Any, ...])

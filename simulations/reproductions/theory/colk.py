@@ -259,7 +259,7 @@ def _figure(arrays: dict[str, Array]) -> Figure:
     )
     many = log_log(1.0 / (arrays["budgets"] * STEP), arrays["budgets_order"], 2.0, "M", style.GREEN)
     panels = [
-        Panel(near, "squared distance to f*", "alpha", log="xy", ticks=steps, legend=small),
+        Panel(near, "squared distance to f*", "alpha", log="xy", ticks=steps.tolist(), legend=small),
         Panel(tracking, "squared error of g", "beta", log="xy", legend=small),
         Panel(pairs, "squared distance to f*", "beta", log="x", axes={"ylim": (0.0, None)}),
         Panel(many, "model order", "alpha / eps", log="xy", legend=small),

@@ -250,7 +250,7 @@ def _figure(arrays: dict[str, Array]) -> Figure:
     ]
     room: dict[str, Any] = {"ylim": (None, 60.0)}  # for the legend
     panels = [
-        Panel(near, "distance to f*", "step size", log="xy", ticks=steps[::2], legend={}, axes=room),
+        Panel(near, "distance to f*", "step size", log="xy", ticks=steps[::2].tolist(), legend={}, axes=room),
         Panel(far, "distance to f*", "parsimony constant K", log="xy"),
         Panel(many, "model order", "parsimony constant K", log="xy", legend={}),
         Panel(fall, "diminishing steps", "samples", log="xy", legend={}),

@@ -207,7 +207,7 @@ def _figure(arrays: dict[str, Array]) -> Figure:
     budget = [mean_curve(alphas, arrays["excess_budget"], style.BLUE, marker="o")]
     many = log_log(budgets, arrays["orders"], -1.0, "M", style.GREEN)
     panels = [
-        Panel(step, "excess risk", "step size", log="xy", ticks=steps, legend={}),
+        Panel(step, "excess risk", "step size", log="xy", ticks=steps.tolist(), legend={}),
         Panel(budget, "excess risk", "alpha = eps / eta", log="xy"),
         Panel(many, "model order", "budget eps", log="xy", legend={}),
     ]

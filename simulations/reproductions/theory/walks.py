@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
-from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim
+from kernelswarm.simulations.reproductions.courses import followed
 from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
 
 Array = npt.NDArray[np.float64]
@@ -48,12 +48,10 @@ def walk(
     learner: Learner, points: Array, targets: Array, looks: Sequence[int], measure: Callable[[Any, Any], float]
 ) -> Walk:
     """Learn from the samples in their order; ``measure(function, state)`` after each of the numbers ``looks``."""
-    state = learner.init(points.shape[1], targets.shape[1])
-    done, rows = 0, []
-    for look in looks:
-        learn(learner, state, points[done:look], targets[done:look])
-        done, function = look, learner.function(state)
-        rows.append((float(look), measure(function, state), float(function.order)))
+    rows = [
+        (float(look), measure(function, state), float(function.order))
+        for look, function, state in followed(learner, points, targets, looks)
+    ]
     return Walk(*np.array(rows).T.copy())
 
 
