@@ -160,7 +160,7 @@ class Reproduce(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A reproduction that was run: what it shows, when (ISO 8601 in UTC) and for how long; its folder, if it has one."""
+    """A reproduction that was run: what it shows, when (ISO 8601 in UTC), for how long, and its folder, if any."""
 
     name: str
     sentence: str

@@ -41,7 +41,7 @@ MOTIONS = (
 
 
 def housing(file: Path) -> tuple[Array, Array]:
-    """Read :data:`HOUSING`: longitude, latitude and six more inputs (n, 8) of each block, and its median value (n, 1)."""
+    """Read :data:`HOUSING`: longitude, latitude and six more inputs (n, 8), and a block's median value (n, 1)."""
     rows = _numbers(file, 9, HOUSING, named=True)
     return rows[:, :-1], rows[:, -1:]
 
@@ -59,7 +59,7 @@ def years(file: Path) -> tuple[Array, Array]:
 
 
 def adult(file: Path) -> tuple[Array, Array]:
-    """Read :data:`ADULT`: what a census says of people, 0 or 1, (n, 123); whether they earn more than 50,000, (n, 1)."""
+    """Read :data:`ADULT`: what a census says of people (n, 123), and whether they earn more than 50,000 (n, 1)."""
     from sklearn.datasets import load_svmlight_file
 
     _check_there(file, ADULT)

@@ -92,7 +92,7 @@ LAYERS = (  # each imports only from itself and from those before it
     "simulations/reproductions/filters",
     "simulations/reproductions/theory",
     "simulations/reproductions/surveys",
-    "simulations/reproductions/together",
+    "simulations/reproductions/overview",
     "simulations/command",
     "simulations/testing",
     "simulations/testing/coupling",

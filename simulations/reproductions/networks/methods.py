@@ -143,13 +143,25 @@ class Method:
 
 
 class LearningCurve(NamedTuple):
-    """What is measured of a run: at every evaluation, and the medians of the last ones; NaN where it was stopped."""
+    """What is measured of a run at every evaluation; NaN once where it was stopped."""
 
     error: Array
     disagreement: Array
     bytes: Array
-    last_error: float
-    last_disagreement: float
+
+    @property
+    def last_error(self) -> float:
+        """The median of the last errors."""
+        return _last(self.error)
+
+    @property
+    def last_disagreement(self) -> float:
+        """The median of the last disagreements."""
+        return _last(self.disagreement)
+
+
+def _last(values: Array) -> float:
+    return float(np.median(values[-max(1, int(LAST * len(values))) :]))
 
 
 STEP = Axis("step", (0.3, 1.0, 3.0), 10.0 / 3.0, " x auto")
@@ -263,8 +275,8 @@ METHODS: dict[str, Method] = {
 }
 
 
-def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, LearningCurve]:
-    """Run a method on a task once; what was measured has the keys of the task's ``errors``."""
+def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, Array]:
+    """Run a method on a task once; returns the columns of the record that are compared."""
     rounds = min(rounds, task.rounds or rounds)
     experiment = build_experiment(
         data=task.data,
@@ -273,7 +285,7 @@ def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> 
         evaluate_every=max(1, rounds // EVALUATIONS),
         topology=dict(GRAPH),
         stream=dict(task.stream),
-        learner={"name": method.learner, **task.learner, **settings["learner"]},
+        learner={"name": method.learner, **task.learner, **settings.get("learner", {})},
         protocol={"name": "isolated"} if method.batch else dict(settings["protocol"]),
         evaluation={"rkhs_distance": False},
     )
@@ -282,17 +294,13 @@ def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> 
             dekrr_record.record(experiment, **settings["protocol"]) if method.batch else simulate(experiment).network
         )
     except SimulationError:
-        nothing = np.full(1, np.nan)
-        return dict.fromkeys(task.errors, LearningCurve(nothing, nothing, np.zeros(1), np.nan, np.nan))
-    disagreement, sent = np.array(table["disagreement"]), np.array(table["bytes_sent"])
-    last = slice(-max(1, int(LAST * len(sent))), None)
-    return {
-        words: LearningCurve(
-            error := np.array(table[column]),
-            disagreement,
-            sent,
-            float(np.median(error[last])),
-            float(np.median(disagreement[last])),
-        )
-        for words, column in task.errors.items()
-    }
+        return {column: np.full(1, np.nan) for column in (*task.errors.values(), "disagreement")} | {
+            "bytes_sent": np.zeros(1)
+        }
+    return {column: np.array(table[column]) for column in (*task.errors.values(), "disagreement", "bytes_sent")}
+
+
+def learning_curves(task: Task, columns: Mapping[str, Array]) -> dict[str, LearningCurve]:
+    """Return what was measured of a run, by the keys of the task's ``errors``."""
+    common = columns["disagreement"], columns["bytes_sent"]
+    return {words: LearningCurve(columns[column], *common) for words, column in task.errors.items()}

@@ -31,13 +31,14 @@ def draw(found: Mapping[tuple[str, str], Sequence[LearningCurve]]) -> Figure:
     columns = min(3, len(streams))
     rows = -(-len(streams) // columns)
     beside = (2, 4, 5)[columns - 1]  # names of methods in a row under the panels
-    panels, labels = [], {}
+    panels = []
     for stream in streams:
         curves = []
         for (name, method), runs in found.items():
-            if name != stream:
+            ended = [run for run in runs if np.isfinite(run.error).all()]
+            if name != stream or not ended:
                 continue
-            error, sent = (np.median([getattr(run, of) for run in runs], axis=0) for of in ("error", "bytes"))
+            error, sent = (np.median([getattr(run, of) for run in ended], axis=0) for of in ("error", "bytes"))
             color, marker, dash = looks[method]
             look: dict[str, Any] = {"markevery": [-1]}
             if sent[-1] > 0.0:
@@ -48,11 +49,11 @@ def draw(found: Mapping[tuple[str, str], Sequence[LearningCurve]]) -> Figure:
             curves.append(curve)
         panels.append(Panel(curves, stream, "MB sent by all nodes", "error", log="xy"))
     figure = drawn(panels, (4.2 * columns, 3.4 * rows + 0.25 * -(-len(methods) // beside)), columns)
-    for axes in figure.axes:
-        labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    handles = [dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True)) for axes in figure.axes]
+    labels = {method: of[method] for method in methods for of in handles if method in of}
     figure.legend(
-        [labels[method] for method in methods],
-        methods,
+        list(labels.values()),
+        list(labels),
         loc="outside lower center",
         ncols=beside,
         handlelength=3.2,  # dashes on both sides of the marker
