@@ -55,6 +55,12 @@ def read(name: str, folder: Path | None, part: str) -> Digits:
     return Digits(images.reshape(len(images), -1) / 255.0, labels.astype(np.float64)[:, np.newaxis])
 
 
+def both(name: str, folder: Path | None, few: bool) -> tuple[Digits, Digits]:
+    """Read the images for training, and all or a few of those for tests."""
+    training, test = (read(name, folder, part) for part in ("train", "t10k"))
+    return training, test.taken(np.arange(min(ROWS, len(test.images)))) if few else test
+
+
 def libsvm(training: Digits, test: Digits) -> tuple[float, int]:
     """Train LIBSVM with C = 10 and the same kernel; returns its test error and the number of support vectors."""
     from sklearn.svm import SVC

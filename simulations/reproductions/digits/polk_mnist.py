@@ -26,8 +26,8 @@ from kernelswarm.simulations.reproductions.digits.images import (
     MNIST,
     ROWS,
     Digits,
+    both,
     libsvm,
-    read,
     spread,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
@@ -108,11 +108,9 @@ def _rows() -> tuple[Row, ...]:
 
 def reproduce(request: Request) -> Reproduction:
     """POLK, table 3 and figures 5 and 7: errors and model orders on MNIST, beside batch LIBSVM and BSGD."""
-    training, test = (read("polk-mnist", request.data, part) for part in ("train", "t10k"))
+    training, test = both("polk-mnist", request.data, request.quick)
     draws, count = (1, 3000) if request.quick else (ORDERS, len(training.images))
     rows = [row.quick() if request.quick else row for row in _rows()]
-    if request.quick:
-        test = test.taken(np.arange(min(ROWS, len(test.images))))
     count = min(count, len(training.images))
     found: dict[str, list[Course]] = {row.name: [] for row in rows}
     batch = (0.0, 0)

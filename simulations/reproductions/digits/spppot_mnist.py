@@ -25,8 +25,8 @@ from kernelswarm.simulations.reproductions.digits.images import (
     MNIST,
     ROWS,
     Digits,
+    both,
     libsvm,
-    read,
     spread,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
@@ -85,11 +85,9 @@ STEPS = tuple(
 
 def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 3: positive functions against POLK on MNIST at a model order of about 400."""
-    training, test = (read("spppot-mnist", request.data, part) for part in ("train", "t10k"))
+    training, test = both("spppot-mnist", request.data, request.quick)
     count, looks, orders = (2000, 4, 1) if request.quick else (TRAINING, 16, 3)
     count = min(count, len(training.images))
-    if request.quick:
-        test = test.taken(np.arange(min(ROWS, len(test.images))))
     found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
     vectors: list[float] = []
     last = (*SETTINGS[:3:2], *STEPS)

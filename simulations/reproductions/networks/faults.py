@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.reproductions.simulations import ended
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,22 +103,16 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
     topology = GRAPHS[cell.graph]
     nodes = int(topology["nodes"])
     faulty = np.random.default_rng(seed).permutation(nodes)[: round(cell.share * nodes)].tolist()
-    described = {
-        "seed": seed,
-        "rounds": rounds,
-        "evaluate_every": rounds,
-        "topology": dict(topology),
-        "stream": {"name": "sine_regression", "noise": 0.3},
-        "learner": "newton",
-        "protocol": dict(FORMS[form]),
-        "evaluation": {"rkhs_distance": False},
-    }
-    if cell.fault:
-        described["fault"] = [{"nodes": faulty, **FAULTS[cell.fault]}]
-    try:
-        found = simulate(Experiment.from_dict(described)).final["global_error"]
-    except SimulationError:
-        return np.nan
+    result = ended(
+        rounds,
+        seed=seed,
+        topology=dict(topology),
+        stream={"name": "sine_regression", "noise": 0.3},
+        learner="newton",
+        protocol=dict(FORMS[form]),
+        **({"fault": [{"nodes": faulty, **FAULTS[cell.fault]}]} if cell.fault else {}),
+    )
+    found = None if result is None else result.final["global_error"]
     return np.nan if found is None else float(found)
 
 

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.reproductions.simulations import ended
 
 Table = Mapping[str, Any]
 Key = TypeVar("Key")
@@ -119,21 +117,19 @@ def measured(runs: Mapping[Key, Run], seeds: Sequence[int], rounds: int, request
 
 def outcome(run: Run, seed: int, rounds: int) -> Outcome:
     """Run once, and take the medians over the last evaluations."""
-    described = {
-        "seed": seed,
-        "rounds": rounds,
-        "evaluate_every": EVALUATE_EVERY,
-        "stream": dict(STREAMS[run.problem.stream]),
-        "learner": {"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}, **run.learner},
-        "protocol": dict(run.protocol),
-        "evaluation": {"rkhs_distance": False},
-        **run.conditions,
-        "topology": {**GRAPHS[run.problem.graph], **run.conditions.get("topology", {})},
-    }
-    try:
-        table = simulate(Experiment.from_dict(described)).network
-    except SimulationError:
+    conditions = {**run.conditions, "topology": {**GRAPHS[run.problem.graph], **run.conditions.get("topology", {})}}
+    result = ended(
+        rounds,
+        EVALUATE_EVERY,
+        seed=seed,
+        stream=dict(STREAMS[run.problem.stream]),
+        learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}, **run.learner},
+        protocol=dict(run.protocol),
+        **conditions,
+    )
+    if result is None:
         return Outcome(np.nan, np.nan, np.nan, stopped=1)
+    table = result.network
     last = slice(-max(1, int(LAST * len(table["round"]))), None)
     columns = "error" if run.problem.stream == "field" else "global_error", "disagreement"
     error, disagreement = (float(np.median(table[column][last])) for column in columns)

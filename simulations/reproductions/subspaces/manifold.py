@@ -11,8 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.learners.subspaces.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import Normalized
 from kernelswarm.simulations.figures import style
@@ -20,7 +19,15 @@ from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, 
 from kernelswarm.simulations.reproductions.data_sets import MOTIONS, MOTIONS_FILE
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.subspaces import motions
-from kernelswarm.simulations.reproductions.subspaces.motions import RECENCIES, fits_over_time, inverse_root
+from kernelswarm.simulations.reproductions.subspaces.fits import (
+    LAMBDA,
+    WINDOW,
+    batch_fits,
+    fits_over_time,
+    inverse_root,
+    mismatches,
+)
+from kernelswarm.simulations.reproductions.subspaces.motions import RECENCIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,9 +37,9 @@ Array = npt.NDArray[np.float64]
 DATA = f"for figures 7 and 8 and table I, which are left out without: {MOTIONS}"
 FILES = (MOTIONS_FILE,)
 DATA_IS_OPTIONAL = True
-RANK, LAMBDA = 10, 1e-3
+RANK = 10
 KERNEL = Gaussian(1.0)  # exp(-||x - y||^2 / gamma) with gamma = 2
-HALF, SMOOTHED, WINDOW = 1000, 200, 100
+HALF, SMOOTHED = 1000, 200
 PHASES = {"before": slice(SMOOTHED, HALF), "change": slice(HALF, HALF + 200), "after": slice(HALF + 200, 2 * HALF)}
 RANKS = (5, 10, 15, 20, 30)
 TRACKINGS: dict[str, dict[str, Any]] = {
@@ -54,7 +61,9 @@ def reproduce(request: Request) -> Reproduction:
         for times, (name, recency) in product((2, 5), RECENCIES.items()):
             tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
             errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, KERNEL, tracking))
-        errors.setdefault("batch", []).append(batch_fits(points, draw))
+        errors.setdefault("batch", []).append(
+            batch_fits(KERNEL.cross(points, points), RANK, np.random.default_rng(draw))
+        )
         for rank in ranks:
             for name, found in matrix_errors(points, rank, every, draw).items():
                 rows = mismatches.setdefault(name, [[] for _ in ranks])
@@ -102,17 +111,6 @@ def spheroids(generator: np.random.Generator) -> Array:
     return points
 
 
-def batch_fits(points: Array, seed: int) -> Array:
-    """Compute the same with the subspace of all points at once."""
-    gram = KERNEL.cross(points, points)
-    factor = batch_subspace.extract(gram, RANK, LAMBDA, np.random.default_rng(seed)).factor
-    image = gram @ factor
-    inner = factor.T @ image
-    q = np.linalg.solve(inner + LAMBDA * np.eye(RANK), image.T).T
-    fits: Array = 1.0 - 2.0 * np.sum(image * q, axis=1) + np.sum((q @ inner) * q, axis=1)
-    return fits
-
-
 def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, float]:
     """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 samples."""
     gram = KERNEL.cross(points, points)
@@ -124,22 +122,17 @@ def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, 
         "Nystroem, uniform": nystroem(points, landmarks),
         "Nystroem, k-means": nystroem(points, np.ascontiguousarray(centers)),
     }
-    ends = range(WINDOW, len(points) + 1, every)
-    found = {name: [_window(gram, end, z[end - WINDOW : end]) for end in ends] for name, z in features.items()}
-    for label, keys in TRACKINGS.items():
-        tracked = {"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys}
-        subspace = Subspace(KERNEL, Tracking(**tracked), 3)
-        line = found[label] = []
-        for end in range(1, len(points) + 1):
-            subspace.visit(points[end - 1 : end])
-            if end in ends:
-                line.append(_window(gram, end, subspace.features(points[end - WINDOW : end])))
-    return {name: float(np.mean(line)) for name, line in found.items()}
-
-
-def _window(gram: Array, end: int, features: Array) -> float:
-    window = slice(end - WINDOW, end)
-    return batch_subspace.mismatch(gram[window, window], features)
+    return mismatches(
+        points,
+        lambda window: gram[window, window],
+        range(WINDOW, len(points) + 1, every),
+        {name: z.__getitem__ for name, z in features.items()},
+        {
+            label: Tracking(**{"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys})
+            for label, keys in TRACKINGS.items()
+        },
+        KERNEL,
+    )
 
 
 def nystroem(points: Array, landmarks: Array) -> Array:

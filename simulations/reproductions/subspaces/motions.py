@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,13 +11,19 @@ import numpy.typing as npt
 from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
-from kernelswarm.agents.parts.kernels import Gaussian, Kernel
+from kernelswarm.agents.learners.subspaces.subspace import Tracking
+from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Request
 from kernelswarm.simulations.reproductions.data_sets import motions
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.subspaces.fits import (
+    LAMBDA,
+    WINDOW,
+    fits_over_time,
+    inverse_root,
+    mismatches,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,12 +57,12 @@ TRANSIENT = 1000
 """Measurements that are left out at the beginning and at the end of an activity, as in the paper."""
 
 RECENCIES = {"β = 1": 1.0, "β = 0.9": 0.9, "FIFO": 1e-12}
-RANK, BUDGET, LAMBDA = 10, 15, 1e-3
+RANK, BUDGET = 10, 15
 RANKS = (5, 10, 15, 20)
 WIDTHS = (1.0, 0.5, 2.0)
 """Bandwidths, in units of the median distance between measurements; the paper gives none."""
 
-SAMPLE, WINDOW, SMOOTHED, THINNED = 1000, 100, 200, 100
+SAMPLE, SMOOTHED, THINNED = 1000, 200, 100
 
 
 class Followed(NamedTuple):
@@ -113,41 +119,26 @@ def follow(request: Request) -> Followed:
     return Followed(kept, activities, fits, mismatches)
 
 
-def fits_over_time(points: Array, kernel: Kernel, tracking: Tracking) -> Array:
-    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every sample, (n,)."""
-    subspace = Subspace(kernel, tracking, points.shape[1])
-    return np.array([subspace.visit(points[n : n + 1]).fit for n in range(len(points))])
-
-
 def _matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.Generator) -> dict[str, float]:
-    """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 measurements."""
+    """Compute each method's mismatch of the kernel matrix."""
     drawn = points[generator.choice(len(points), rank, replace=False)]
     centers = KMeans(rank, n_init=1, random_state=int(generator.integers(2**31))).fit(points).cluster_centers_
-    landmarks = {"Nystroem, uniform": drawn, "Nystroem, k-means": np.ascontiguousarray(centers)}
-    roots = {name: inverse_root(kernel.cross(among, among)) for name, among in landmarks.items()}
-    found: dict[str, list[float]] = {name: [] for name in landmarks}
-    for label in ("β = 1", "β = 0.9"):
-        tracking = Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
-        subspace = Subspace(kernel, tracking, points.shape[1])
-        line = found[f"OK-FEB, {label}"] = []
-        for end in range(1, len(points) + 1):
-            subspace.visit(points[end - 1 : end])
-            if end % WINDOW == 0:
-                window = points[end - WINDOW : end]
-                line.append(batch_subspace.mismatch(kernel.cross(window, window), subspace.features(window)))
-    for end in range(WINDOW, len(points) + 1, WINDOW):
-        window = points[end - WINDOW : end]
-        gram = kernel.cross(window, window)
-        for name, among in landmarks.items():
-            found[name].append(batch_subspace.mismatch(gram, kernel.cross(window, among) @ roots[name]))
-    return {name: float(np.mean(line)) for name, line in found.items()}
 
+    def nystroem(landmarks: Array) -> Callable[[slice], Array]:
+        root = inverse_root(kernel.cross(landmarks, landmarks))
+        return lambda window: kernel.cross(points[window], landmarks) @ root
 
-def inverse_root(gram: Array) -> Array:
-    """Compute a B with ``B B' = inv(gram)``, (m, m)."""
-    values, vectors = np.linalg.eigh(gram)
-    root: Array = vectors / np.sqrt(np.maximum(values, 1e-12))
-    return root
+    return mismatches(
+        points,
+        lambda window: kernel.cross(points[window], points[window]),
+        range(WINDOW, len(points) + 1, WINDOW),
+        {"Nystroem, uniform": nystroem(drawn), "Nystroem, k-means": nystroem(np.ascontiguousarray(centers))},
+        {
+            f"OK-FEB, {label}": Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
+            for label in ("β = 1", "β = 0.9")
+        },
+        kernel,
+    )
 
 
 def claims(found: Followed, quick: bool) -> list[Claim]:

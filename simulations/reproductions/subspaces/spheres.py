@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.subspaces.fits import LAMBDA, batch_fits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = npt.NDArray[np.float64]
 
-RANK, LAMBDA, BANDWIDTH, NOISE = 7, 1e-3, math.sqrt(50.0), 0.1
+RANK, BANDWIDTH, NOISE = 7, math.sqrt(50.0), 0.1
 SOLVERS = {
     "Alg. 2, step 10/(10 + n)": Tracking(RANK, LAMBDA, Power(1.0, 10.0, 1.0), update="parametric"),
     "Alg. 3, step (100/(100 + n))²": Tracking(RANK, LAMBDA, Power(1.0, 100.0, 2.0)),
@@ -107,11 +107,7 @@ def online(points: Array, kernel: Kernel, tracking: Tracking, marks: Sequence[in
 def batch_fit(points: Array, seed: int) -> float:
     """Compute the mean fit of the batch solver's subspace to the points that it was computed from."""
     gram = Gaussian(BANDWIDTH).cross(points, points)
-    factor = batch_subspace.extract(gram, RANK, LAMBDA, np.random.default_rng((seed, 1))).factor
-    image = gram @ factor
-    inner = factor.T @ image
-    q = np.linalg.solve(inner + LAMBDA * np.eye(RANK), image.T).T
-    return float(np.mean(np.diag(gram) - 2.0 * np.sum(image * q, axis=1) + np.sum((q @ inner) * q, axis=1)))
+    return float(np.mean(batch_fits(gram, RANK, np.random.default_rng((seed, 1)))))
 
 
 def fits_by_rank(points: Array, kernel: Kernel) -> list[float]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.reproductions.simulations import ended
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,28 +90,23 @@ def outcome(
 
     Of "regret" and "dynamic_regret" those are measured that ``regret`` names.
     """
-    sizes = {"local_samples": 200, "global_samples": 200}
     try:
-        experiment = Experiment.from_dict(
-            {
-                "seed": seed,
-                "rounds": rounds,
-                "evaluate_every": rounds,
-                "topology": dict(topology),
-                "stream": dict(stream),
-                "learner": {"name": "polk", "kernel": {"bandwidth": 0.1}, "step_size": 0.1, **learner},
-                "protocol": protocol if isinstance(protocol, str) else dict(protocol),
-                "evaluation": {**sizes, "rkhs_distance": False, **dict.fromkeys(regret, True)},
-            }
+        result = ended(
+            rounds,
+            evaluation={"local_samples": 200, "global_samples": 200, **dict.fromkeys(regret, True)},
+            seed=seed,
+            topology=dict(topology),
+            stream=dict(stream),
+            learner={"name": "polk", "kernel": {"bandwidth": 0.1}, "step_size": 0.1, **learner},
+            protocol=protocol if isinstance(protocol, str) else dict(protocol),
         )
-        final = simulate(experiment).final
     except InputError as refusal:
         if "is unstable at node" not in str(refusal):
             raise
         return _NOTHING._replace(failure="refused")
-    except SimulationError:
+    if result is None:
         return _NOTHING._replace(failure="diverged")
-    return _of([final.get(name) for name in COLUMNS])
+    return _of([result.final.get(name) for name in COLUMNS])
 
 
 def _of(figures: Sequence[float | None]) -> Outcome:

@@ -13,7 +13,7 @@ import pytest
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.courses import Course
-from kernelswarm.simulations.reproductions.digits import polk_mnist, spppot_mnist
+from kernelswarm.simulations.reproductions.digits import images, polk_mnist, spppot_mnist
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_polk_beside_its_rivals(folder: Path) -> None:
 
 
 def test_a_run_looks_at_whole_passes_and_at_the_last_samples(folder: Path) -> None:
-    training, test = (polk_mnist.read("polk-mnist", folder, part) for part in ("train", "t10k"))
+    training, test = (images.read("polk-mnist", folder, part) for part in ("train", "t10k"))
     learner = polk_mnist._rows()[0].learner
     order = np.tile(np.arange(300), 2)
     found = polk_mnist.learned(learner, training, order, test, 300)
