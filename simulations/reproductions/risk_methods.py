@@ -231,37 +231,23 @@ def first_of(
     published: str,
     settings: str,
 ) -> Claim:
-    """Return the claim that of some methods COLK has the least "mean" or "deviation"."""
-    words, holds = lead(measured, names, statistic, "COLK"), is_least(measured, names, statistic, "COLK")
-    return Claim(quantity, published, words, settings, holds)
-
-
-def lead(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> str:
-    """Write which method has the least, and by how much the next one to ``first`` is beyond that."""
-    best = least(measured, names, statistic)
-    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
-    if not others or not np.all(np.isfinite(measured[first])):
-        return best
-    nearest = least(measured, others, statistic)
-    found = beyond(_strays(measured[nearest], statistic), _strays(measured[first], statistic))
-    return f"{best}; from {first} to {nearest} {found}"
-
-
-def is_least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str, first: str) -> bool | None:
-    """Tell whether the method ``first`` has the least "mean" or "deviation" by more than the spread of the sets.
+    """Return the claim that of some methods COLK has the least "mean" or "deviation", by more than the sets' spread.
 
     Every other one that diverged nowhere must err more on the same sets, or lie farther from its median (Brown and
-    Forsythe), by two standard errors of the difference. None where there are too few sets.
+    Forsythe), by two standard errors of the difference. Nothing is checked where there are too few sets.
     """
-    if not np.all(np.isfinite(measured[first])):
-        return False
-    own = _strays(measured[first], statistic)
-    others = [name for name in names if name != first and np.all(np.isfinite(measured[name]))]
-    found = [errs_more(_strays(measured[name], statistic), own) for name in others]
-    return None if None in found else all(found)
 
+    def strays(name: str) -> list[float]:
+        values = np.asarray(measured[name], dtype=np.float64)
+        return list(values if statistic == "mean" else np.abs(values - np.median(values)))
 
-def _strays(errors: Sequence[float], statistic: str) -> list[float]:
-    """Return the errors, or how far each is from their median."""
-    values = np.asarray(errors, dtype=np.float64)
-    return list(values if statistic == "mean" else np.abs(values - np.median(values)))
+    words: str = least(measured, names, statistic)
+    holds: bool | None = False
+    others = [name for name in names if name != "COLK" and np.all(np.isfinite(measured[name]))]
+    if np.all(np.isfinite(measured["COLK"])):
+        verdicts = [errs_more(strays(name), strays("COLK")) for name in others]
+        holds = None if None in verdicts else all(verdicts)
+        if others:
+            nearest = least(measured, others, statistic)
+            words += f"; from COLK to {nearest} {beyond(strays(nearest), strays('COLK'))}"
+    return Claim(quantity, published, words, settings, holds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -60,15 +60,25 @@ def reproduce(request: Request) -> Reproduction:
     horizons, seeds = (HORIZONS[:5], 2) if request.quick else (HORIZONS, 6)
     draws = [request.seed + draw for draw in range(seeds)]
     regret, violation, alone = _over_horizons(horizons, draws, request.part(0.0, 0.6))
+    rounds = 1000 if request.quick else 4000
     request.tell("disagreement", 0.6)
-    disagreement = _over_penalties(1500 if request.quick else 4000, draws)
+    disagreement = _over_penalties(1500 if request.quick else 4000, draws[:2])
     request.tell("model order", 0.8)
-    orders = _over_ratios(1000 if request.quick else 4000, draws)
+    orders = [
+        _on_ring(3, SINE, "isolated", rounds, draws[:2], step_size=0.1, budget={"epsilon": 0.1 / ratio}).order
+        for ratio in RATIOS
+    ]
     request.tell("drifting targets", 0.9)
-    drift = _over_periods(1000 if request.quick else 4000, draws[:2])
+    targets = [{"name": "drifting", "period": period} for period in PERIODS]
+    moving = [
+        _on_ring(NODES, target, "consensus", rounds, draws[:2], ("dynamic_regret",), step_size=0.2)
+        for target in targets
+    ]
+    drift = [run.dynamic_regret / rounds for run in moving]
     request.tell("memory and accuracy", 0.95)
-    kept = _over_budgets(500 if request.quick else 2000, draws)
-    lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": orders}
+    rounds = 500 if request.quick else 2000
+    kept = [_on_ring(NODES, SINE, "consensus", rounds, draws, budget={"epsilon": eps}) for eps in BUDGETS]
+    lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": Line(RATIOS, orders, 1.0)}
     return Reproduction(
         [*_claims(lines, alone, drift), *trade(kept)],
         _notes(horizons, seeds),
@@ -110,49 +120,27 @@ def _over_horizons(horizons: Sequence[int], draws: Sequence[int], request: Reque
     return Line(x, regret, 0.5), Line(x, violation, 0.75), Line(x, silent, 0.75)
 
 
+def _on_ring(
+    nodes: int,
+    stream: Mapping[str, Any],
+    rule: Mapping[str, Any] | str,
+    rounds: int,
+    draws: Sequence[int],
+    regret: Sequence[str] = (),
+    **learner: Any,
+) -> Outcome:
+    """Run a ring with the seed of each draw, and average."""
+    return mean([outcome(graph("ring", nodes), stream, rule, rounds, seed, regret, **learner) for seed in draws])
+
+
 def _over_penalties(rounds: int, draws: Sequence[int]) -> Line:
     """Measure disagreement where targets differ, with small noise, steps and budgets: the penalty alone decides it."""
-    found = []
+    found, quiet = [], {**FIELD, "noise": 0.1}
     for penalty in PENALTIES:
         rule = {"name": "consensus", "penalty": penalty, "form": "symmetric", "step": "explicit"}
-        learner: dict[str, Any] = {"step_size": 0.01, "budget": {"epsilon": 1e-4}}
-        runs = [
-            outcome(graph("ring", NODES), {**FIELD, "noise": 0.1}, rule, rounds, seed, **learner) for seed in draws[:2]
-        ]
-        found.append(mean(runs).disagreement)
+        run = _on_ring(NODES, quiet, rule, rounds, draws, step_size=0.01, budget={"epsilon": 1e-4})
+        found.append(run.disagreement)
     return Line(PENALTIES, found, -1.0)
-
-
-def _over_ratios(rounds: int, draws: Sequence[int]) -> Line:
-    found = []
-    for ratio in RATIOS:
-        learner: dict[str, Any] = {"step_size": 0.1, "budget": {"epsilon": 0.1 / ratio}}
-        runs = [outcome(graph("ring", 3), SINE, "isolated", rounds, seed, **learner) for seed in draws[:2]]
-        found.append(mean(runs).order)
-    return Line(RATIOS, found, 1.0)
-
-
-def _over_periods(rounds: int, draws: Sequence[int]) -> list[float]:
-    """Measure the dynamic regret of a round, the mean over all rounds."""
-    found = []
-    for period in PERIODS:
-        stream = {"name": "drifting", "period": period}
-        runs = [
-            outcome(graph("ring", NODES), stream, "consensus", rounds, seed, ("dynamic_regret",), step_size=0.2)
-            for seed in draws
-        ]
-        found.append(mean(runs).dynamic_regret / rounds)
-    return found
-
-
-def _over_budgets(rounds: int, draws: Sequence[int]) -> list[Outcome]:
-    """Measure what a network keeps, and how it errs, by the budget of a step's compression."""
-    return [
-        mean(
-            [outcome(graph("ring", NODES), SINE, "consensus", rounds, seed, budget={"epsilon": eps}) for seed in draws]
-        )
-        for eps in BUDGETS
-    ]
 
 
 def trade(kept: Sequence[Outcome]) -> list[Claim]:
