@@ -80,6 +80,18 @@ def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) 
     return f"a difference of {np.mean(differences):.2g}{error}"
 
 
+def spread(values: Sequence[float] | npt.NDArray[np.float64], form: str, deviation: str = "") -> str:
+    """Write a mean with the standard deviation over the draws, in a format or two.
+
+    Examples
+    --------
+    >>> spread([1.0, 2.0], ".3g", ".1g"), spread([1.0], ".2f")
+    ('1.5 ± 0.7', '1.00')
+    """
+    mean = f"{np.mean(values):{form}}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):{deviation or form}}"
+
+
 @dataclass
 class Reproduction:
     """What a reproduction found.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     DensityCurve,
@@ -122,21 +122,15 @@ def _final(curve: DensityCurve, density: Array) -> Final:
     )
 
 
-def _spread(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.4g}"
-    return f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}"
-
-
 def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
     def every(name: str, quantity: str) -> list[float]:
         return [getattr(final, quantity) for final in finals[name]]
 
     def written(name: str, quantity: str) -> str:
-        return _spread(every(name, quantity))
+        return spread(every(name, quantity), ".4g", ".2g")
 
     def errors(name: str) -> str:
-        return f"RMSE {_spread([value**0.5 for value in every(name, 'ise')])}, ISE {written(name, 'ise')}"
+        return f"RMSE {spread([value**0.5 for value in every(name, 'ise')], '.4g', '.2g')}, ISE {written(name, 'ise')}"
 
     pmd, claims = np.array(every("PMD", "ise")), []
     settings = {
@@ -159,7 +153,7 @@ def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
     for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
         least, total = every(name, "least"), every(name, "total")
         holds = min(least) > 0.0 and max(abs(entry - 1.0) for entry in total) < 0.05
-        measured = f"least value {min(least):.2g}, integral {_spread(total)}"
+        measured = f"least value {min(least):.2g}, integral {spread(total, '.4g', '.2g')}"
         claims.append(Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds))
     for floor in FLOORS:
         name = f"POLK, floor {floor:g}"

@@ -68,9 +68,3 @@ def libsvm(training: Digits, test: Digits) -> tuple[float, int]:
     machine = SVC(C=10.0, gamma=1.0 / (2.0 * BANDWIDTH**2), cache_size=1000).fit(training.images, training.labels[:, 0])
     error = float(np.mean(machine.predict(test.images) != test.labels[:, 0]))
     return error, int(machine.n_support_.sum())
-
-
-def spread(values: Array, digits: int) -> str:
-    """Write a mean with the standard deviation over the draws."""
-    mean = f"{values.mean():.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.{digits}f}"

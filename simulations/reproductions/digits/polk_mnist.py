@@ -18,7 +18,7 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more, spread
 from kernelswarm.simulations.reproductions.courses import LAST, Course, Rows, course, ends, stacked
 from kernelswarm.simulations.reproductions.digits.images import (
     BANDWIDTH,
@@ -28,7 +28,6 @@ from kernelswarm.simulations.reproductions.digits.images import (
     Digits,
     both,
     libsvm,
-    spread,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
@@ -164,16 +163,15 @@ def _claims(
     for row in rows:
         losses, errors, orders = (np.array(ends(found[row.name], quantity)) for quantity in Course._fields[1:])
         errors = 100.0 * errors
-        measured = f"{spread(errors, 2)}%, risk {spread(losses, 4)}"
+        measured = f"{spread(errors, '.2f')}%, risk {spread(losses, '.4f')}"
         printed = "" if row.error is None else f"{row.error:.2f}%"
         holds = None if row.error is None else bool(errors.mean() <= row.error)
         if row.rival:
             ours, theirs = (
                 [float(each.errors[each.samples == count][0]) for each in found[name]] for name in (best.name, row.name)
             )
-            measured += (
-                f"; after one pass {spread(100.0 * np.array(theirs), 2)}%, POLK {spread(100.0 * np.array(ours), 2)}%"
-            )
+            mine, rival = (spread(100.0 * np.array(errors_of), ".2f") for errors_of in (ours, theirs))
+            measured += f"; after one pass {rival}%, POLK {mine}%"
             printed += " above POLK's" if printed else "above POLK's"
             holds = errs_more(theirs, ours)
         claims.append(
@@ -181,7 +179,7 @@ def _claims(
         )
         if row.error is not None and not row.rival:
             gap = errors - PUBLISHED_LIBSVM
-            text = f"{spread(gap, 2)} points above the published {PUBLISHED_LIBSVM:.2f}%"
+            text = f"{spread(gap, '.2f')} points above the published {PUBLISHED_LIBSVM:.2f}%"
             claims.append(
                 Claim(
                     f"gap to LIBSVM, {row.name}",
@@ -196,7 +194,7 @@ def _claims(
             Claim(
                 f"model order, {row.name}",
                 "" if row.order is None else f"{row.order}",
-                spread(orders, 0),
+                spread(orders, ".0f"),
                 row.settings,
                 near,
             )

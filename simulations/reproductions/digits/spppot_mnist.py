@@ -16,7 +16,7 @@ from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
 from kernelswarm.simulations.reproductions.courses import Course, Rows, course, single_steps, stacked
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.digits.images import (
@@ -27,7 +27,6 @@ from kernelswarm.simulations.reproductions.digits.images import (
     Digits,
     both,
     libsvm,
-    spread,
 )
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
@@ -158,7 +157,7 @@ def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Cl
         errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
         ours, rival = setting.name.startswith("SPPPOT"), "POLK"
         better = (errors < last(rival, "errors")) & (losses < last(rival, "losses"))
-        measured = f"error {spread(100.0 * errors, 2)}%, loss {spread(losses, 4)}"
+        measured = f"error {spread(100.0 * errors, '.2f')}%, loss {spread(losses, '.4f')}"
         published = "below POLK's (figures 3a, 3b)" if ours else ""
         beats = bool(better.all()) if ours else None
         orders, printed = last(setting.name, "orders"), setting.order
@@ -166,10 +165,10 @@ def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Cl
         order = "" if printed is None else str(printed)
         claims += [
             Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats),
-            Claim(f"model order, {setting.name}", order, spread(orders, 0), setting.words, near),
+            Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near),
         ]
     gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
-    measured = f"{spread(gap, 2)} points above LIBSVM's {spread(100.0 * np.array(vectors), 2)}%"
+    measured = f"{spread(gap, '.2f')} points above LIBSVM's {spread(100.0 * np.array(vectors), '.2f')}%"
     claims.append(Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0)))
     return claims
 

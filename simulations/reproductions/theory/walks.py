@@ -13,7 +13,7 @@ from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim
+from kernelswarm.simulations.reproductions.contract import Claim, spread
 from kernelswarm.simulations.reproductions.courses import followed
 from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
 
@@ -90,11 +90,6 @@ def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def spread(values: Sequence[float] | Array) -> str:
-    """Write a mean with the standard deviation over the draws."""
-    return f"{np.mean(values):.3g} ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else f"{values[0]:.3g}"
-
-
 def listed(draws: Array, x: Array) -> str:
     """Write means over draws (draws, n) with the places x that they stand at."""
     means = ", ".join(f"{value:.3g}" for value in draws.mean(axis=0))
@@ -124,7 +119,7 @@ def rate(
     mean = float(np.mean(slopes))
     holds = mean >= least - SLACK if least is not None else mean <= most + SLACK if most is not None else None
     of = ":" if places is None else " in 1/eps:"
-    measured = f"slope {spread(slopes)}{of} {listed(draws, x if places is None else places)}"
+    measured = f"slope {spread(slopes, '.3g', '.1g')}{of} {listed(draws, x if places is None else places)}"
     return Claim(quantity, published, measured, settings, holds)
 
 
