@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,7 +54,7 @@ def reproduce(request: Request) -> Reproduction:
     }
     clean = [_error_without_outliers(request.seed, which, points, targets, epochs) for which in range(sets)]
     return Reproduction(
-        _claims(errors, runs, settings, clean),
+        [*_claims(errors, runs, settings, clean)],
         _notes(sets, epochs, len(points)),
         {"colk_lidar_functions": _figure(runs, splits[0], errors)},
         {f"errors: {name}": np.array(found) for name, found in errors.items()},
@@ -108,17 +108,14 @@ def _claims(
     runs: Mapping[str, list[Fit]],
     settings: Mapping[str, str],
     clean: list[float],
-) -> list[Claim]:
+) -> Iterator[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = rows_of(errors, runs, settings, "clean test error", "")
-    claims.append(Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings))
+    yield from rows_of(errors, runs, settings, "clean test error", "")
+    yield Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings)
     robust, both = "COLK is robust where others overfit (figure 3)", ["COLK", CLEAN]
     same = "least test error, POLK with COLK's step"
-    return [
-        *claims,
-        first_of(errors, printed, "mean", "least test error", robust, "the methods as printed"),
-        first_of(errors, both, "mean", same, "COLK (figure 3)", "the same step size for both"),
-    ]
+    yield first_of(errors, printed, "mean", "least test error", robust, "the methods as printed")
+    yield first_of(errors, both, "mean", same, "COLK (figure 3)", "the same step size for both")
 
 
 def _notes(sets: int, epochs: int, rows: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,29 +106,24 @@ def _truth(points: Array) -> Array:
 
 def _errors_claims(
     errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], settings: Mapping[str, str]
-) -> list[Claim]:
+) -> Iterator[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = rows_of(errors, runs, settings, "test error", "box (figure 2)")
+    yield from rows_of(errors, runs, settings, "test error", "box (figure 2)")
     both, place = ["COLK", "POLK, COLK's step"], "COLK (figure 2)"
     for statistic in ("mean", "deviation"):
         same = f"least {statistic}, POLK with COLK's step and budget"
-        claims += [
-            first_of(
-                errors, printed, statistic, f"least {statistic} of the test error", place, "the methods as printed"
-            ),
-            first_of(errors, both, statistic, same, place, "the same step size for both"),
-        ]
-    deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
-    claims.append(
-        Claim(
-            "variation of the learned function over sets",
-            "COLK's is less than POLK's (figure 1d)",
-            ", ".join(f"{name} {value:.4f}" for name, value in deviations.items()),
-            "root mean square deviation from the sets' mean",
-            deviations["COLK"] < deviations["POLK"],
+        yield first_of(
+            errors, printed, statistic, f"least {statistic} of the test error", place, "the methods as printed"
         )
+        yield first_of(errors, both, statistic, same, place, "the same step size for both")
+    deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
+    yield Claim(
+        "variation of the learned function over sets",
+        "COLK's is less than POLK's (figure 1d)",
+        ", ".join(f"{name} {value:.4f}" for name, value in deviations.items()),
+        "root mean square deviation from the sets' mean",
+        deviations["COLK"] < deviations["POLK"],
     )
-    return claims
 
 
 def _variation(runs: list[Fit]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -196,27 +196,23 @@ def _batches(points: Array, targets: Array, test: HeldOut, seed: int, steps: int
     return found
 
 
-def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
-    claims = [
-        Claim(f"Bayes error, {group.words}", "", percent(group.bayes), f"{len(group.bayes)} draws"),
-        Claim(
-            f"test error, LIBSVM, {group.words}",
-            "3.92% with 656 vectors (table 2)",
-            f"{percent(group.libsvm)}; {_counts(group.vectors)} vectors",
-            "one against one, the same kernel, C from a validation set",
-        ),
-    ]
+def _errors(group: Radius, settings: Sequence[Setting]) -> Iterator[Claim]:
+    yield Claim(f"Bayes error, {group.words}", "", percent(group.bayes), f"{len(group.bayes)} draws")
+    yield Claim(
+        f"test error, LIBSVM, {group.words}",
+        "3.92% with 656 vectors (table 2)",
+        f"{percent(group.libsvm)}; {_counts(group.vectors)} vectors",
+        "one against one, the same kernel, C from a validation set",
+    )
     for name, published in BATCHES.items():
         fits = group.batches[name]
         errors = [fit.error for fit in fits]
-        claims.append(
-            Claim(
-                f"test error, {name}, {group.words}",
-                f"{LIKE_LIBSVM}: {published}",
-                f"{percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
-                f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
-                float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
-            )
+        yield Claim(
+            f"test error, {name}, {group.words}",
+            f"{LIKE_LIBSVM}: {published}",
+            f"{percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
+            f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
+            float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
         )
     best = ends(group.courses[settings[0].label], "errors")  # POLK at the order that the rivals are given
     for setting in settings:
@@ -225,20 +221,15 @@ def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
         if setting.rival:
             holds = errs_more(found, best)
         published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.error}"
-        claims.append(
-            Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.words, holds)
-        )
+        yield Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.words, holds)
     fine = ends(group.courses[settings[1].label], "errors")
-    claims.append(
-        Claim(
-            f"test error, hinge loss, the smaller K, {group.words}",
-            "below that of the larger (figure 2)",
-            f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
-            "means over the draws, in points",
-            errs_more(best, fine),
-        )
+    yield Claim(
+        f"test error, hinge loss, the smaller K, {group.words}",
+        "below that of the larger (figure 2)",
+        f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
+        "means over the draws, in points",
+        errs_more(best, fine),
     )
-    return claims
 
 
 def _order(setting: Setting, groups: Sequence[Radius]) -> Claim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,15 +201,13 @@ def rows_of(
     settings: Mapping[str, str],
     quantity: str,
     published: str,
-) -> list[Claim]:
+) -> Iterator[Claim]:
     """Write one row for each method: its error with the spread, and its model order."""
-    claims = []
     for name, found in measured.items():
         orders = final_orders(runs[name])
         size = f"; M = {np.mean(orders):.1f}" if orders else ""
         place = published if METHODS[name].printed else ""
-        claims.append(Claim(f"{quantity}, {name}", place, spread(found) + size, settings[name]))
-    return claims
+        yield Claim(f"{quantity}, {name}", place, spread(found) + size, settings[name])
 
 
 def least(measured: Mapping[str, Sequence[float]], names: Sequence[str], statistic: str) -> str:

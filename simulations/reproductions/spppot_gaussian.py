@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -103,7 +103,7 @@ def reproduce(request: Request) -> Reproduction:
         errors = {samples.replace("_samples", "_ise"): curve.squared_errors(density)}
         arrays |= {samples: numbers.pop(samples), **errors, **numbers}
     figures = {"spppot_gaussian": _figure(curves, estimates[0], finals["batch"][0], density)}
-    return Reproduction(_claims(finals), _notes(finals, draws, training, epochs), figures, arrays)
+    return Reproduction([*_claims(finals)], _notes(finals, draws, training, epochs), figures, arrays)
 
 
 def _density() -> Array:
@@ -122,7 +122,7 @@ def _final(curve: DensityCurve, density: Array) -> Final:
     )
 
 
-def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
+def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
     def every(name: str, quantity: str) -> list[float]:
         return [getattr(final, quantity) for final in finals[name]]
 
@@ -132,7 +132,7 @@ def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
     def errors(name: str) -> str:
         return f"RMSE {spread([value**0.5 for value in every(name, 'ise')], '.4g', '.2g')}, ISE {written(name, 'ise')}"
 
-    pmd, claims = np.array(every("PMD", "ise")), []
+    pmd = np.array(every("PMD", "ise"))
     settings = {
         "SPPPOT constant": "eta = 0.012, eps = 6.6e-6",
         "SPPPOT adaptive": "eta = 0.012, target order 105, alpha(0) = 2e-6",
@@ -142,34 +142,33 @@ def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
     for name, words in settings.items():
         beats = bool((np.array(every(name, "ise")) < pmd).all()) if name.startswith("SPPPOT") else None
         published = "below PMD's (figures 1b, 1c)" if beats is not None else "curve only"
-        claims.append(Claim(f"RMSE and ISE, {name}", published, errors(name), words, beats))
+        yield Claim(f"RMSE and ISE, {name}", published, errors(name), words, beats)
     for name, order in {"SPPPOT constant": 100, "SPPPOT adaptive": 105, "PMD": 100}.items():
         holds = bool(np.abs(np.array(every(name, "order")) - order).max() <= 2)
-        claims.append(Claim(f"model order, {name}", f"{order}", written(name, "order"), settings[name], holds))
+        yield Claim(f"model order, {name}", f"{order}", written(name, "order"), settings[name], holds)
     gap = np.array(every("SPPPOT constant", "loss")) - np.array(every("batch", "loss"))
     near = bool(np.abs(gap).max() < 0.02)
     measured = f"{written('SPPPOT constant', 'loss')}; batch {written('batch', 'loss')}"
-    claims.append(Claim("test loss, SPPPOT", "quite close to the batch's (1d)", measured, "", near))
+    yield Claim("test loss, SPPPOT", "quite close to the batch's (1d)", measured, "", near)
     for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
         least, total = every(name, "least"), every(name, "total")
         holds = min(least) > 0.0 and max(abs(entry - 1.0) for entry in total) < 0.05
         measured = f"least value {min(least):.2g}, integral {spread(total, '.4g', '.2g')}"
-        claims.append(Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds))
+        yield Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds)
     for floor in FLOORS:
         name = f"POLK, floor {floor:g}"
         least = every(name, "least")
         measured = f"loss {written(name, 'loss')}, {errors(name)}, least value {min(least):.2g}"
         published = "negative in places (its loss 2.0148, RMSE 5.8317, ISE 34.0425: not judged)"
         words = f"f = z, eta = 0.006, eps = 3.5e-8, -log f linear below {floor:g}"
-        claims.append(Claim("POLK: is it negative?", published, measured, words, max(least) < 0.0))
+        yield Claim("POLK: is it negative?", published, measured, words, max(least) < 0.0)
     measured = f"ISE {written('PMD, eta = 0.012', 'ise')}, SPPPOT {written('SPPPOT constant', 'ise')}"
-    claims.append(Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012"))
+    yield Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012")
     ours, theirs = (
         f"{written(name, 'ise')} at M = {written(name, 'order')}"
         for name in ("SPPPOT, 8 grid points", "PMD, 8 grid points")
     )
-    claims.append(Claim("ISE on a grid of 8 points", "", f"ISE {ours}, PMD {theirs}", "eta = 0.012, eps = 5e-4"))
-    return claims
+    yield Claim("ISE on a grid of 8 points", "", f"ISE {ours}, PMD {theirs}", "eta = 0.012, eps = 5e-4")
 
 
 def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs: int) -> list[str]:

@@ -129,8 +129,8 @@ def read_distances(path: Path | None) -> Array:
 
 def _claims(
     curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float, tests: Mapping[str, float]
-) -> list[Claim]:
-    claims, gaps = [], {}
+) -> Iterator[Claim]:
+    gaps = {}
     for name, curve in curves.items():
         end, order = curve.settled(curve.losses), curve.settled(curve.orders)
         beats = end < batch_loss if name.startswith("SPPPOT") else None
@@ -138,24 +138,20 @@ def _claims(
         least, total = float(curve.densities[-1].min()), curve.settled(curve.densities.mean(axis=1))
         measured, words = f"least value {least:.2g}, integral {total:.4f}", SETTINGS[name]
         whole = least > 0.0 and abs(total - 1.0) < 0.05
-        claims += [
-            Claim(f"training loss, {name}", published, f"{end:.4f}, batch {batch_loss:.4f}", words, beats),
-            Claim(f"a density, {name}", "positive, integrates to one", measured, words, whole),
-            Claim(f"model order, {name}", "100 (figure 2c)", f"{order:.0f}", words, abs(order - 100) <= 2),
-        ]
+        yield Claim(f"training loss, {name}", published, f"{end:.4f}, batch {batch_loss:.4f}", words, beats)
+        yield Claim(f"a density, {name}", "positive, integrates to one", measured, words, whole)
+        yield Claim(f"model order, {name}", "100 (figure 2c)", f"{order:.0f}", words, abs(order - 100) <= 2)
         gaps[name] = curve.settled(curve.squared_errors(batch_density))
     for name in ("SPPPOT constant", "SPPPOT adaptive"):
-        claims.append(
-            Claim(
-                f"integrated squared distance to the batch density, {name}",
-                "much closer than PMD (figure 2b)",
-                f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}",
-                SETTINGS[name],
-                gaps[name] < 0.5 * gaps["PMD"],
-            )
+        yield Claim(
+            f"integrated squared distance to the batch density, {name}",
+            "much closer than PMD (figure 2b)",
+            f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}",
+            SETTINGS[name],
+            gaps[name] < 0.5 * gaps["PMD"],
         )
     measured = ", ".join(f"{name} {value:.4f}" for name, value in tests.items())
-    return [*claims, Claim("test loss", "", measured, "last functions")]
+    yield Claim("test loss", "", measured, "last functions")
 
 
 def _by_ridge(curves: Mapping[str, DensityCurve], training: Array, test: Array) -> Iterator[Claim]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -148,11 +148,10 @@ def learned(learner: Spppot, training: Digits, order: Rows, test: Digits, looks:
     return course(learner, training, test, places, CLASSES, single_steps, ROWS, order)
 
 
-def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Claim]:
+def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> Iterator[Claim]:
     def last(name: str, quantity: str) -> Array:
         return stacked(found[name], quantity)[:, -1]
 
-    claims = []
     for setting in SETTINGS:
         errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
         ours, rival = setting.name.startswith("SPPPOT"), "POLK"
@@ -163,19 +162,15 @@ def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> list[Cl
         orders, printed = last(setting.name, "orders"), setting.order
         near = None if printed is None else bool(np.abs(orders / printed - 1.0).max() < 0.1)
         order = "" if printed is None else str(printed)
-        claims += [
-            Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats),
-            Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near),
-        ]
+        yield Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats)
+        yield Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near)
     gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
     measured = f"{spread(gap, '.2f')} points above LIBSVM's {spread(100.0 * np.array(vectors), '.2f')}%"
-    claims.append(Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0)))
-    return claims
+    yield Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0))
 
 
-def _claims_of_all(whole: dict[str, Course], count: int) -> list[Claim]:
+def _claims_of_all(whole: dict[str, Course], count: int) -> Iterator[Claim]:
     """Set positive functions beside POLK on all images, by the step: each against POLK's with the same one."""
-    claims = []
     for rival, ours in ((SETTINGS[2], SETTINGS[0]), (STEPS[1], STEPS[0]), (STEPS[3], STEPS[2])):
         for setting in (ours, rival):
             end = whole[setting.name]
@@ -183,8 +178,7 @@ def _claims_of_all(whole: dict[str, Course], count: int) -> list[Claim]:
             published = ("below POLK's, " if setting is ours else "") + f"M = {setting.order}" if printed else ""
             measured = f"error {100.0 * end.errors[-1]:.2f}%, loss {end.losses[-1]:.4f} at M = {end.orders[-1]:.0f}"
             name = f"test error and loss, {setting.name}, {count:,} images"
-            claims.append(Claim(name, published, measured, setting.words))  # one order of the images judges nothing
-    return claims
+            yield Claim(name, published, measured, setting.words)  # one order of the images judges nothing
 
 
 def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:

@@ -103,6 +103,7 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
     topology = GRAPHS[cell.graph]
     nodes = int(topology["nodes"])
     faulty = np.random.default_rng(seed).permutation(nodes)[: round(cell.share * nodes)].tolist()
+    fault: dict[str, Any] = {"fault": [{"nodes": faulty, **FAULTS[cell.fault]}]} if cell.fault else {}
     result = ended(
         rounds,
         seed=seed,
@@ -110,7 +111,7 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
         stream={"name": "sine_regression", "noise": 0.3},
         learner="newton",
         protocol=dict(FORMS[form]),
-        **({"fault": [{"nodes": faulty, **FAULTS[cell.fault]}]} if cell.fault else {}),
+        **fault,
     )
     found = None if result is None else result.final["global_error"]
     return np.nan if found is None else float(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ def reproduce(request: Request) -> Reproduction:
     note = "PAMAP2, the motions of figures 7 and 8 and table I, is not at hand."
     if request.data is not None:
         followed = motions.follow(request)
-        table, note = table + motions.claims(followed, request.quick), motions.NOTE
+        table, note = [*table, *motions.claims(followed, request.quick)], motions.NOTE
         figures["motions"] = motions.draw(followed)
         arrays |= motions.arrays(followed)
     return Reproduction(
@@ -205,9 +205,9 @@ def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
     return rows
 
 
-def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:
+def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Iterator[Claim]:
     """Return the claims about the kernel matrix, for each rank against each family of rivals."""
-    rows, ours = [], [name for name in matrices if name in TRACKINGS]
+    ours = [name for name in matrices if name in TRACKINGS]
     for place, rank in enumerate(ranks):
         values = {name: float(found[place].mean()) for name, found in matrices.items()}
         least = min(ours, key=values.__getitem__)
@@ -215,18 +215,15 @@ def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[
             rivals = [name for name in matrices if name.startswith(family)]
             nearest = min(rivals, key=values.__getitem__)
             theirs, own = (list(matrices[name][place]) for name in (nearest, least))
-            rows.append(
-                Claim(
-                    f"mismatch of the kernel matrix, r = {rank}, against {family}",
-                    "OK-FEB below KPCA and all Nystroem (figure 6)",
-                    f"{least} {values[least]:.4f}; "
-                    + ", ".join(f"{name} {values[name]:.4f}" for name in rivals)
-                    + f"; to the nearest {beyond(theirs, own)}",
-                    f"B = {2 * rank}, windows of 100 samples, the best of {len(ours)} settings of OK-FEB",
-                    errs_more(theirs, own),
-                )
+            yield Claim(
+                f"mismatch of the kernel matrix, r = {rank}, against {family}",
+                "OK-FEB below KPCA and all Nystroem (figure 6)",
+                f"{least} {values[least]:.4f}; "
+                + ", ".join(f"{name} {values[name]:.4f}" for name in rivals)
+                + f"; to the nearest {beyond(theirs, own)}",
+                f"B = {2 * rank}, windows of 100 samples, the best of {len(ours)} settings of OK-FEB",
+                errs_more(theirs, own),
             )
-    return rows
 
 
 def draw_fits(means: Mapping[str, Array]) -> Figure:

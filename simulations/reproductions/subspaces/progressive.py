@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -113,18 +113,15 @@ def curve(errors: Array) -> Array:
 
 def claims(
     name: str, methods: Sequence[Method], budget: int, learning_curves: Mapping[str, TunedCurve], published: str
-) -> list[Claim]:
+) -> Iterator[Claim]:
     """Put what the paper says of a data set beside what was measured, each learner first, then the comparison."""
-    rows = []
     errors = {label: float(np.mean(learning_curve.errors)) for label, learning_curve in learning_curves.items()}
     for label, learning_curve in learning_curves.items():
-        rows.append(
-            Claim(
-                f"progressive error, {label}, {name}",
-                "",
-                f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
-                f"{learning_curve.settings}, order {learning_curve.order}",
-            )
+        yield Claim(
+            f"progressive error, {label}, {name}",
+            "",
+            f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
+            f"{learning_curve.settings}, order {learning_curve.order}",
         )
     budgeted = [method.label for method in methods if method.budgeted and method.part != "okfeb"]
     for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", budgeted)):
@@ -132,17 +129,14 @@ def claims(
         best = min(others, key=others.__getitem__)
         theirs, own = (_blocks(learning_curves[label].errors) for label in (best, "OK-FEB"))
         known = np.all(np.isfinite(theirs)) and np.all(np.isfinite(own))
-        rows.append(
-            Claim(
-                f"OK-FEB against {who}, {name}",
-                published,
-                f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
-                + (f", {beyond(theirs, own)}" if known else ""),
-                f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
-                errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
-            )
+        yield Claim(
+            f"OK-FEB against {who}, {name}",
+            published,
+            f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
+            + (f", {beyond(theirs, own)}" if known else ""),
+            f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
+            errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
         )
-    return rows
 
 
 def _blocks(errors: Array) -> list[float]:

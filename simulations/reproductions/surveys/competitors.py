@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +82,7 @@ def reproduce(request: Request) -> Reproduction:
         for name, quantity in (("error", "errors"), ("risk", "losses"), ("order", "orders")):
             arrays[f"{name}: {label}"] = stacked(courses, quantity)
     figures = {"survey_figure2": _figure(found, float(np.mean(bayes)))}
-    return Reproduction(_claims(found, bayes), _notes(), figures, arrays)
+    return Reproduction([*_claims(found, bayes)], _notes(), figures, arrays)
 
 
 def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
@@ -112,61 +112,52 @@ def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
     return found
 
 
-def _claims(found: Mapping[str, Sequence[Course]], bayes: Sequence[float]) -> list[Claim]:
+def _claims(found: Mapping[str, Sequence[Course]], bayes: Sequence[float]) -> Iterator[Claim]:
     labels, errors_of = list(found), {label: ends(courses, "errors") for label, courses in found.items()}
     last_orders = {label: [float(each.orders[-1]) for each in courses] for label, courses in found.items()}
     best, rivals = errors_of[labels[0]], labels[2:]
-    claims = [Claim("Bayes error", "", percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")]
+    yield Claim("Bayes error", "", percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")
     for place, label in enumerate(labels):
         errors, orders = errors_of[label], last_orders[label]
         holds = errs_more(errors, best) if place > 1 else None
         published = "a curve, above POLK's (figure 2a)" if place > 1 else "a curve (figure 2a)"
         measured = f"{percent(errors)}; M = {np.mean(orders):.0f}"
-        claims.append(Claim(f"test error, {label}", published, measured, _words(label, place), holds))
+        yield Claim(f"test error, {label}", published, measured, _words(label, place), holds)
     means, least = [float(np.mean(errors_of[label])) for label in rivals], float(np.mean(best))
     many = sum(mean >= TEN_TIMES * least for mean in means)
-    claims.append(
-        Claim(
-            "competitors with ten times POLK's error",
-            '"many" (section II-A)',
-            f"{many} of {len(rivals)}",
-            "K = 0.04, mean errors",
-            2 * many >= len(rivals),
-        )
+    yield Claim(
+        "competitors with ten times POLK's error",
+        '"many" (section II-A)',
+        f"{many} of {len(rivals)}",
+        "K = 0.04, mean errors",
+        2 * many >= len(rivals),
     )
     floor = float(np.mean(bayes))
     beyond = sum(mean - floor >= TEN_TIMES * (least - floor) for mean in means)
-    claims.append(
-        Claim(
-            "competitors with ten times what POLK errs beyond the Bayes error",
-            "",
-            f"{beyond} of {len(rivals)}",
-            f"K = 0.04, which errs {100.0 * (least - floor):.2f} points more than the Bayes decision",
-        )
+    yield Claim(
+        "competitors with ten times what POLK errs beyond the Bayes error",
+        "",
+        f"{beyond} of {len(rivals)}",
+        f"K = 0.04, which errs {100.0 * (least - floor):.2f} points more than the Bayes decision",
     )
     order = float(np.mean(last_orders[labels[0]]))
     near = abs(order - POINTS) <= 0.25 * POINTS
-    claims.append(Claim("model order, K = 0.04", "16 (figure 2b)", f"{order:.1f}", labels[0], near))
+    yield Claim("model order, K = 0.04", "16 (figure 2b)", f"{order:.1f}", labels[0], near)
     early = [float(each.errors[each.samples == EARLY][0]) for each in found[labels[1]]]
-    claims.append(
-        Claim(
-            f"error after {EARLY:,} samples",
-            "below 4% (section II-A)",
-            percent(early),
-            labels[1],
-            bool(np.mean(early) < FOUR),
-        )
+    yield Claim(
+        f"error after {EARLY:,} samples",
+        "below 4% (section II-A)",
+        percent(early),
+        labels[1],
+        bool(np.mean(early) < FOUR),
     )
-    claims.append(
-        Claim(
-            f"error after {EARLY:,} samples beyond the Bayes error",
-            "",
-            f"{100.0 * float(np.mean(np.subtract(early, bayes))):.2f} points; below 4% on "
-            f"{sum(error < FOUR for error in early)} of {len(early)} draws",
-            labels[1],
-        )
+    yield Claim(
+        f"error after {EARLY:,} samples beyond the Bayes error",
+        "",
+        f"{100.0 * float(np.mean(np.subtract(early, bayes))):.2f} points; below 4% on "
+        f"{sum(error < FOUR for error in early)} of {len(early)} draws",
+        labels[1],
     )
-    return claims
 
 
 def _words(label: str, place: int) -> str:

@@ -128,8 +128,7 @@ def _tried(level: Sequence[tuple[Setting, Setting]], rounds: int, seeds: Sequenc
             )
 
 
-def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> list[Claim]:
-    claims = []
+def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> Iterator[Claim]:
     for form, step in product(FORMS, STEPS):
         runs = {key: entry for key, entry in found.items() if (key.form, key.step) == (form, step)}
         ended = [key.penalty for key, entry in runs.items() if not entry.failure]
@@ -137,16 +136,14 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
         failed = len(runs) - len(ended)
         measured = f"{failed} of {len(runs)} refused or diverged; the largest penalty that ends is {largest:g}"
         falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
-        claims += [
-            Claim(f"stability, {form}, {step}", "", measured, f"c = 0 to 1,000, {rounds} rounds"),
-            Claim(
-                f"disagreement, {form}, {step}",
-                "falls with c, O(1/c) (section III-A)",
-                f"falls in {sum(falls)} of {len(falls)} steps of c by ten",
-                "c = .01 to 10",
-                bool(falls) and all(falls),
-            ),
-        ]
+        yield Claim(f"stability, {form}, {step}", "", measured, f"c = 0 to 1,000, {rounds} rounds")
+        yield Claim(
+            f"disagreement, {form}, {step}",
+            "falls with c, O(1/c) (section III-A)",
+            f"falls in {sum(falls)} of {len(falls)} steps of c by ten",
+            "c = .01 to 10",
+            bool(falls) and all(falls),
+        )
     for name in GRAPHS:
         ours, alone, central = (
             [found[Setting(nodes, name, *rule)] for nodes in sizes]
@@ -163,12 +160,9 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: in
         sent = ", ".join(f"{mine.scalars / rounds:.0f}" for mine in ours)
         settings = f"c = {BEST:g}, symmetric, implicit"
         below = errs_more(theirs, own) if ended_all else False
-        claims += [
-            Claim(f"error, {name}", "below learning alone (section III)", errors, settings, below),
-            Claim(f"model order, {name}", "", orders, settings),
-            Claim(f"scalars a round, {name}", "", sent, settings),
-        ]
-    return claims
+        yield Claim(f"error, {name}", "below learning alone (section III)", errors, settings, below)
+        yield Claim(f"model order, {name}", "", orders, settings)
+        yield Claim(f"scalars a round, {name}", "", sent, settings)
 
 
 def _notes(rounds: int, seeds: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -175,7 +175,7 @@ SLACK = 0.05
 """By which a slope may exceed the exponent that is proved."""
 
 
-def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list[Claim]:
+def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> Iterator[Claim]:
     horizon = f"eta = {STEP:g} / sqrt T, eps = {COMPRESSION:g} / T"
     words = {
         "regret": ("regret against a batch solution", "O(sqrt T) (eq. 21)", f"{horizon}, gamma = {TOLERANCE:g}"),
@@ -183,7 +183,6 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list
         "disagreement": ("disagreement", "O(1 / c)", "eta = 0.01, eps = 1e-4, symmetric, explicit"),
         "order": ("model order", "O((eta / eps)^p), here p = 1", "eta = 0.1, isolated"),
     }
-    claims = []
     for name, (quantity, published, settings) in words.items():
         line = lines[name]
         values = ", ".join(f"{y:.3g}" for y in line.y)
@@ -192,10 +191,9 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list
         if name == "violation":  # a claim that holds for nodes that never talk says nothing of those that do
             measured += f"; of nodes that never talk {alone.slope:.2f}"
             holds = holds and alone.slope > alone.bound + SLACK
-        claims.append(Claim(quantity, published, measured, settings, holds))
+        yield Claim(quantity, published, measured, settings, holds)
     measured = ", ".join(f"{value:.3g} at {period:g}" for value, period in zip(drift, PERIODS, strict=True))
-    claims.append(Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2"))
-    return claims
+    yield Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2")
 
 
 def _notes(horizons: Sequence[int], seeds: int) -> list[str]:

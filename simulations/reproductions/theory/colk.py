@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ def reproduce(request: Request) -> Reproduction:
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
     for name, rows in found.items():
         arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
-    return Reproduction(_claims(arrays), _notes(draws, length), {"colk_theory": _figure(arrays)}, arrays)
+    return Reproduction([*_claims(arrays)], _notes(draws, length), {"colk_theory": _figure(arrays)}, arrays)
 
 
 def _curve(points: Array) -> Array:
@@ -161,50 +161,48 @@ def _settled(
     return [found.settled, float(np.mean(errors[half:])), float(found.orders[half:].mean()), start]
 
 
-def _claims(arrays: dict[str, Array]) -> list[Claim]:
+def _claims(arrays: dict[str, Array]) -> Iterator[Claim]:
     steps, rates, spans = arrays["steps"], arrays["rates"], 1.0 / (arrays["budgets"] * STEP)
     cells = [arrays[f"{name}_distance"].mean(axis=0) for name in ("together", "fixed", "difference_disjoint")]
     ratios = np.concatenate(cells) / np.concatenate([steps, steps, np.full(len(rates), STEP)])
-    claims = [
-        rate(
-            "squared distance to f*, by alpha",
-            "O(alpha + beta^2/alpha) (theorem 2)",
-            steps,
-            arrays["together_distance"],
-            f"beta = alpha, eps = {BUDGET:g} alpha^2, difference",
-            least=1.0,
-        ),
-        Claim(
-            "squared distance over alpha, whatever beta",
-            "at most Z1 + Z2 beta^2/alpha^2 (theorem 2)",
-            f"{ratios.min():.2g} to {ratios.max():.2g}; {ratios[0]:.2g} at alpha = beta = {steps[0]:g}",
-            f"beta = alpha; beta = {RATE:g}; alpha = {STEP:g}, beta = {rates[0]:g} to {rates[-1]:g}",
-            largest_at_the_coarsest(ratios, [0]),
-        ),
-        rate(
-            f"squared distance to f*, by alpha, beta = {RATE:g}",
-            "a bound that grows as 1/alpha (theorem 2)",
-            steps,
-            arrays["fixed_distance"],
-            f"beta = {RATE:g}, difference",
-        ),
-        rate(
-            "squared error of the tracked mean loss, by alpha",
-            "O(beta + alpha^2/beta) (lemma 1)",
-            steps,
-            arrays["together_tracking"],
-            "beta = alpha, difference",
-            least=1.0,
-        ),
-        rate(
-            "model order, by alpha/eps",
-            "O((alpha/eps)^2p), here p = 1 (theorem 1)",
-            spans,
-            arrays["budgets_order"],
-            f"alpha = beta = {STEP:g}",
-            most=2.0,
-        ),
-    ]
+    yield rate(
+        "squared distance to f*, by alpha",
+        "O(alpha + beta^2/alpha) (theorem 2)",
+        steps,
+        arrays["together_distance"],
+        f"beta = alpha, eps = {BUDGET:g} alpha^2, difference",
+        least=1.0,
+    )
+    yield Claim(
+        "squared distance over alpha, whatever beta",
+        "at most Z1 + Z2 beta^2/alpha^2 (theorem 2)",
+        f"{ratios.min():.2g} to {ratios.max():.2g}; {ratios[0]:.2g} at alpha = beta = {steps[0]:g}",
+        f"beta = alpha; beta = {RATE:g}; alpha = {STEP:g}, beta = {rates[0]:g} to {rates[-1]:g}",
+        largest_at_the_coarsest(ratios, [0]),
+    )
+    yield rate(
+        f"squared distance to f*, by alpha, beta = {RATE:g}",
+        "a bound that grows as 1/alpha (theorem 2)",
+        steps,
+        arrays["fixed_distance"],
+        f"beta = {RATE:g}, difference",
+    )
+    yield rate(
+        "squared error of the tracked mean loss, by alpha",
+        "O(beta + alpha^2/beta) (lemma 1)",
+        steps,
+        arrays["together_tracking"],
+        "beta = alpha, difference",
+        least=1.0,
+    )
+    yield rate(
+        "model order, by alpha/eps",
+        "O((alpha/eps)^2p), here p = 1 (theorem 1)",
+        spans,
+        arrays["budgets_order"],
+        f"alpha = beta = {STEP:g}",
+        most=2.0,
+    )
     for way in WAYS:
         tracking, distance, start = (
             arrays[f"{way.replace(', ', '_')}_{name}"] for name in ("tracking", "distance", "start")
@@ -213,8 +211,7 @@ def _claims(arrays: dict[str, Array]) -> list[Claim]:
             f"tracking error {listed(tracking, rates)}; squared distance "
             f"{listed(distance, rates)}; after the first samples {start.mean():.3g}"
         )
-        claims.append(Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}"))
-    return claims
+        yield Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}")
 
 
 def _notes(draws: int, length: float) -> list[str]:
