@@ -10,8 +10,8 @@ import numpy as np
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.network_runs import ended
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.simulations import ended
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

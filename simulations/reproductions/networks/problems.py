@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.simulations import ended
+from kernelswarm.simulations.reproductions.network_runs import ended
 
 Table = Mapping[str, Any]
 Key = TypeVar("Key")

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.network_runs import ended
 from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
-from kernelswarm.simulations.reproductions.simulations import ended
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
