@@ -119,8 +119,8 @@ def all_reproductions(
 ) -> None:
     """Run all reproductions and print what became of them: a line for each, and where the page is."""
     from kernelswarm.simulations.command import progress
-    from kernelswarm.simulations.reproductions.together import page
-    from kernelswarm.simulations.reproductions.together.run_all import reproduce_all
+    from kernelswarm.simulations.reproductions.overview import page
+    from kernelswarm.simulations.reproductions.overview.runs import reproduce_all
 
     if name is not None:
         raise InputError(f"--all runs all reproductions: leave out {name}, or leave out --all")

@@ -15,19 +15,10 @@ from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
 
 
 class Entry(NamedTuple):
-    """One reproduction.
+    """One reproduction: the first sentence of its docstring, and the constants DATA and DATA_IS_OPTIONAL of its module.
 
-    Attributes
-    ----------
-    name : str
-        Its name in the table.
-    sentence : str
-        What it shows, the first sentence of its function's docstring.
-    data : str
-        What ``--data`` must name and where it is published; empty where there is no use for any. The constant ``DATA``
-        of the reproduction's module.
-    optional : bool
-        Whether it runs without, and leaves a part out. The constant ``DATA_IS_OPTIONAL``.
+    ``data`` is what ``--data`` must name and where it is published, empty where there is no use for any. With
+    ``optional`` data it runs without, and leaves a part out.
     """
 
     name: str

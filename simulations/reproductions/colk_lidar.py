@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.seeding import Role, generator
+from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
     Fit,
-    is_least,
-    lead,
+    compared,
+    first_of,
     learn,
-    mean_square,
     prepared,
     rows_of,
     spread,
@@ -45,27 +46,27 @@ def reproduce(request: Request) -> Reproduction:
     """Compare COLK with learners of the mean loss alone on the LIDAR data with added outliers (COLK figure 3)."""
     points, targets = _read(request.data)
     sets, epochs = (3, 5) if request.quick else (20, 60)
-    grid = np.linspace(0.0, 1.0, 300)[:, None]
-    errors: dict[str, list[float]] = {}
-    runs: dict[str, list[Fit]] = {}
-    settings: dict[str, str] = {}
-    drawn = [_set(request.seed, which, points, targets, epochs) for which in range(sets)]
+    splits = [_set(request.seed, which, points, targets, epochs) for which in range(sets)]
     tuning = _set(request.seed, sets, points, targets, epochs)
-    for place, (name, method) in enumerate(METHODS.items()):
-        request.tell(name, place / len(METHODS))
-        learner, settings[name] = prepared(method, tuning[0], tuning[1])
-        runs[name] = [learn(learner, *training) for training, _, _ in drawn]
-        errors[name] = [
-            float("nan") if run.function is None else mean_square(run.function, *test)
-            for run, (_, test, _) in zip(runs[name], drawn, strict=True)
-        ]
+    runs, settings = compared(request, (tuning.training, tuning.test), [split.training for split in splits])
+    errors = {
+        name: [run.error(*split.test) for run, split in zip(fits, splits, strict=True)] for name, fits in runs.items()
+    }
     clean = [_error_without_outliers(request.seed, which, points, targets, epochs) for which in range(sets)]
     return Reproduction(
-        _claims(errors, runs, settings, clean),
+        [*_claims(errors, runs, settings, clean)],
         _notes(sets, epochs, len(points)),
-        {"colk_lidar_functions": _figure(runs, grid, drawn[0], errors)},
+        {"colk_lidar_functions": _figure(runs, splits[0], errors)},
         {f"errors: {name}": np.array(found) for name, found in errors.items()},
     )
+
+
+class Split(NamedTuple):
+    """Training samples in a new order for each epoch, clean test samples, and which are outliers."""
+
+    training: tuple[Array, Array]
+    test: tuple[Array, Array]
+    hit: npt.NDArray[np.bool_]
 
 
 def _read(path: Path | None) -> tuple[Array, Array]:
@@ -84,10 +85,8 @@ def _read(path: Path | None) -> tuple[Array, Array]:
     return (ranges - ranges.min()) / np.ptp(ranges), table[:, 1:].copy()
 
 
-def _set(
-    seed: int, which: int, points: Array, targets: Array, epochs: int, share: float = SHARE
-) -> tuple[tuple[Array, Array], tuple[Array, Array], npt.NDArray[np.bool_]]:
-    """Draw a split: training samples in a new order for each epoch, clean test samples, and which are outliers."""
+def _set(seed: int, which: int, points: Array, targets: Array, epochs: int, share: float = SHARE) -> Split:
+    """Draw a split."""
     random = generator(seed, Role.SPLIT, 0, which)
     order = random.permutation(len(points))
     cut = len(points) - len(points) // 5
@@ -95,14 +94,13 @@ def _set(
     hit = random.random(cut) < share
     noisy = targets[learned] + (hit * SIZE * random.standard_normal(cut))[:, None]
     rows = np.concatenate([random.permutation(cut) for _ in range(epochs)])
-    return (points[learned][rows], noisy[rows]), (points[tested], targets[tested]), hit
+    return Split((points[learned][rows], noisy[rows]), (points[tested], targets[tested]), hit)
 
 
 def _error_without_outliers(seed: int, which: int, points: Array, targets: Array, epochs: int) -> float:
-    training, test, _ = _set(seed, which, points, targets, epochs, share=0.0)
-    learner, _ = prepared(METHODS[CLEAN], training, test)
-    function = learn(learner, *training).function
-    return float("nan") if function is None else mean_square(function, *test)
+    split = _set(seed, which, points, targets, epochs, share=0.0)
+    learner, _ = prepared(METHODS[CLEAN], split.training, split.test)
+    return learn(learner, *split.training).error(*split.test)
 
 
 def _claims(
@@ -110,17 +108,14 @@ def _claims(
     runs: Mapping[str, list[Fit]],
     settings: Mapping[str, str],
     clean: list[float],
-) -> list[Claim]:
+) -> Iterator[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = rows_of(errors, runs, settings, "clean test error", "")
-    claims.append(Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings))
-    for quantity, published, names, words in (
-        ("least test error", "COLK is robust where others overfit (figure 3)", printed, "the methods as printed"),
-        ("least test error, POLK with COLK's step", "COLK (figure 3)", ["COLK", CLEAN], "the same step size for both"),
-    ):
-        measured, holds = lead(errors, names, "mean", "COLK"), is_least(errors, names, "mean", "COLK")
-        claims.append(Claim(quantity, published, measured, words, holds))
-    return claims
+    yield from rows_of(errors, runs, settings, "clean test error", "")
+    yield Claim(f"clean test error without outliers, {CLEAN}", "", spread(clean), METHODS[CLEAN].settings)
+    robust, both = "COLK is robust where others overfit (figure 3)", ["COLK", CLEAN]
+    same = "least test error, POLK with COLK's step"
+    yield first_of(errors, printed, "mean", "least test error", robust, "the methods as printed")
+    yield first_of(errors, both, "mean", same, "COLK (figure 3)", "the same step size for both")
 
 
 def _notes(sets: int, epochs: int, rows: int) -> list[str]:
@@ -137,36 +132,24 @@ def _notes(sets: int, epochs: int, rows: int) -> list[str]:
     ]
 
 
-def _figure(
-    runs: Mapping[str, list[Fit]],
-    grid: Array,
-    drawn: tuple[tuple[Array, Array], tuple[Array, Array], npt.NDArray[np.bool_]],
-    errors: Mapping[str, list[float]],
-) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, RC
-
-    (points, targets), (test_points, test_targets), hit = drawn
-    with rc_context(RC):
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        axes = figure.subplots()
-        unique = np.unique(np.hstack([points, targets]), axis=0)
-        axes.plot(unique[:, 0], unique[:, 1], ".", color=GREY, markersize=4, label=f"training, {hit.sum()} outliers")
-        axes.plot(test_points[:, 0], test_targets[:, 0], "x", color=BLACK, markersize=4, label="test")
-        for name, color, dash in (
-            ("POLK", ORANGE, "-"),
-            ("RBF network", GREEN, "--"),
-            ("COLK", BLUE, "-"),
-            (CLEAN, BLACK, ":"),
-        ):
-            run = runs[name][0]
-            if run.function is not None:
-                label = f"{name}, error {errors[name][0]:.4f}"
-                axes.plot(grid[:, 0], run.function.values(grid)[:, 0], dash, color=color, label=label)
-        axes.set_xlabel("range, scaled")
-        axes.set_ylabel("log ratio")
-        axes.set_ylim(-1.8, 1.0)
-        axes.legend(loc="lower left", ncols=2, fontsize=8)
-    return figure
+def _figure(runs: Mapping[str, list[Fit]], split: Split, errors: Mapping[str, list[float]]) -> Figure:
+    grid = np.linspace(0.0, 1.0, 300)[:, None]
+    unique = np.unique(np.hstack(split.training), axis=0)
+    points, targets = split.test
+    curves = [
+        Curve(unique[:, 0], unique[:, 1], GREY, f"training, {split.hit.sum()} outliers", "none", "."),
+        Curve(points[:, 0], targets[:, 0], BLACK, "test", "none", "x"),
+    ]
+    for name, color, dash in (
+        ("POLK", ORANGE, "-"),
+        ("RBF network", GREEN, "--"),
+        ("COLK", BLUE, "-"),
+        (CLEAN, BLACK, ":"),
+    ):
+        function = runs[name][0].function
+        if function is not None:
+            label = f"{name}, error {errors[name][0]:.4f}"
+            curves.append(Curve(grid[:, 0], function.values(grid)[:, 0], color, label, dash))
+    legend = {"loc": "lower left", "ncols": 2, "fontsize": 8}
+    panel = Panel(curves, "", "range, scaled", "log ratio", legend=legend, axes={"ylim": (-1.8, 1.0)})
+    return drawn([panel], (6.4, 4.0))

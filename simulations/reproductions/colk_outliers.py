@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.risk_methods import (
     METHODS,
     Fit,
+    compared,
     final_orders,
-    is_least,
-    lead,
+    first_of,
     learn,
-    mean_square,
     prepared,
     rows_of,
     spread,
@@ -27,7 +28,6 @@ from kernelswarm.simulations.reproductions.risk_methods import (
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +36,7 @@ STREAM = SineRegression(noise=0.1, outlier_fraction=0.05, outlier_size=2.0)
 SCALE = 0.125
 """Targets are learned in this unit, in which the fourth moment does not diverge; errors are reported in their own."""
 
+GRID = np.linspace(0.0, 1.0, 400)[:, None]
 LOOKS = 60
 SAMPLES, QUICK_SAMPLES = 6_000, 4_000
 CURVES = {"POLK": "-", "COLK": "-", "RBF network": "--"}
@@ -46,65 +47,48 @@ def reproduce(request: Request) -> Reproduction:
     sets, samples = (3, QUICK_SAMPLES) if request.quick else (20, SAMPLES)
     points, targets, test_points, test_targets = _data(request.seed, samples)
     half = len(points) // 2 // 2 * 2
-    grid = np.linspace(0.0, 1.0, 400)[:, None]
-    probes = np.concatenate([grid, test_points[:600]])
-    tuning = generator(request.seed, Role.SPLIT, 1).permutation(len(points))
-    training = points[tuning[:half]], SCALE * targets[tuning[:half]]
-    validation = points[tuning[half:]], SCALE * targets[tuning[half:]]
-    errors: dict[str, list[float]] = {}
-    clean: dict[str, list[float]] = {}
-    runs: dict[str, list[Fit]] = {}
-    settings: dict[str, str] = {}
-    for place, (name, method) in enumerate(METHODS.items()):
-        request.tell(name, place / (len(METHODS) + 2))
-        learner, settings[name] = prepared(method, training, validation)
-        runs[name] = [
-            learn(learner, points[rows], SCALE * targets[rows], probes, LOOKS)
-            for rows in (_rows(request.seed, which, len(points), half) for which in range(sets))
-        ]
-        errors[name] = [_error(run, test_points, test_targets) for run in runs[name]]
-        clean[name] = [_error(run, test_points, _truth(test_points)) for run in runs[name]]
-    request.tell("as printed, and fewer centers", len(METHODS) / (len(METHODS) + 2))
-    literal = [
-        learn(build("learner", dict(METHODS["COLK"].table)), points[rows], targets[rows])
-        for rows in (_rows(request.seed, which, len(points), half) for which in range(sets))
-    ]
-    order = float(np.mean(final_orders(runs["COLK"]) or [np.nan]))
+    order = generator(request.seed, Role.SPLIT, 1).permutation(len(points))
+    tuning, validation = ((points[rows], SCALE * targets[rows]) for rows in (order[:half], order[half:]))
+    rows = [generator(request.seed, Role.SPLIT, 0, which).permutation(len(points))[:half] for which in range(sets)]
+    drawn = [(points[chosen], SCALE * targets[chosen]) for chosen in rows]
+    probes = np.concatenate([GRID, test_points[:600]])
+    runs, settings = compared(request.part(0.0, 0.9), (tuning, validation), drawn, probes, LOOKS)
+    test, truth = (test_points, SCALE * test_targets), (test_points, SCALE * _truth(test_points))
+    errors, clean = (
+        {name: [run.error(*of) / SCALE**2 for run in fits] for name, fits in runs.items()} for of in (test, truth)
+    )
+    request.tell("as printed, and fewer centers", 0.9)
+    printed = build("learner", dict(METHODS["COLK"].table))
+    literal = [learn(printed, points[chosen], targets[chosen]) for chosen in rows]
+    order_of_colk = float(np.mean(final_orders(runs["COLK"]) or [np.nan]))
     fewer: list[float] = []
-    if np.isfinite(order):
+    if np.isfinite(order_of_colk):
         network = METHODS["RBF network"]
-        network = dataclasses.replace(network, table={**network.table, "centers": round(order)})
-        learner, _ = prepared(network, training, validation)
-        for which in range(sets):
-            rows = _rows(request.seed, which, len(points), half)
-            fewer.append(_error(learn(learner, points[rows], SCALE * targets[rows]), test_points, test_targets))
+        network = dataclasses.replace(network, table={**network.table, "centers": round(order_of_colk)})
+        learner, _ = prepared(network, tuning, validation)
+        fewer = [learn(learner, *training).error(*test) / SCALE**2 for training in drawn]
+    diverged = [run.function is None for run in literal]
+    literally = f"diverged on {sum(diverged)} of {sets} sets"
     claims = [
         *_errors_claims(errors, runs, settings),
         *rows_of(clean, runs, settings, "error against the noise-free target", ""),
-        *_order_claims(errors, runs, fewer, order),
+        *_order_claims(errors, runs, fewer, order_of_colk),
         Claim(
             "COLK on the targets as they are",
             "converges (figure 1a)",
-            f"diverged on {sum(run.function is None for run in literal)} of {sets} sets",
+            literally,
             METHODS["COLK"].settings,
-            all(run.function is not None for run in literal),
+            not any(diverged),
         ),
     ]
-    return Reproduction(
-        claims,
-        _notes(samples, half, sets),
-        {
-            "colk_outliers_errors": _boxes(errors),
-            "colk_outliers_curves": _curves(runs, test_targets[:600]),
-            "colk_outliers_functions": _functions(
-                runs, grid, points, targets, _rows(request.seed, 0, len(points), half), request.seed, half
-            ),
-        },
-        {
-            **{f"errors: {name}": np.array(found) for name, found in errors.items()},
-            **{f"noise-free errors: {name}": np.array(found) for name, found in clean.items()},
-        },
-    )
+    figures = {
+        "colk_outliers_errors": _boxes(errors),
+        "colk_outliers_curves": _curves(runs, test_targets[:600]),
+        "colk_outliers_functions": _functions(runs, [(points[chosen[:800]], targets[chosen[:800]]) for chosen in rows]),
+    }
+    arrays = {f"errors: {name}": np.array(found) for name, found in errors.items()}
+    arrays |= {f"noise-free errors: {name}": np.array(found) for name, found in clean.items()}
+    return Reproduction(claims, _notes(samples, half, sets), figures, arrays)
 
 
 def _data(seed: int, samples: int) -> tuple[Array, Array, Array, Array]:
@@ -120,47 +104,30 @@ def _truth(points: Array) -> Array:
     return np.asarray(STREAM(points[:, 0], np.zeros(len(points), dtype=np.int64))).reshape(-1, 1)
 
 
-def _rows(seed: int, which: int, count: int, half: int) -> npt.NDArray[np.int64]:
-    """Choose the rows of a training set: half of them, at random."""
-    return generator(seed, Role.SPLIT, 0, which).permutation(count)[:half]
-
-
-def _error(run: Fit, points: Array, targets: Array) -> float:
-    if run.function is None:
-        return float("nan")
-    return mean_square(run.function, points, SCALE * targets) / SCALE**2
-
-
 def _errors_claims(
     errors: Mapping[str, list[float]], runs: Mapping[str, list[Fit]], settings: Mapping[str, str]
-) -> list[Claim]:
+) -> Iterator[Claim]:
     printed = [name for name in METHODS if METHODS[name].printed]
-    claims = rows_of(errors, runs, settings, "test error", "box (figure 2)")
+    yield from rows_of(errors, runs, settings, "test error", "box (figure 2)")
+    both, place = ["COLK", "POLK, COLK's step"], "COLK (figure 2)"
     for statistic in ("mean", "deviation"):
-        both = ["COLK", "POLK, COLK's step"]
-        for quantity, names, words in (
-            (f"least {statistic} of the test error", printed, "the methods as printed"),
-            (f"least {statistic}, POLK with COLK's step and budget", both, "the same step size for both"),
-        ):
-            measured = lead(errors, names, statistic, "COLK")
-            claims.append(
-                Claim(quantity, "COLK (figure 2)", measured, words, is_least(errors, names, statistic, "COLK"))
-            )
-    deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
-    claims.append(
-        Claim(
-            "variation of the learned function over sets",
-            "COLK's is less than POLK's (figure 1d)",
-            ", ".join(f"{name} {value:.4f}" for name, value in deviations.items()),
-            "root mean square deviation from the sets' mean",
-            deviations["COLK"] < deviations["POLK"],
+        same = f"least {statistic}, POLK with COLK's step and budget"
+        yield first_of(
+            errors, printed, statistic, f"least {statistic} of the test error", place, "the methods as printed"
         )
+        yield first_of(errors, both, statistic, same, place, "the same step size for both")
+    deviations = {name: _variation(runs[name]) for name in ("COLK", "POLK", "POLK, COLK's step")}
+    yield Claim(
+        "variation of the learned function over sets",
+        "COLK's is less than POLK's (figure 1d)",
+        ", ".join(f"{name} {value:.4f}" for name, value in deviations.items()),
+        "root mean square deviation from the sets' mean",
+        deviations["COLK"] < deviations["POLK"],
     )
-    return claims
 
 
 def _variation(runs: list[Fit]) -> float:
-    values = [run.values[-1][:400] for run in runs if run.function is not None]
+    values = [run.values[-1][: len(GRID)] for run in runs if run.function is not None]
     return float(np.sqrt(np.mean(np.var(np.stack(values), axis=0)))) / SCALE if values else float("nan")
 
 
@@ -212,111 +179,61 @@ def _notes(samples: int, half: int, sets: int) -> list[str]:
 
 
 def _boxes(errors: Mapping[str, list[float]]) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from kernelswarm.simulations.figures.style import BLUE, GREY, RC
-
-    with rc_context(RC):
-        figure = Figure(figsize=(8.4, 3.6), layout="constrained")
-        axes = figure.subplots()
-        names = list(errors)
-        kept = [[value for value in errors[name] if np.isfinite(value)] for name in names]
-        boxes = axes.boxplot(kept, patch_artist=True, widths=0.55, medianprops={"color": "black"}, showmeans=True)
-        for place, (name, box) in enumerate(zip(names, boxes["boxes"], strict=True), start=1):
-            if not METHODS[name].printed:
-                # The boxes themselves are too flat to show a colour.
-                axes.axvspan(place - 0.5, place + 0.5, color=GREY, alpha=0.2, linewidth=0)
-            box.set_facecolor(BLUE if METHODS[name].printed else GREY)
-            box.set_alpha(0.6)
-        axes.set_xticks(range(1, len(names) + 1), [name.replace(", ", ",\n") for name in names])
-        _logarithmic(axes)
-        axes.set_ylabel("test error (mean square)")
-        axes.set_title("Test error over the training sets; triangle: mean; shaded: controls")
+    figure = drawn([Panel([])], (8.4, 3.6))
+    (axes,) = figure.axes
+    kept = [[value for value in values if np.isfinite(value)] for values in errors.values()]
+    boxes = axes.boxplot(kept, patch_artist=True, widths=0.55, medianprops={"color": "black"}, showmeans=True)
+    for place, (name, box) in enumerate(zip(errors, boxes["boxes"], strict=True), start=1):
+        printed = METHODS[name].printed
+        if not printed:
+            # The boxes themselves are too flat to show a colour.
+            axes.axvspan(place - 0.5, place + 0.5, color=GREY, alpha=0.2, linewidth=0)
+        box.set(facecolor=BLUE if printed else GREY, alpha=0.6)
+    axes.set_xticks(range(1, len(errors) + 1), [name.replace(", ", ",\n") for name in errors])
+    title = "Test error over the training sets; triangle: mean; shaded: controls"
+    Panel([], title, "", "test error (mean square)", log="y", plain="y").draw(axes)
     return figure
-
-
-def _logarithmic(axes: Axes) -> None:
-    """Make the y axis logarithmic, with numbers written out."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _curves(runs: Mapping[str, list[Fit]], targets: Array) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from kernelswarm.simulations.figures.style import BLUE, GREEN, ORANGE, RC
-
-    with rc_context(RC):
-        figure = Figure(figsize=(9.6, 3.2), layout="constrained")
-        objective, error, order = figure.subplots(1, 3)
-        for name, dash in CURVES.items():
-            run = next((run for run in runs[name] if run.function is not None), None)
-            if run is None:
-                continue
-            losses = np.stack([((values[400:] - SCALE * targets) ** 2)[:, 0] for values in run.values])
-            centered = losses - losses.mean(axis=1, keepdims=True)
-            risk = losses.mean(axis=1) + 0.1 * sum((centered**q).mean(axis=1) for q in (2, 3, 4))
-            color = {"COLK": BLUE, "POLK": ORANGE}.get(name, GREEN)
-            objective.plot(run.samples, risk, dash, color=color)
-            error.plot(run.samples, losses.mean(axis=1) / SCALE**2, dash, color=color)
-            order.plot(run.samples, run.orders, dash, color=color, label=name)
-        for axes, label in (
-            (objective, "mean loss + 0.1 (moments 2 to 4)"),
-            (error, "test error (mean square)"),
-            (order, "model order"),
-        ):
-            axes.set_xlabel("samples")
-            axes.set_ylabel(label)
-        _logarithmic(objective)
-        _logarithmic(error)
-        order.set_ylim(bottom=0)
-        order.legend(loc="lower right")
-        for axes in (objective, error, order):
-            axes.locator_params(axis="x", nbins=4)
+    objective, error, order = [], [], []
+    colors = {"COLK": BLUE, "POLK": ORANGE, "RBF network": GREEN}
+    for name, dash in CURVES.items():
+        run = next((run for run in runs[name] if run.function is not None), None)
+        if run is None:
+            continue
+        losses = np.stack([((values[len(GRID) :] - SCALE * targets) ** 2)[:, 0] for values in run.values])
+        means = losses.mean(axis=1)
+        centered = losses - means[:, np.newaxis]
+        risk = means + 0.1 * sum((centered**q).mean(axis=1) for q in (2, 3, 4))
+        objective.append(Curve(run.samples, risk, colors[name], None, dash))
+        error.append(Curve(run.samples, means / SCALE**2, colors[name], None, dash))
+        order.append(Curve(run.samples, run.orders, colors[name], name, dash))
+    limits: dict[str, Any] = {"ylim": (0.0, None)}
+    panels = [
+        Panel(objective, "", "samples", "mean loss + 0.1 (moments 2 to 4)", log="y", plain="y"),
+        Panel(error, "", "samples", "test error (mean square)", log="y", plain="y"),
+        Panel(order, "", "samples", "model order", legend={"loc": "lower right"}, axes=limits),
+    ]
+    figure = drawn(panels, (9.6, 3.2))
+    for axes in figure.axes:
+        axes.locator_params(axis="x", nbins=4)
     return figure
 
 
-def _functions(
-    runs: Mapping[str, list[Fit]],
-    grid: Array,
-    points: Array,
-    targets: Array,
-    first: npt.NDArray[np.int64],
-    seed: int,
-    half: int,
-) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from kernelswarm.simulations.figures.style import BLACK, BLUE, GREY, ORANGE, RC
-
-    with rc_context(RC):
-        figure = Figure(figsize=(9.6, 3.4), layout="constrained")
-        both: list[Axes] = list(figure.subplots(1, 2, sharey=True))
-        for which, axes in enumerate(both):
-            rows = first if which == 0 else _rows(seed, 1, len(points), half)
-            shown = rows[:800]
-            axes.plot(points[shown, 0], targets[shown, 0], ".", color=GREY, markersize=2, alpha=0.5, label="samples")
-            axes.plot(
-                grid[:, 0],
-                _truth(grid)[:, 0],
-                color=BLACK,
-                linestyle=":",
-                label="truth",
-            )
-            for name, color in (("POLK", ORANGE), ("COLK", BLUE)):
-                run = runs[name][which]
-                if run.function is not None:
-                    axes.plot(grid[:, 0], run.values[-1][: len(grid), 0] / SCALE, color=color, label=name)
-            axes.set_xlabel("x")
-            axes.set_ylim(-4.0, 6.0)
-            axes.set_title(f"training set {which + 1}")
-        both[0].set_ylabel("y")
-        both[1].legend(loc="upper right")
-    return figure
+def _functions(runs: Mapping[str, list[Fit]], sets: Sequence[tuple[Array, Array]]) -> Figure:
+    panels = []
+    for which, (points, targets) in enumerate(sets[:2]):
+        look = {"alpha": 0.5}
+        curves = [
+            Curve(points[:, 0], targets[:, 0], GREY, "samples", "none", ".", 2, look),
+            Curve(GRID[:, 0], _truth(GRID)[:, 0], BLACK, "truth", ":"),
+        ]
+        for name, color in (("POLK", ORANGE), ("COLK", BLUE)):
+            run = runs[name][which]
+            if run.function is not None:
+                curves.append(Curve(GRID[:, 0], run.values[-1][: len(GRID), 0] / SCALE, color, name))
+        legend = {"loc": "upper right"} if which else None
+        y = "" if which else "y"
+        panels.append(Panel(curves, f"training set {which + 1}", "x", y, legend=legend, axes={"ylim": (-4.0, 6.0)}))
+    return drawn(panels, (9.6, 3.4), sharey=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from kernelswarm.simulations.reproductions.pieces import Shelf
+
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,18 @@ def beyond(errors: Sequence[float], others: Sequence[float], unit: float = 1.0) 
     return f"a difference of {np.mean(differences):.2g}{error}"
 
 
+def spread(values: Sequence[float] | npt.NDArray[np.float64], form: str, deviation: str = "") -> str:
+    """Write a mean with the standard deviation over the draws, in a format or two.
+
+    Examples
+    --------
+    >>> spread([1.0, 2.0], ".3g", ".1g"), spread([1.0], ".2f")
+    ('1.5 ± 0.7', '1.00')
+    """
+    mean = f"{np.mean(values):{form}}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):{deviation or form}}"
+
+
 @dataclass
 class Reproduction:
     """What a reproduction found.
@@ -126,6 +141,20 @@ class Request:
     jobs: int = 1
     shelf: Shelf | None = None
 
+    def each(self, items: Collection[Item], words: Callable[[Item], str] = str) -> Iterator[Item]:
+        """Yield the items in turn, and say which it is and what share of them has ended."""
+        for place, item in enumerate(items):
+            self.tell(words(item), place / len(items))
+            yield item
+
+    def draws(self, count: int) -> Iterator[int]:
+        """Yield the numbers of so many draws, as :meth:`each` does."""
+        return self.each(range(count), lambda draw: f"draw {draw + 1} of {count}")
+
+    def part(self, begin: float, end: float) -> Request:
+        """Return the request of a part, whose shares lie from ``begin`` to ``end`` of the whole."""
+        return replace(self, tell=lambda what, share: self.tell(what, begin + (end - begin) * share))
+
 
 class Reproduce(Protocol):
     """A reproduction: the function ``reproduce`` of its file, whose docstring begins with what it shows."""
@@ -143,23 +172,7 @@ class Reproduce(Protocol):
 
 @dataclass(frozen=True)
 class Finding:
-    """A reproduction that was run.
-
-    Attributes
-    ----------
-    name, sentence : str
-        The reproduction, and what it shows.
-    request : Request
-        What was asked.
-    reproduction : Reproduction
-        What it found.
-    started : str
-        When, ISO 8601 in UTC.
-    seconds : float
-        How long it took.
-    folder : Path or None
-        Where it was written; None where it was not.
-    """
+    """A reproduction that was run: what it shows, when (ISO 8601 in UTC), for how long, and its folder, if any."""
 
     name: str
     sentence: str

@@ -37,78 +37,29 @@ MOTIONS = (
     "archive.ics.uci.edu; rows of 54 numbers with NaN where one is missing: time, activity, heart rate, and 17 of each "
     "of three units)"
 )
-"""What the files are."""
+"""What the files are; a reader refuses any other with an InputError that names it."""
 
 
 def housing(file: Path) -> tuple[Array, Array]:
-    """Read California housing: longitude, latitude and six more inputs of each block, and its median house value.
-
-    Parameters
-    ----------
-    file : Path
-        CSV with a first line of names, gzip or not.
-
-    Returns
-    -------
-    tuple of Array
-        Inputs (n, 8) and targets (n, 1), as they were published.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or its rows are not nine numbers.
-    """
+    """Read :data:`HOUSING`: longitude, latitude and six more inputs (n, 8), and a block's median value (n, 1)."""
     rows = _numbers(file, 9, HOUSING, named=True)
     return rows[:, :-1], rows[:, -1:]
 
 
 def slices(file: Path) -> tuple[Array, Array]:
-    """Read the slices of computed tomographies: histograms of bone and of air, and where along the body a slice lies.
-
-    Returns
-    -------
-    tuple of Array
-        Inputs (n, 384), without the patients' numbers, and targets (n, 1).
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not :data:`SLICES`.
-    """
+    """Read :data:`SLICES`: histograms of bone and of air (n, 384), and where along the body a slice lies (n, 1)."""
     rows = _numbers(file, 386, SLICES, named=True)
     return rows[:, 1:-1], rows[:, -1:]
 
 
 def years(file: Path) -> tuple[Array, Array]:
-    """Read the songs of YearPredictionMSD: means and covariances of their timbre, and the years they appeared in.
-
-    Returns
-    -------
-    tuple of Array
-        Inputs (n, 90) and targets (n, 1).
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not :data:`YEARS`.
-    """
+    """Read :data:`YEARS`: means and covariances of songs' timbre (n, 90), and the years they appeared in (n, 1)."""
     rows = _numbers(file, 91, YEARS, named=False)
     return rows[:, 1:], rows[:, :1]
 
 
 def adult(file: Path) -> tuple[Array, Array]:
-    """Read Adult: what a census says of people, in 123 inputs that are 0 or 1, and whether they earn more than 50,000.
-
-    Returns
-    -------
-    tuple of Array
-        Inputs (n, 123) and classes (n, 1), 0 or 1.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not :data:`ADULT`.
-    """
+    """Read :data:`ADULT`: what a census says of people (n, 123), and whether they earn more than 50,000 (n, 1)."""
     from sklearn.datasets import load_svmlight_file
 
     _check_there(file, ADULT)
@@ -124,18 +75,8 @@ def adult(file: Path) -> tuple[Array, Array]:
 def motions(file: Path) -> tuple[Array, Array]:
     """Read how a person moved: 13 quantities of each of three units, on hand, chest and ankle, 100 times a second.
 
-    A unit tells its temperature, two accelerations, and what gyroscope and magnetometer say. Its orientation, which the
-    publishers call invalid, is left out.
-
-    Returns
-    -------
-    tuple of Array
-        Inputs (n, 39), NaN where one is missing, and the numbers of the activities (n,).
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not :data:`MOTIONS`.
+    A unit measures its temperature, two accelerations, angular velocity and magnetic field; its orientation, which the
+    publishers call invalid, is left out. Returns inputs (n, 39), NaN where one is missing, and activities (n,).
     """
     rows = _numbers(file, 54, MOTIONS, named=False, delimiter=None)
     units = [first + quantity for first in (3, 20, 37) for quantity in range(13)]

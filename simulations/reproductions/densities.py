@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from kernelswarm.agents.learners.spppot import Spppot
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.simulations.figures import style
+from kernelswarm.simulations.reproductions.courses import followed, single_steps
+from kernelswarm.simulations.reproductions.panels import Curve
 
 Array = npt.NDArray[np.float64]
 
@@ -38,8 +40,7 @@ STROKES = {
 }
 
 
-@dataclass(frozen=True)
-class DensityCurve:
+class DensityCurve(NamedTuple):
     """What a learner was like on its way, an entry for each look, and in the end.
 
     Attributes
@@ -70,7 +71,7 @@ class DensityCurve:
         return errors
 
 
-def loss_of(loss: PoissonProcess, function: Function, points: Array) -> float:
+def loss_of(loss: PoissonProcess, function: Function | Squares, points: Array) -> float:
     """Compute the mean of -log f at the points plus the integral on the loss's grid (SPPPOT eq. 27)."""
     own = loss.values(function.values(points), np.ones((len(points), 1)))
     return float(own.mean()) + loss.grid.volume * float(function.values(loss.grid.points).sum())
@@ -83,57 +84,48 @@ def learned(
     epochs: int,
     generator: np.random.Generator,
     looks: int = 80,
-    tell: Callable[[float], None] = lambda share: None,
 ) -> DensityCurve:
     """Learn from the events ``training`` (n, 1), in a new order in each epoch, and look at the function on the way."""
     loss = learner.loss
     assert isinstance(loss, PoissonProcess)
     order = np.concatenate([generator.permutation(len(training)) for _ in range(epochs)])
-    size = learner.batch_size
-    starts = np.arange(0, len(order), size)
-    stops = set(np.linspace(0, len(starts) - 1, min(looks, len(starts))).round().astype(int).tolist())
-    state = learner.init(1, 1)
-    rows: list[tuple[float, float, Array, float]] = []
-    for place, start in enumerate(starts):
-        points = training[order[start : start + size]]
-        own = learner.evaluate(state, points)
-        events = np.ones((len(points), 1))
-        learner.step(state, [own], [learner.gradient(state, own, events)], None, events)
-        if place in stops:
-            function = learner.function(state)
-            fine = function.values(FINE)[:, 0]
-            rows.append((float(start + len(points)), float(function.order), fine, loss_of(loss, function, test)))
-            tell((place + 1) / len(starts))
-    samples, orders, densities, losses = zip(*rows, strict=True)
-    return DensityCurve(
-        np.array(samples), np.array(orders), np.array(densities), np.array(losses), learner.function(state)
-    )
+    batches = -(-len(order) // learner.batch_size)
+    stops = np.unique(np.linspace(0, batches - 1, min(looks, batches)).round().astype(int))
+    places = np.minimum((stops + 1) * learner.batch_size, len(order)).tolist()
+    samples, rows, densities = (training, np.ones_like(training)), [], []
+    for place, function, _ in followed(learner, *samples, places, advance=single_steps, order=order):
+        densities.append(function.values(FINE)[:, 0])
+        rows.append((float(place), float(function.order), loss_of(loss, function, test)))
+    numbers, orders, losses = np.array(rows).T.copy()
+    return DensityCurve(numbers, orders, np.array(densities), losses, function)
+
+
+def named(name: str, found: DensityCurve) -> dict[str, Array]:
+    """Return a learner's numbers: samples, losses and orders on the way, and the last density."""
+    key = re.sub(r"[^\w.]+", "_", name.lower())
+    return {
+        f"{key}_samples": found.samples,
+        f"{key}_loss": found.losses,
+        f"{key}_order": found.orders,
+        f"{key}_density": found.densities[-1],
+    }
+
+
+def stroke(name: str, x: npt.ArrayLike | None, y: npt.ArrayLike, label: str | None = None) -> Curve:
+    """Return a line with the look of a learner."""
+    return Curve(x, y, STROKES[name].color, label, STROKES[name].dash, look={"linewidth": 1.5})
 
 
 class Squares:
     """The batch estimate f = g^2 >= 0 of a kernel expansion g."""
 
     def __init__(self, root: Expansion) -> None:
-        self.root = root
-        self.inputs, self.outputs, self.order = root.inputs, root.outputs, root.order
-
-    @property
-    def weights(self) -> Array:
-        """The weights of g."""
-        return self.root.weights
+        self.root, self.order = root, root.order
 
     def values(self, points: Array) -> Array:
         """Evaluate f at ``points`` (n, 1): (n, 1)."""
         values: Array = self.root.values(points) ** 2
         return values
-
-    def arrays(self) -> dict[str, Array]:
-        """Return the arrays of g."""
-        return self.root.arrays()
-
-    def distance(self, other: object) -> float:
-        """Compute the distance of the roots."""
-        return self.root.distance(other.root) if isinstance(other, Squares) else float("nan")
 
 
 def chosen_batch(loss: PoissonProcess, kernel: Kernel, training: Array) -> tuple[Squares, float]:

@@ -7,7 +7,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -127,29 +127,17 @@ def computed(
     SimulationError
         A process died; what has ended is kept.
     """
-    if shelf is None:
-        return _computed(function, tasks, jobs, None, watch)
-    with shelf.open():
-        return _computed(function, tasks, jobs, shelf, watch)
-
-
-def _computed(
-    function: Callable[[Task], Arrays],
-    tasks: Mapping[str, Task],
-    jobs: int,
-    shelf: Shelf | None,
-    watch: Callable[[str, float], None],
-) -> dict[str, Arrays]:
     found: dict[str, Arrays] = {}
-    for name in tasks:
-        kept = None if shelf is None else shelf.read(name)
-        if kept is not None:
-            found[name] = kept
-    waiting = [name for name in tasks if name not in found]
-    for name, piece in _answers(function, tasks, waiting, jobs, found, watch):
-        if shelf is not None:
-            shelf.keep(name, piece)
-        found[name] = piece
+    with nullcontext() if shelf is None else shelf.open():
+        for name in tasks:
+            kept = None if shelf is None else shelf.read(name)
+            if kept is not None:
+                found[name] = kept
+        waiting = [name for name in tasks if name not in found]
+        for name, piece in _answers(function, tasks, waiting, jobs, found, watch):
+            if shelf is not None:
+                shelf.keep(name, piece)
+            found[name] = piece
     return {name: found[name] for name in tasks}
 
 

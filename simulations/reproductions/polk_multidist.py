@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.contract import Learner
@@ -23,6 +22,8 @@ from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.batch.classifiers import import_vectors, lbfgs, objective
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
+from kernelswarm.simulations.reproductions.courses import Course, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
 from kernelswarm.simulations.streams.contract import HeldOut
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
@@ -79,25 +80,15 @@ BATCHES = {
 
 
 @dataclass
-class ErrorCurve:
-    """What was measured of one setting on the draws of one radius, a list entry each."""
-
-    errors: list[float] = field(default_factory=list)
-    orders: list[float] = field(default_factory=list)
-    error_curves: list[Array] = field(default_factory=list)
-    order_curves: list[Array] = field(default_factory=list)
-
-
-@dataclass
 class Radius:
-    """The draws of one radius of the circle that the classes lie on."""
+    """The draws of one radius of the circle that the classes lie on, a list entry each."""
 
     radius: float
     words: str
     bayes: list[float] = field(default_factory=list)
     libsvm: list[float] = field(default_factory=list)
     vectors: list[float] = field(default_factory=list)
-    learning_curves: dict[str, ErrorCurve] = field(default_factory=dict)
+    courses: dict[str, list[Course]] = field(default_factory=dict)
     batches: dict[str, list[BatchFit]] = field(default_factory=dict)
 
 
@@ -106,13 +97,12 @@ def reproduce(request: Request) -> Reproduction:
     draws, samples = (2, QUICK_SAMPLES) if request.quick else (5, SAMPLES)
     settings = _settings()
     groups = [Radius(1.0, "as printed, radius 1"), Radius(3.0, "radius 3")]
-    for place, group in enumerate(groups):
-        for draw in range(draws):
-            request.tell(f"{group.words}, draw {draw + 1} of {draws}", (place * draws + draw) / (len(groups) * draws))
-            _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
+    cells = [(group, draw) for group in groups for draw in range(draws)]
+    for group, draw in request.each(cells, lambda cell: f"{cell[0].words}, draw {cell[1] + 1} of {draws}"):
+        _measure(group, settings, request.seed * draws + draw, samples, 50 if request.quick else 500)
     claims = [claim for group in groups for claim in _errors(group, settings)]
     claims += [_order(setting, groups) for setting in settings if not setting.rival]
-    arrays = {f"samples_{setting.key}": _places(setting, samples) for setting in settings}
+    arrays = {f"samples_{setting.key}": groups[0].courses[setting.label][0].samples for setting in settings}
     for group in groups:
         prefix = f"radius{group.radius:g}"
         arrays |= {f"{prefix}_bayes_error": np.array(group.bayes), f"{prefix}_libsvm_error": np.array(group.libsvm)}
@@ -120,10 +110,9 @@ def reproduce(request: Request) -> Reproduction:
         for name, fits in group.batches.items():
             arrays[f"{prefix}_{re.sub(r'[^a-z]+', '_', name.lower())}"] = np.array(fits)
         for setting in settings:
-            learning_curve = group.learning_curves[setting.label]
-            arrays[f"{prefix}_error_{setting.key}"] = np.stack(learning_curve.error_curves)
-            arrays[f"{prefix}_order_{setting.key}"] = np.stack(learning_curve.order_curves)
-    return Reproduction(claims, _notes(groups), {"multidist": _figure(groups, settings, samples)}, arrays)
+            for quantity in ("error", "order"):
+                arrays[f"{prefix}_{quantity}_{setting.key}"] = stacked(group.courses[setting.label], f"{quantity}s")
+    return Reproduction(claims, _notes(groups), {"multidist": _figure(groups, settings)}, arrays)
 
 
 def _settings() -> list[Setting]:
@@ -170,34 +159,10 @@ def _measure(group: Radius, settings: Sequence[Setting], seed: int, samples: int
     group.vectors.append(float(vectors))
     for name, fit in _batches(points, targets, test, seed, steps).items():
         group.batches.setdefault(name, []).append(fit)
+    looks = [*range(BATCH, samples, BATCH), samples]
     for setting in settings:
-        errors, orders = _run(setting, points, targets, test)
-        learning_curve = group.learning_curves.setdefault(setting.label, ErrorCurve())
-        last = _places(setting, samples) > 0.95 * samples
-        learning_curve.errors.append(float(errors[last].mean()))  # "averaged over the final 5%" of the samples, table 2
-        learning_curve.orders.append(float(orders[last].mean()))
-        learning_curve.error_curves.append(errors)
-        learning_curve.order_curves.append(orders)
-
-
-def _places(setting: Setting, samples: int) -> Array:
-    """The numbers of samples after which a setting is measured."""
-    return np.append(np.arange(BATCH, samples, BATCH), samples).astype(np.float64)
-
-
-def _run(setting: Setting, points: Array, targets: Array, test: HeldOut) -> tuple[Array, Array]:
-    """Learn in one pass; returns the test error and the model order on the way."""
-    learner = setting.learner
-    state = learner.init(points.shape[1], 5)
-    errors, orders = [], []
-    done = 0
-    for place in _places(setting, len(points)).astype(int):
-        learn(learner, state, points[done:place], targets[done:place])
-        done = place
-        function = learner.function(state)
-        errors.append(float(np.mean(learner.loss.decide(function.values(test.points)) != test.targets)))
-        orders.append(float(function.order))
-    return np.array(errors), np.array(orders)
+        found = course(setting.learner, (points, targets), (test.points, test.targets), looks, 5)
+        group.courses.setdefault(setting.label, []).append(found)
 
 
 def _libsvm(points: Array, targets: Array, test: HeldOut) -> tuple[float, int]:
@@ -231,61 +196,49 @@ def _batches(points: Array, targets: Array, test: HeldOut, seed: int, steps: int
     return found
 
 
-def _errors(group: Radius, settings: Sequence[Setting]) -> list[Claim]:
-    claims = [
-        Claim(f"Bayes error, {group.words}", "", _percent(group.bayes), f"{len(group.bayes)} draws"),
-        Claim(
-            f"test error, LIBSVM, {group.words}",
-            "3.92% with 656 vectors (table 2)",
-            f"{_percent(group.libsvm)}; {_counts(group.vectors)} vectors",
-            "one against one, the same kernel, C from a validation set",
-        ),
-    ]
+def _errors(group: Radius, settings: Sequence[Setting]) -> Iterator[Claim]:
+    yield Claim(f"Bayes error, {group.words}", "", percent(group.bayes), f"{len(group.bayes)} draws")
+    yield Claim(
+        f"test error, LIBSVM, {group.words}",
+        "3.92% with 656 vectors (table 2)",
+        f"{percent(group.libsvm)}; {_counts(group.vectors)} vectors",
+        "one against one, the same kernel, C from a validation set",
+    )
     for name, published in BATCHES.items():
         fits = group.batches[name]
         errors = [fit.error for fit in fits]
-        claims.append(
-            Claim(
-                f"test error, {name}, {group.words}",
-                f"{LIKE_LIBSVM}: {published}",
-                f"{_percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
-                f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
-                float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
-            )
+        yield Claim(
+            f"test error, {name}, {group.words}",
+            f"{LIKE_LIBSVM}: {published}",
+            f"{percent(errors)}; risk {float(np.mean([fit.risk for fit in fits])):.3g}",
+            f"the same kernel, λ = 1e-6, {fits[0].order:.0f} points" + " of the first draw" * ("L-BFGS" in name),
+            float(np.mean(np.subtract(errors, group.libsvm))) <= NEAR,
         )
-    best = group.learning_curves[settings[0].label].errors  # POLK at the order that the rivals are given
+    best = ends(group.courses[settings[0].label], "errors")  # POLK at the order that the rivals are given
     for setting in settings:
-        found = group.learning_curves[setting.label].errors
+        found = ends(group.courses[setting.label], "errors")
         holds: bool | None = float(np.mean(np.subtract(found, group.libsvm))) <= NEAR
         if setting.rival:
             holds = errs_more(found, best)
         published = f"{'above that of POLK' if setting.rival else LIKE_LIBSVM}: {setting.error}"
-        claims.append(
-            Claim(f"test error, {setting.label}, {group.words}", published, _percent(found), setting.words, holds)
-        )
-    fine = group.learning_curves[settings[1].label].errors
-    claims.append(
-        Claim(
-            f"test error, hinge loss, the smaller K, {group.words}",
-            "below that of the larger (figure 2)",
-            f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
-            "means over the draws, in points",
-            errs_more(best, fine),
-        )
+        yield Claim(f"test error, {setting.label}, {group.words}", published, percent(found), setting.words, holds)
+    fine = ends(group.courses[settings[1].label], "errors")
+    yield Claim(
+        f"test error, hinge loss, the smaller K, {group.words}",
+        "below that of the larger (figure 2)",
+        f"{100 * float(np.mean(fine)):.2f}% against {100 * float(np.mean(best)):.2f}%, {beyond(best, fine, 100.0)}",
+        "means over the draws, in points",
+        errs_more(best, fine),
     )
-    return claims
 
 
 def _order(setting: Setting, groups: Sequence[Radius]) -> Claim:
     """The model order, which is judged on the draws as printed: the first group."""
-    measured = [f"{_counts(group.learning_curves[setting.label].orders)} ({group.words})" for group in groups]
-    mean = float(np.mean(groups[0].learning_curves[setting.label].orders))
+    orders = [ends(group.courses[setting.label], "orders") for group in groups]
+    measured = [f"{_counts(found)} ({group.words})" for found, group in zip(orders, groups, strict=True)]
+    mean = float(np.mean(orders[0]))
     near = abs(mean - setting.order) <= 0.25 * setting.order
     return Claim(f"model order, {setting.label}", f"{setting.order}", "; ".join(measured), setting.words, near)
-
-
-def _percent(shares: Sequence[float]) -> str:
-    return f"{', '.join(f'{100.0 * share:.1f}' for share in shares)}; mean {100.0 * float(np.mean(shares)):.1f}%"
 
 
 def _counts(counts: Sequence[float]) -> str:
@@ -314,30 +267,21 @@ def _notes(groups: Sequence[Radius]) -> list[str]:
     ]
 
 
-def _figure(groups: Sequence[Radius], settings: Sequence[Setting], samples: int) -> Figure:
+def _figure(groups: Sequence[Radius], settings: Sequence[Setting]) -> Figure:
     """Test error beyond LIBSVM's and model order against samples, means over the draws."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 5.6), layout="constrained")
-    axes = figure.subplots(2, 2, sharex=True, sharey="row")
     colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREEN, style.PURPLE, style.GREY)
-    looks = zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True)
-    for setting, color, dash in looks:
-        places = _places(setting, samples)
-        for column, group in enumerate(groups):
-            learning_curve = group.learning_curves[setting.label]
-            beyond = np.stack(learning_curve.error_curves) - np.array(group.libsvm)[:, None]
-            axes[0, column].plot(places, 100.0 * beyond.mean(axis=0), color=color, linestyle=dash, label=setting.label)
-            axes[1, column].plot(
-                places, np.stack(learning_curve.order_curves).mean(axis=0), color=color, linestyle=dash
-            )
-    for column, group in enumerate(groups):
-        axes[0, column].set_title(f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean")
-        axes[0, column].axhline(0.0, color=style.BLACK, linewidth=1.0, linestyle=":", label="LIBSVM")
-        axes[0, column].set_ylim(-1.0, 15.0)
-        axes[1, column].set_xlabel("samples")
-    axes[0, 0].set_ylabel("error beyond LIBSVM's (points)")
-    axes[1, 0].set_ylabel("model order")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    return figure
+    looks = list(zip(settings, colors, ("-", "--", "-", "--", "-.", "-.", "-."), strict=True))
+    above, below = [], []
+    for place, group in enumerate(groups):
+        errors, orders = [], []
+        for setting, color, dash in looks:
+            found = group.courses[setting.label]
+            beyond = 100.0 * (stacked(found, "errors") - np.array(group.libsvm)[:, None]).mean(axis=0)
+            errors.append(Curve(found[0].samples, beyond, color, setting.label, dash))
+            orders.append(mean_curve(found[0].samples, stacked(found, "orders"), color, dash=dash))
+        errors.append(Curve(None, 0.0, style.BLACK, "LIBSVM", ":", look={"linewidth": 1.0}))
+        title = f"{group.words}: Bayes error {100 * float(np.mean(group.bayes)):.1f}% in the mean"
+        words = ("", "") if place else ("error beyond LIBSVM's (points)", "model order")
+        above.append(Panel(errors, title, "", words[0], axes={"ylim": (-1.0, 15.0)}))
+        below.append(Panel(orders, "", "samples", words[1]))
+    return drawn([*above, *below], (8.4, 5.6), 2, 3, sharex=True, sharey="row")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,17 @@ from kernelswarm.agents.parts.mirror_maps import SquaredNorm
 from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.densities import FINE, STROKES, DensityCurve, chosen_batch, learned, loss_of
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
+from kernelswarm.simulations.reproductions.densities import (
+    FINE,
+    DensityCurve,
+    chosen_batch,
+    learned,
+    loss_of,
+    named,
+    stroke,
+)
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.streams.generated.gaussian_density import GaussianDensity
 
 if TYPE_CHECKING:
@@ -69,46 +77,33 @@ class Final:
 def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 1: RMSE, ISE, test loss and model order of a density, beside PMD, POLK and a batch solver."""
     draws, epochs, training = (1, EPOCHS, 3000) if request.quick else (DRAWS, EPOCHS, TRAINING)
-    finals: dict[str, list[Final]] = {}
-    learning_curves: dict[str, DensityCurve] = {}
-    density = _density()
-    batches = []
     learners = {**LEARNERS, **COARSE_LEARNERS}
+    finals: dict[str, list[Final]] = {name: [] for name in (*learners, "batch")}
+    curves: dict[str, DensityCurve] = {}
+    density, estimates = _density(), []
     for draw in range(draws):
         source = GaussianDensity().open(2, request.seed + draw, 10, None)
         events, test = source.nodes[0].draw(training)[0], source.nodes[1].draw(TEST)[0]
-        for place, (name, learner) in enumerate(learners.items()):
-            request.tell(f"{name}, draw {draw + 1} of {draws}", (draw + place / (len(learners) + 1)) / draws)
+        part = request.part(draw / draws, (draw + 1) / draws)
+        for name in part.each(learners, lambda name, draw=draw: f"{name}, draw {draw + 1} of {draws}"):  # type: ignore[misc]
             generator = np.random.default_rng([request.seed, draw])
-            learning_curve = learned(learner, events, test, epochs, generator)
-            learning_curves.setdefault(name, learning_curve)
-            finals.setdefault(name, []).append(_final(learning_curve, density))
+            curve = learned(learners[name], events, test, epochs, generator)
+            curves.setdefault(name, curve)
+            finals[name].append(_final(curve, density))
         estimate, _ = chosen_batch(LOSS, KERNEL, events)
         values = estimate.values(FINE)[:, 0]
-        found = Final(
-            float(np.mean((values - density) ** 2)),
-            loss_of(LOSS, estimate, test),
-            float(estimate.order),
-            float(values.min()),
-            float(values.mean()),
-        )
-        finals.setdefault("batch", []).append(found)
-        batches.append(values)
-    arrays = {"x": FINE[:, 0], "density": density, "batch": batches[0]}
-    for name, learning_curve in learning_curves.items():
-        key = re.sub(r"[^\w.]+", "_", name.lower())
-        arrays |= {f"{key}_samples": learning_curve.samples, f"{key}_ise": learning_curve.squared_errors(density)}
-        arrays |= {
-            f"{key}_loss": learning_curve.losses,
-            f"{key}_order": learning_curve.orders,
-            f"{key}_density": learning_curve.densities[-1],
-        }
-    return Reproduction(
-        claims=_claims(finals),
-        notes=_notes(finals, draws, training, epochs),
-        figures={"spppot_gaussian": _figure(learning_curves, batches[0], finals["batch"][0], density)},
-        arrays=arrays,
-    )
+        error, order = float(np.mean((values - density) ** 2)), float(estimate.order)
+        loss, least, total = loss_of(LOSS, estimate, test), float(values.min()), float(values.mean())
+        finals["batch"].append(Final(error, loss, order, least, total))
+        estimates.append(values)
+    arrays = {"x": FINE[:, 0], "density": density, "batch": estimates[0]}
+    for name, curve in curves.items():
+        numbers = named(name, curve)
+        samples = next(iter(numbers))
+        errors = {samples.replace("_samples", "_ise"): curve.squared_errors(density)}
+        arrays |= {samples: numbers.pop(samples), **errors, **numbers}
+    figures = {"spppot_gaussian": _figure(curves, estimates[0], finals["batch"][0], density)}
+    return Reproduction([*_claims(finals)], _notes(finals, draws, training, epochs), figures, arrays)
 
 
 def _density() -> Array:
@@ -117,75 +112,63 @@ def _density() -> Array:
     return truth(0, FINE, 0)[:, 0]
 
 
-def _final(learning_curve: DensityCurve, density: Array) -> Final:
+def _final(curve: DensityCurve, density: Array) -> Final:
     return Final(
-        learning_curve.settled(learning_curve.squared_errors(density)),
-        learning_curve.settled(learning_curve.losses),
-        learning_curve.settled(learning_curve.orders),
-        float(learning_curve.densities[-1].min()),
-        learning_curve.settled(learning_curve.densities.mean(axis=1)),
+        curve.settled(curve.squared_errors(density)),
+        curve.settled(curve.losses),
+        curve.settled(curve.orders),
+        float(curve.densities[-1].min()),
+        curve.settled(curve.densities.mean(axis=1)),
     )
 
 
-def _spread(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.4g}"
-    return f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.2g}"
-
-
-def _claims(finals: Mapping[str, list[Final]]) -> list[Claim]:
+def _claims(finals: Mapping[str, list[Final]]) -> Iterator[Claim]:
     def every(name: str, quantity: str) -> list[float]:
         return [getattr(final, quantity) for final in finals[name]]
 
-    def roots(name: str) -> list[float]:
-        return [value**0.5 for value in every(name, "ise")]
+    def written(name: str, quantity: str) -> str:
+        return spread(every(name, quantity), ".4g", ".2g")
 
-    pmd, claims = np.array(every("PMD", "ise")), []
+    def errors(name: str) -> str:
+        return f"RMSE {spread([value**0.5 for value in every(name, 'ise')], '.4g', '.2g')}, ISE {written(name, 'ise')}"
+
+    pmd = np.array(every("PMD", "ise"))
     settings = {
         "SPPPOT constant": "eta = 0.012, eps = 6.6e-6",
         "SPPPOT adaptive": "eta = 0.012, target order 105, alpha(0) = 2e-6",
         "PMD": "eta = 0.05",
         "batch": "L-BFGS, f = g^2, ridge by validation",
     }
-    orders = {"SPPPOT constant": 100, "SPPPOT adaptive": 105, "PMD": 100}
     for name, words in settings.items():
         beats = bool((np.array(every(name, "ise")) < pmd).all()) if name.startswith("SPPPOT") else None
         published = "below PMD's (figures 1b, 1c)" if beats is not None else "curve only"
-        measured = f"RMSE {_spread(roots(name))}, ISE {_spread(every(name, 'ise'))}"
-        claims.append(Claim(f"RMSE and ISE, {name}", published, measured, words, beats))
-    for name, order in orders.items():
-        found = every(name, "order")
-        holds = bool(np.abs(np.array(found) - order).max() <= 2)
-        claims.append(Claim(f"model order, {name}", f"{order}", _spread(found), settings[name], holds))
+        yield Claim(f"RMSE and ISE, {name}", published, errors(name), words, beats)
+    for name, order in {"SPPPOT constant": 100, "SPPPOT adaptive": 105, "PMD": 100}.items():
+        holds = bool(np.abs(np.array(every(name, "order")) - order).max() <= 2)
+        yield Claim(f"model order, {name}", f"{order}", written(name, "order"), settings[name], holds)
     gap = np.array(every("SPPPOT constant", "loss")) - np.array(every("batch", "loss"))
-    measured = f"{_spread(every('SPPPOT constant', 'loss'))}; batch {_spread(every('batch', 'loss'))}"
-    claims.append(
-        Claim("test loss, SPPPOT", "quite close to the batch's (1d)", measured, "", bool(np.abs(gap).max() < 0.02))
-    )
+    near = bool(np.abs(gap).max() < 0.02)
+    measured = f"{written('SPPPOT constant', 'loss')}; batch {written('batch', 'loss')}"
+    yield Claim("test loss, SPPPOT", "quite close to the batch's (1d)", measured, "", near)
     for name in ("SPPPOT constant", "SPPPOT adaptive", "PMD"):
         least, total = every(name, "least"), every(name, "total")
         holds = min(least) > 0.0 and max(abs(entry - 1.0) for entry in total) < 0.05
-        measured = f"least value {min(least):.2g}, integral {_spread(total)}"
-        claims.append(Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds))
+        measured = f"least value {min(least):.2g}, integral {spread(total, '.4g', '.2g')}"
+        yield Claim(f"a density, {name}", "positive, integrates to one", measured, settings[name], holds)
     for floor in FLOORS:
         name = f"POLK, floor {floor:g}"
-        measured = (
-            f"loss {_spread(every(name, 'loss'))}, RMSE {_spread(roots(name))}, ISE {_spread(every(name, 'ise'))}, "
-            f"least value {min(every(name, 'least')):.2g}"
-        )
+        least = every(name, "least")
+        measured = f"loss {written(name, 'loss')}, {errors(name)}, least value {min(least):.2g}"
         published = "negative in places (its loss 2.0148, RMSE 5.8317, ISE 34.0425: not judged)"
         words = f"f = z, eta = 0.006, eps = 3.5e-8, -log f linear below {floor:g}"
-        claims.append(Claim("POLK: is it negative?", published, measured, words, max(every(name, "least")) < 0.0))
-    name = "PMD, eta = 0.012"
-    measured = f"ISE {_spread(every(name, 'ise'))}, SPPPOT {_spread(every('SPPPOT constant', 'ise'))}"
-    claims.append(Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012"))
-    ours, theirs = "SPPPOT, 8 grid points", "PMD, 8 grid points"
-    measured = (
-        f"ISE {_spread(every(ours, 'ise'))} at M = {_spread(every(ours, 'order'))}, "
-        f"PMD {_spread(every(theirs, 'ise'))} at M = {_spread(every(theirs, 'order'))}"
+        yield Claim("POLK: is it negative?", published, measured, words, max(least) < 0.0)
+    measured = f"ISE {written('PMD, eta = 0.012', 'ise')}, SPPPOT {written('SPPPOT constant', 'ise')}"
+    yield Claim("ISE, PMD with SPPPOT's step", "", measured, "eta = 0.012")
+    ours, theirs = (
+        f"{written(name, 'ise')} at M = {written(name, 'order')}"
+        for name in ("SPPPOT, 8 grid points", "PMD, 8 grid points")
     )
-    claims.append(Claim("ISE on a grid of 8 points", "", measured, "eta = 0.012, eps = 5e-4"))
-    return claims
+    yield Claim("ISE on a grid of 8 points", "", f"ISE {ours}, PMD {theirs}", "eta = 0.012, eps = 5e-4")
 
 
 def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs: int) -> list[str]:
@@ -215,42 +198,37 @@ def _notes(finals: Mapping[str, list[Final]], draws: int, training: int, epochs:
     ]
 
 
-def _figure(learning_curves: Mapping[str, DensityCurve], estimate: Array, found: Final, density: Array) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 6.0), layout="constrained")
-    places = figure.subplots(2, 3)
+def _figure(curves: Mapping[str, DensityCurve], estimate: Array, found: Final, density: Array) -> Figure:
     shown = ("SPPPOT constant", "SPPPOT adaptive", "PMD", "POLK")
-    named = {name: learning_curves.get(name) or learning_curves[f"POLK, floor {FLOORS[1]:g}"] for name in shown}
-    first, rmse, ise, loss, order, last = places.ravel()
-    first.plot(FINE[:, 0], density, color=style.GREY, linewidth=4.0, alpha=0.6, label="truth")
-    for name, learning_curve in named.items():
-        stroke = STROKES[name]
-        look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-        first.plot(FINE[:, 0], learning_curve.densities[-1], label=name, **look)
-        errors = learning_curve.squared_errors(density)
-        rmse.semilogy(learning_curve.samples, np.sqrt(errors), **look)
-        ise.semilogy(learning_curve.samples, errors, **look)
-        loss.plot(learning_curve.samples, learning_curve.losses, **look)
-        order.plot(learning_curve.samples, learning_curve.orders, **look)
-    stroke = STROKES["batch"]
-    look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-    first.plot(FINE[:, 0], estimate, label="batch L-BFGS", **look)
-    for axes, value in ((rmse, found.ise**0.5), (ise, found.ise), (loss, found.loss)):
-        axes.axhline(value, **look)
-    settled = [
-        learning_curve.losses[len(learning_curve.losses) // 4 :]
-        for name, learning_curve in named.items()
-        if name != "POLK"
-    ]
+    named = {name: curves.get(name) or curves[f"POLK, floor {FLOORS[1]:g}"] for name in shown}
+    first = [Curve(FINE[:, 0], density, style.GREY, "truth", look={"linewidth": 4.0, "alpha": 0.6})]
+    first += [stroke(name, FINE[:, 0], curve.densities[-1], name) for name, curve in named.items()]
+    first.append(stroke("batch", FINE[:, 0], estimate, "batch L-BFGS"))
+    errors = {name: curve.squared_errors(density) for name, curve in named.items()}
+    rmse, ise, loss, order = (
+        [stroke(name, curve.samples, values(name, curve)) for name, curve in named.items()]
+        for values in (
+            lambda name, _: np.sqrt(errors[name]),
+            lambda name, _: errors[name],
+            lambda _, curve: curve.losses,
+            lambda _, curve: curve.orders,
+        )
+    )
+    for lines, value in ((rmse, found.ise**0.5), (ise, found.ise), (loss, found.loss)):
+        lines.append(stroke("batch", None, value))
+    settled = [curve.losses[len(curve.losses) // 4 :] for name, curve in named.items() if name != "POLK"]
     low, high = min(part.min() for part in settled), max(part.max() for part in settled)
-    loss.set_ylim(min(low, found.loss) - 0.02, high + 0.5 * (high - low) + 0.02)
-    order.set_ylim(0.0, None)
-    titles = ("density", "RMSE", "ISE", "test loss", "model order")
-    for axes, title in zip((first, rmse, ise, loss, order), titles, strict=True):
-        axes.set_title(title)
-        axes.set_xlabel("x" if axes is first else "samples processed")
-    last.axis("off")
-    handles, labels = first.get_legend_handles_labels()
-    last.legend(handles, labels, loc="center", fontsize=10)
+    limits = min(low, found.loss) - 0.02, high + 0.5 * (high - low) + 0.02
+    x = "samples processed"
+    panels = [
+        Panel(first, "density", "x"),
+        Panel(rmse, "RMSE", x, log="y"),
+        Panel(ise, "ISE", x, log="y"),
+        Panel(loss, "test loss", x, axes={"ylim": limits}),
+        Panel(order, "model order", x, axes={"ylim": (0.0, None)}),
+        Panel([]),
+    ]
+    figure = drawn(panels, (10.0, 6.0), 3)
+    figure.axes[-1].axis("off")
+    figure.axes[-1].legend(*figure.axes[0].get_legend_handles_labels(), loc="center", fontsize=10)
     return figure

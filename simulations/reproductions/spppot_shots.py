@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,15 @@ from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, 
 from kernelswarm.simulations.reproductions.densities import (
     FINE,
     RIDGES,
-    STROKES,
     DensityCurve,
-    Squares,
     batch,
     chosen_batch,
     learned,
     loss_of,
+    named,
+    stroke,
 )
+from kernelswarm.simulations.reproductions.panels import Panel, drawn
 from kernelswarm.simulations.streams.rows.dialect import Dialect
 from kernelswarm.simulations.streams.rows.tables import Columns, read_csv
 from kernelswarm.simulations.streams.written.reading import find
@@ -70,32 +71,19 @@ def reproduce(request: Request) -> Reproduction:
     count = round(len(distances) * PUBLISHED_TEST / (PUBLISHED_TRAINING + PUBLISHED_TEST))
     test, training = distances[order[:count]], distances[order[count:]]
     epochs = PUBLISHED_EPOCHS if request.quick else round(PUBLISHED_EPOCHS * PUBLISHED_TRAINING / len(training))
-    learning_curves: dict[str, DensityCurve] = {}
-    for place, (name, learner) in enumerate(LEARNERS.items()):
-        request.tell(name, place / (len(LEARNERS) + 1))
+    curves: dict[str, DensityCurve] = {}
+    for name in request.each(LEARNERS):
         # The paper's figure 2a is of the training loss.
-        learning_curves[name] = learned(learner, training, training, epochs, np.random.default_rng([request.seed, 1]))
-    request.tell("batch", len(LEARNERS) / (len(LEARNERS) + 1))
+        curves[name] = learned(LEARNERS[name], training, training, epochs, np.random.default_rng([request.seed, 1]))
     estimate, ridge = chosen_batch(LOSS, KERNEL, training)
-    curve = estimate.values(FINE)[:, 0]
-    batch_loss = loss_of(LOSS, estimate, training)
-    ridges = {ridge: batch(LOSS, KERNEL, training, ridge) for ridge in RIDGES}
-    arrays = {"x": FINE[:, 0], "batch": curve}
-    for name, learning_curve in learning_curves.items():
-        key = name.lower().replace(" ", "_")
-        arrays |= {
-            f"{key}_samples": learning_curve.samples,
-            f"{key}_loss": learning_curve.losses,
-            f"{key}_order": learning_curve.orders,
-        }
-        arrays[f"{key}_density"] = learning_curve.densities[-1]
-    tests = {name: loss_of(LOSS, learning_curve.function, test) for name, learning_curve in learning_curves.items()}
+    batch_loss, batch_density = loss_of(LOSS, estimate, training), estimate.values(FINE)[:, 0]
+    arrays = {"x": FINE[:, 0], "batch": batch_density}
+    for name, curve in curves.items():
+        arrays |= named(name, curve)
+    tests = {name: loss_of(LOSS, curve.function, test) for name, curve in curves.items()}
     tests["batch"] = loss_of(LOSS, estimate, test)
     return Reproduction(
-        claims=[
-            *_claims(learning_curves, curve, batch_loss, tests),
-            *_by_ridge(learning_curves, ridges, training, test),
-        ],
+        claims=[*_claims(curves, batch_density, batch_loss, tests), *_by_ridge(curves, training, test)],
         notes=[
             f"One season: {len(distances):,} shots from less than 40 feet, {len(training):,} to train and "
             f"{len(test):,} to test, where the paper has several seasons, {PUBLISHED_TRAINING:,} and "
@@ -111,7 +99,7 @@ def reproduce(request: Request) -> Reproduction:
             "as the others, and no ridge smooths too little. The rows of all ridges show what the claims come to: with "
             "0.01 both hold, with 0.0001 and less neither.",
         ],
-        figures={"spppot_shots": _figure(learning_curves, curve, batch_loss)},
+        figures={"spppot_shots": _figure(curves, batch_density, batch_loss)},
         arrays=arrays,
     )
 
@@ -140,91 +128,63 @@ def read_distances(path: Path | None) -> Array:
 
 
 def _claims(
-    learning_curves: Mapping[str, DensityCurve], curve: Array, batch_loss: float, tests: Mapping[str, float]
-) -> list[Claim]:
-    claims = []
-    ends = {name: learning_curve.settled(learning_curve.losses) for name, learning_curve in learning_curves.items()}
-    for name, learning_curve in learning_curves.items():
-        beats = ends[name] < batch_loss if name.startswith("SPPPOT") else None
+    curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float, tests: Mapping[str, float]
+) -> Iterator[Claim]:
+    gaps = {}
+    for name, curve in curves.items():
+        end, order = curve.settled(curve.losses), curve.settled(curve.orders)
+        beats = end < batch_loss if name.startswith("SPPPOT") else None
         published = "below the batch solver's after a few epochs (figure 2a)" if beats is not None else ""
-        measured = f"{ends[name]:.4f}, batch {batch_loss:.4f}"
-        claims.append(Claim(f"training loss, {name}", published, measured, SETTINGS[name], beats))
-        least, total = (
-            float(learning_curve.densities[-1].min()),
-            learning_curve.settled(learning_curve.densities.mean(axis=1)),
-        )
-        measured = f"least value {least:.2g}, integral {total:.4f}"
-        holds = least > 0.0 and abs(total - 1.0) < 0.05
-        claims.append(Claim(f"a density, {name}", "positive, integrates to one", measured, SETTINGS[name], holds))
-        order = learning_curve.settled(learning_curve.orders)
-        published = "100 (figure 2c)"
-        claims.append(Claim(f"model order, {name}", published, f"{order:.0f}", SETTINGS[name], abs(order - 100) <= 2))
-    gaps = {
-        name: learning_curve.settled(learning_curve.squared_errors(curve))
-        for name, learning_curve in learning_curves.items()
-    }
+        least, total = float(curve.densities[-1].min()), curve.settled(curve.densities.mean(axis=1))
+        measured, words = f"least value {least:.2g}, integral {total:.4f}", SETTINGS[name]
+        whole = least > 0.0 and abs(total - 1.0) < 0.05
+        yield Claim(f"training loss, {name}", published, f"{end:.4f}, batch {batch_loss:.4f}", words, beats)
+        yield Claim(f"a density, {name}", "positive, integrates to one", measured, words, whole)
+        yield Claim(f"model order, {name}", "100 (figure 2c)", f"{order:.0f}", words, abs(order - 100) <= 2)
+        gaps[name] = curve.settled(curve.squared_errors(batch_density))
     for name in ("SPPPOT constant", "SPPPOT adaptive"):
-        measured = f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}"
-        claims.append(
-            Claim(
-                f"integrated squared distance to the batch density, {name}",
-                "much closer than PMD (figure 2b)",
-                measured,
-                SETTINGS[name],
-                gaps[name] < 0.5 * gaps["PMD"],
-            )
+        yield Claim(
+            f"integrated squared distance to the batch density, {name}",
+            "much closer than PMD (figure 2b)",
+            f"{gaps[name]:.4f}, PMD {gaps['PMD']:.4f}",
+            SETTINGS[name],
+            gaps[name] < 0.5 * gaps["PMD"],
         )
     measured = ", ".join(f"{name} {value:.4f}" for name, value in tests.items())
-    claims.append(Claim("test loss", "", measured, "last functions"))
-    return claims
+    yield Claim("test loss", "", measured, "last functions")
 
 
-def _by_ridge(
-    learning_curves: Mapping[str, DensityCurve], ridges: Mapping[float, Squares], training: Array, test: Array
-) -> list[Claim]:
-    """Write both claims as they would be with each ridge of the batch solver."""
-    learning_curve = learning_curves["SPPPOT constant"]
-    loss, gaps = learning_curve.settled(learning_curve.losses), {}
-    for ridge, estimate in ridges.items():
-        curve = estimate.values(FINE)[:, 0]
-        gaps[ridge] = [
-            learning_curves[name].settled(learning_curves[name].squared_errors(curve))
-            for name in ("SPPPOT constant", "PMD")
-        ]
-    return [
-        Claim(
+def _by_ridge(curves: Mapping[str, DensityCurve], training: Array, test: Array) -> Iterator[Claim]:
+    """Yield both claims as they would be with each ridge of the batch solver."""
+    ours, rival = curves["SPPPOT constant"], curves["PMD"]
+    for ridge in RIDGES:
+        estimate = batch(LOSS, KERNEL, training, ridge)
+        density = estimate.values(FINE)[:, 0]
+        gap, theirs = (curve.settled(curve.squared_errors(density)) for curve in (ours, rival))
+        yield Claim(
             f"with the ridge {ridge:g}",
             "",
-            f"training loss {loss_of(LOSS, estimate, training):.4f} beside {loss:.4f}, test loss "
-            f"{loss_of(LOSS, estimate, test):.4f}; squared distance {gaps[ridge][0]:.4f}, PMD {gaps[ridge][1]:.4f}",
+            f"training loss {loss_of(LOSS, estimate, training):.4f} beside {ours.settled(ours.losses):.4f}, test loss "
+            f"{loss_of(LOSS, estimate, test):.4f}; squared distance {gap:.4f}, PMD {theirs:.4f}",
             "batch solver beside SPPPOT constant",
         )
-        for ridge, estimate in ridges.items()
+
+
+def _figure(curves: Mapping[str, DensityCurve], batch_density: Array, batch_loss: float) -> Figure:
+    loss = [stroke(name, curve.samples, curve.losses) for name, curve in curves.items()]
+    loss.append(stroke("batch", None, batch_loss))
+    densities = {name: curve.densities[-1] for name, curve in curves.items()} | {"batch": batch_density}
+    density = [
+        stroke(name, FARTHEST * FINE[:, 0], values / FARTHEST, "batch L-BFGS" if name == "batch" else name)
+        for name, values in densities.items()
     ]
-
-
-def _figure(learning_curves: Mapping[str, DensityCurve], curve: Array, batch_loss: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 3.6), layout="constrained")
-    loss, density, order = figure.subplots(1, 3)
-    for name, learning_curve in learning_curves.items():
-        stroke = STROKES[name]
-        look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-        loss.plot(learning_curve.samples, learning_curve.losses, **look)
-        density.plot(FARTHEST * FINE[:, 0], learning_curve.densities[-1] / FARTHEST, label=name, **look)
-        order.plot(learning_curve.samples, learning_curve.orders, **look)
-    stroke = STROKES["batch"]
-    look = {"color": stroke.color, "linestyle": stroke.dash, "linewidth": 1.5}
-    loss.axhline(batch_loss, **look)
-    density.plot(FARTHEST * FINE[:, 0], curve / FARTHEST, label="batch L-BFGS", **look)
-    loss.set_title("training loss")
-    density.set_title("density of the distance in feet")
-    order.set_title("model order")
-    order.set_ylim(0.0, None)
-    for axes in (loss, order):
-        axes.set_xlabel("samples processed")
+    order = [stroke(name, curve.samples, curve.orders) for name, curve in curves.items()]
+    panels = [
+        Panel(loss, "training loss", "samples processed"),
+        Panel(density, "density of the distance in feet", "feet"),
+        Panel(order, "model order", "samples processed", axes={"ylim": (0.0, None)}),
+    ]
+    figure = drawn(panels, (10.0, 3.6), below=4, of_all=True)
+    for axes in figure.axes[::2]:
         axes.locator_params(axis="x", nbins=5)
-    density.set_xlabel("feet")
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.functions.contract import Function
-from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.streams.rows.idx import read_idx
 
@@ -24,8 +22,7 @@ ROWS = 1000
 """Test images evaluated at a time."""
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """Images as rows of pixels in [0, 1], with their classes."""
 
     images: Array  # (n, 784)
@@ -58,11 +55,10 @@ def read(name: str, folder: Path | None, part: str) -> Digits:
     return Digits(images.reshape(len(images), -1) / 255.0, labels.astype(np.float64)[:, np.newaxis])
 
 
-def tested(function: Function, loss: Loss, test: Digits) -> tuple[float, float]:
-    """Compute the mean loss and the share of errors on the test images."""
-    parts = [function.values(test.images[start : start + ROWS]) for start in range(0, len(test.images), ROWS)]
-    values = np.concatenate(parts)
-    return float(loss.values(values, test.labels).mean()), float((loss.decide(values) != test.labels).mean())
+def both(name: str, folder: Path | None, few: bool) -> tuple[Digits, Digits]:
+    """Read the images for training, and all or a few of those for tests."""
+    training, test = (read(name, folder, part) for part in ("train", "t10k"))
+    return training, test.taken(np.arange(min(ROWS, len(test.images)))) if few else test
 
 
 def libsvm(training: Digits, test: Digits) -> tuple[float, int]:
@@ -72,9 +68,3 @@ def libsvm(training: Digits, test: Digits) -> tuple[float, int]:
     machine = SVC(C=10.0, gamma=1.0 / (2.0 * BANDWIDTH**2), cache_size=1000).fit(training.images, training.labels[:, 0])
     error = float(np.mean(machine.predict(test.images) != test.labels[:, 0]))
     return error, int(machine.n_support_.sum())
-
-
-def spread(values: Array, digits: int) -> str:
-    """Write a mean with the standard deviation over the draws."""
-    mean = f"{values.mean():.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ± {values.std(ddof=1):.{digits}f}"

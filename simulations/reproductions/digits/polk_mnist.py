@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.learners.polk import Polk
@@ -19,18 +18,18 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Loss, MulticlassHinge, MulticlassLogistic
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more, spread
+from kernelswarm.simulations.reproductions.courses import LAST, Course, Rows, course, ends, stacked
 from kernelswarm.simulations.reproductions.digits.images import (
     BANDWIDTH,
     CLASSES,
     MNIST,
     ROWS,
     Digits,
+    both,
     libsvm,
-    read,
-    spread,
-    tested,
 )
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 
 DATA, FILES = MNIST, ("mnist",)
-KERNEL, BATCH, REGULARIZATION, LAST = Gaussian(BANDWIDTH), 32, 1e-6, 0.05
+KERNEL, BATCH, REGULARIZATION = Gaussian(BANDWIDTH), 32, 1e-6
 ORDERS, QUARTER = 3, 4
 """How many orders of the images are learned; by what the model orders of quick runs are divided."""
 
@@ -75,24 +74,6 @@ class Row:
         return replace(self, passes=1, order=None, error=None)
 
 
-@dataclass(frozen=True)
-class MnistCurve:
-    """What was measured of a run, an entry for each look; the last of them lie in the last 5% of the samples."""
-
-    samples: Array
-    losses: Array
-    errors: Array
-    orders: Array
-
-    def last(self, values: Array) -> float:
-        """Return the mean over the last 5% of the samples, as in table 3."""
-        return float(values[self.samples > (1.0 - LAST) * self.samples[-1]].mean())
-
-    def first_pass(self, count: int) -> float:
-        """Return the error after one pass over ``count`` images."""
-        return float(self.errors[self.samples == count][0])
-
-
 def _polk(loss: Loss, step_size: Schedule, budget: Budget, kernel: Gaussian = KERNEL) -> Polk:
     return Polk(loss, kernel, step_size, REGULARIZATION, BATCH, budget)
 
@@ -126,113 +107,90 @@ def _rows() -> tuple[Row, ...]:
 
 def reproduce(request: Request) -> Reproduction:
     """POLK, table 3 and figures 5 and 7: errors and model orders on MNIST, beside batch LIBSVM and BSGD."""
-    training, test = (read("polk-mnist", request.data, part) for part in ("train", "t10k"))
+    training, test = both("polk-mnist", request.data, request.quick)
     draws, count = (1, 3000) if request.quick else (ORDERS, len(training.images))
     rows = [row.quick() if request.quick else row for row in _rows()]
-    if request.quick:
-        test = test.taken(np.arange(min(ROWS, len(test.images))))
     count = min(count, len(training.images))
-    found: dict[str, list[MnistCurve]] = {row.name: [] for row in rows}
-    vectors: list[tuple[float, int]] = []
+    found: dict[str, list[Course]] = {row.name: [] for row in rows}
+    batch = (0.0, 0)
     for draw in range(draws):
         generator = np.random.default_rng([request.seed, draw])
         order = generator.permutation(len(training.images))[:count]
-        for place, row in enumerate(rows):
-            request.tell(f"{row.name}, order {draw + 1} of {draws}", (draw + place / (len(rows) + 1)) / draws)
+        part = request.part(draw / draws, (draw + 1) / draws)
+        for row in part.each(rows, lambda row, draw=draw: f"{row.name}, order {draw + 1} of {draws}"):  # type: ignore[misc]
             passes = np.concatenate([order, *(generator.permutation(order) for _ in range(row.passes - 1))])
-            found[row.name].append(learning_curve(row.learner, training, passes, test, count))
-        if not vectors:
-            vectors.append(libsvm(training.taken(order[:10_000]), test))
-    arrays: dict[str, Array] = {"libsvm": np.array(vectors[0], dtype=np.float64)}
-    for name, learning_curves in found.items():
+            found[row.name].append(learned(row.learner, training, passes, test, count))
+        if not draw:
+            batch = libsvm(training.taken(order[:10_000]), test)
+    arrays: dict[str, Array] = {"libsvm": np.array(batch, dtype=np.float64)}
+    for name, courses in found.items():
         key = re.sub(r"\W+", "_", name.lower())
-        for quantity in ("samples", "losses", "errors", "orders"):
-            arrays[f"{key}_{quantity}"] = np.stack([getattr(entry, quantity) for entry in learning_curves])
+        arrays |= {f"{key}_{quantity}": stacked(courses, quantity) for quantity in Course._fields}
     return Reproduction(
-        claims=_claims(rows, found, vectors[0], min(count, 10_000), count),
-        notes=_notes(draws, count, len(test.images)),
-        figures={"polk_mnist": _figure(rows, found)},
-        arrays=arrays,
+        [*_claims(rows, found, batch, min(count, 10_000), count)],
+        _notes(draws, count, len(test.images)),
+        {"polk_mnist": _figure(rows, found)},
+        arrays,
     )
 
 
-def learning_curve(
-    learner: Learner, training: Digits, order: npt.NDArray[np.int64], test: Digits, count: int
-) -> MnistCurve:
+def learned(learner: Learner, training: Digits, order: Rows, test: Digits, count: int) -> Course:
     """Learn the images in this order; looks after a tenth, a third and a whole pass, and over the last 5%."""
     total = len(order)
     places = [count // 10, count // 3, *np.linspace((1.0 - LAST) * total, total, 6)[1:].tolist()]
     whole = {int(place) // BATCH * BATCH for place in places}  # mini-batches are full but at the end of a pass
-    state = learner.init(training.images.shape[1], CLASSES)
-    done, looks = 0, []
-    for stop in sorted(whole - {0} | set(range(count, total + 1, count))):
-        chosen = order[done:stop]
-        learn(learner, state, training.images[chosen], training.labels[chosen])
-        done = stop
-        function = learner.function(state)
-        looks.append((float(done), *tested(function, learner.loss, test), float(function.order)))
-    return MnistCurve(*(np.array(column) for column in zip(*looks, strict=True)))
+    looks = sorted(whole - {0} | set(range(count, total + 1, count)))
+    return course(learner, training, test, looks, CLASSES, rows=ROWS, order=order)
 
 
 def _claims(
     rows: Sequence[Row],
-    found: Mapping[str, Sequence[MnistCurve]],
+    found: Mapping[str, Sequence[Course]],
     batch: tuple[float, int],
     taken: int,
     count: int,
-) -> list[Claim]:
+) -> Iterator[Claim]:
     error, vectors = batch
     best = next(row for row in rows if row.name == "POLK, hinge, order 1086")
-    claims = [
-        Claim(
-            "test error, LIBSVM",
-            f"{PUBLISHED_LIBSVM:.2f}% with 16118 vectors (table 3)",
-            f"{100.0 * error:.2f}% with {vectors} vectors on {taken:,} images",
-            "C = 10, gamma = 1/32, one against one",
-        )
-    ]
+    yield Claim(
+        "test error, LIBSVM",
+        f"{PUBLISHED_LIBSVM:.2f}% with 16118 vectors (table 3)",
+        f"{100.0 * error:.2f}% with {vectors} vectors on {taken:,} images",
+        "C = 10, gamma = 1/32, one against one",
+    )
     for row in rows:
-        learning_curves = found[row.name]
-        errors = 100.0 * np.array([entry.last(entry.errors) for entry in learning_curves])
-        losses = np.array([entry.last(entry.losses) for entry in learning_curves])
-        orders = np.array([entry.last(entry.orders) for entry in learning_curves])
-        measured = f"{spread(errors, 2)}%, risk {spread(losses, 4)}"
+        losses, errors, orders = (np.array(ends(found[row.name], quantity)) for quantity in Course._fields[1:])
+        errors = 100.0 * errors
+        measured = f"{spread(errors, '.2f')}%, risk {spread(losses, '.4f')}"
         printed = "" if row.error is None else f"{row.error:.2f}%"
         holds = None if row.error is None else bool(errors.mean() <= row.error)
         if row.rival:
-            ours = [entry.first_pass(count) for entry in found[best.name]]
-            theirs = [entry.first_pass(count) for entry in learning_curves]
-            measured += (
-                f"; after one pass {spread(100.0 * np.array(theirs), 2)}%, POLK {spread(100.0 * np.array(ours), 2)}%"
+            ours, theirs = (
+                [float(each.errors[each.samples == count][0]) for each in found[name]] for name in (best.name, row.name)
             )
+            mine, rival = (spread(100.0 * np.array(errors_of), ".2f") for errors_of in (ours, theirs))
+            measured += f"; after one pass {rival}%, POLK {mine}%"
             printed += " above POLK's" if printed else "above POLK's"
             holds = errs_more(theirs, ours)
-        claims.append(
-            Claim(f"test error, {row.name}", f"{printed} (table 3)" if printed else "", measured, row.settings, holds)
-        )
+        yield Claim(f"test error, {row.name}", f"{printed} (table 3)" if printed else "", measured, row.settings, holds)
         if row.error is not None and not row.rival:
             gap = errors - PUBLISHED_LIBSVM
-            text = f"{spread(gap, 2)} points above the published {PUBLISHED_LIBSVM:.2f}%"
-            claims.append(
-                Claim(
-                    f"gap to LIBSVM, {row.name}",
-                    "within 1 to 2% (section 5)",
-                    text,
-                    row.settings,
-                    bool(gap.mean() <= WITHIN),
-                )
+            text = f"{spread(gap, '.2f')} points above the published {PUBLISHED_LIBSVM:.2f}%"
+            yield Claim(
+                f"gap to LIBSVM, {row.name}",
+                "within 1 to 2% (section 5)",
+                text,
+                row.settings,
+                bool(gap.mean() <= WITHIN),
             )
         near = None if row.order is None else bool(np.abs(orders / row.order - 1.0).max() <= 0.1)
-        claims.append(
-            Claim(
-                f"model order, {row.name}",
-                "" if row.order is None else f"{row.order}",
-                spread(orders, 0),
-                row.settings,
-                near,
-            )
+        yield Claim(
+            f"model order, {row.name}",
+            "" if row.order is None else f"{row.order}",
+            spread(orders, ".0f"),
+            row.settings,
+            near,
         )
-    return claims
 
 
 def _notes(draws: int, count: int, tests: int) -> list[str]:
@@ -255,23 +213,17 @@ def _notes(draws: int, count: int, tests: int) -> list[str]:
     ]
 
 
-def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[MnistCurve]]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
-    errors, orders = figure.subplots(1, 2)
+def _figure(rows: Sequence[Row], found: Mapping[str, Sequence[Course]]) -> Figure:
     colors = (style.SKY, style.BLUE, style.GREEN, style.PURPLE, style.ORANGE, style.VERMILLION)
-    for row, color in zip(rows[1:], colors, strict=True):
-        learning_curves = found[row.name]
-        look = {"color": color, "linestyle": "--" if row.rival else "-", "marker": "o", "markersize": 3}
-        for axes, quantity, factor in ((errors, "errors", 100.0), (orders, "orders", 1.0)):
-            mean = factor * np.mean([getattr(entry, quantity) for entry in learning_curves], axis=0)
-            axes.loglog(learning_curves[0].samples, mean, label=row.name, **look)
-    errors.set_title("test error, %")
-    orders.set_title("model order")
-    for axes in (errors, orders):
-        axes.set_xlabel("samples processed")
+    panels = []
+    for quantity, title, unit in (("errors", "test error, %", 100.0), ("orders", "model order", 1.0)):
+        curves = []
+        for row, color in zip(rows[1:], colors, strict=True):
+            courses, dash = found[row.name], "--" if row.rival else "-"
+            mean = unit * stacked(courses, quantity).mean(axis=0)
+            curves.append(Curve(courses[0].samples, mean, color, row.name, dash, "o", 3))
+        panels.append(Panel(curves, title, "samples processed", log="xy"))
+    figure = drawn(panels, (9.0, 3.8), below=3)
+    for axes in figure.axes:
         axes.tick_params(axis="x", which="minor", labelbottom=False)
-    handles, labels = errors.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
     return figure

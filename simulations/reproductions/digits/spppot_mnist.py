@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,19 @@ from kernelswarm.agents.parts.losses import MulticlassLogistic
 from kernelswarm.agents.parts.mirror_maps import KullbackLeibler, MirrorMap, SquaredNorm
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Schedule
 from kernelswarm.simulations.figures import style
-from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, spread
+from kernelswarm.simulations.reproductions.courses import Course, Rows, course, single_steps, stacked
 from kernelswarm.simulations.reproductions.densities import STROKES
 from kernelswarm.simulations.reproductions.digits.images import (
     BANDWIDTH,
+    CLASSES,
     MNIST,
     ROWS,
     Digits,
+    both,
     libsvm,
-    read,
-    spread,
-    tested,
 )
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,52 +82,37 @@ STEPS = tuple(
 """Larger steps that fall, which the paper does not try."""
 
 
-@dataclass(frozen=True)
-class DigitsCurve:
-    """Samples processed, test loss, test error and model order of one run, an entry for each look."""
-
-    samples: Array
-    losses: Array
-    errors: Array
-    orders: Array
-
-
 def reproduce(request: Request) -> Reproduction:
     """SPPPOT, figure 3: positive functions against POLK on MNIST at a model order of about 400."""
-    training, test = (read("spppot-mnist", request.data, part) for part in ("train", "t10k"))
+    training, test = both("spppot-mnist", request.data, request.quick)
     count, looks, orders = (2000, 4, 1) if request.quick else (TRAINING, 16, 3)
     count = min(count, len(training.images))
-    if request.quick:
-        test = test.taken(np.arange(min(ROWS, len(test.images))))
-    found: dict[str, list[DigitsCurve]] = {setting.name: [] for setting in SETTINGS}
+    found: dict[str, list[Course]] = {setting.name: [] for setting in SETTINGS}
     vectors: list[float] = []
     last = (*SETTINGS[:3:2], *STEPS)
+    taken = training
     image_count = count if request.quick else len(training.images)
-    whole_count = orders * len(SETTINGS) * count + len(last) * image_count  # images of one pass
+    share = count / (orders * len(SETTINGS) * count + len(last) * image_count)  # of all passes, a setting's of a draw
     for draw in range(orders):
         generator = np.random.default_rng([request.seed, draw])
-        chosen = generator.permutation(len(training.images))[:count]
-        taken = training.taken(chosen)
-        passes = [generator.permutation(count) for _ in range(EPOCHS)]
-        for place, setting in enumerate(SETTINGS):
-            done = (draw * len(SETTINGS) + place) * count
-            request.tell(f"{setting.name}, draw {draw + 1}", done / whole_count)
-            found[setting.name].append(_course(setting.learner, taken, np.concatenate(passes), test, looks))
+        taken = training.taken(generator.permutation(len(training.images))[:count])
+        order = _passes(generator, count)
+        part = request.part(draw * len(SETTINGS) * share, (draw + 1) * len(SETTINGS) * share)
+        for setting in part.each(SETTINGS, lambda setting: setting.name):
+            found[setting.name].append(learned(setting.learner, taken, order, test, looks))
         vectors.append(libsvm(taken, test)[0])
-    whole: dict[str, DigitsCurve] = {}
     every = taken if request.quick else training
-    generator = np.random.default_rng([request.seed, orders])
-    passes = [generator.permutation(len(every.images)) for _ in range(EPOCHS)]
-    for place, setting in enumerate(last):
-        done = orders * len(SETTINGS) * count + place * image_count
-        request.tell(f"{setting.name}, all images", done / whole_count)
-        whole[setting.name] = _course(setting.learner, every, np.concatenate(passes), test, looks)
-    arrays = {}
-    for name, learning_curves in found.items():
-        for quantity in ("samples", "losses", "errors", "orders"):
-            arrays[f"{name.lower().replace(' ', '_')}_{quantity}"] = np.array(
-                [getattr(c, quantity) for c in learning_curves]
-            )
+    order = _passes(np.random.default_rng([request.seed, orders]), len(every.images))
+    part = request.part(orders * len(SETTINGS) * share, 1.0)
+    whole = {
+        setting.name: learned(setting.learner, every, order, test, looks)
+        for setting in part.each(last, lambda setting: f"{setting.name}, all images")
+    }
+    arrays = {
+        f"{name.lower().replace(' ', '_')}_{quantity}": stacked(courses, quantity)
+        for name, courses in found.items()
+        for quantity in Course._fields
+    }
     arrays["libsvm_errors"] = np.array(vectors)
     return Reproduction(
         claims=[*_claims(found, vectors), *_claims_of_all(whole, len(every.images))],
@@ -150,81 +136,68 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _course(learner: Spppot, training: Digits, order: npt.NDArray[np.int64], test: Digits, looks: int) -> DigitsCurve:
-    state = learner.init(training.images.shape[1], 10)
-    starts = np.arange(0, len(order), BATCH)
-    stops = set(np.linspace(0, len(starts) - 1, looks + 1).round().astype(int).tolist()[1:])
-    rows = []
-    for place, start in enumerate(starts):
-        batch = order[start : start + BATCH]
-        own = learner.evaluate(state, training.images[batch])
-        learner.step(state, [own], [learner.gradient(state, own, training.labels[batch])], None, training.labels[batch])
-        if place in stops:
-            function = learner.function(state)
-            rows.append((start + len(batch), *tested(function, learner.loss, test), function.order))
-    samples, losses, errors, orders = (np.array(column, dtype=np.float64) for column in zip(*rows, strict=True))
-    return DigitsCurve(samples, losses, errors, orders)
+def _passes(generator: np.random.Generator, count: int) -> Rows:
+    return np.concatenate([generator.permutation(count) for _ in range(EPOCHS)])
 
 
-def _claims(found: dict[str, list[DigitsCurve]], vectors: Sequence[float]) -> list[Claim]:
+def learned(learner: Spppot, training: Digits, order: Rows, test: Digits, looks: int) -> Course:
+    """Learn the images in this order, with looks in equal distances."""
+    batches = -(-len(order) // BATCH)
+    stops = np.linspace(0, batches - 1, looks + 1).round().astype(int)[1:]
+    places = np.minimum((np.unique(stops) + 1) * BATCH, len(order)).tolist()
+    return course(learner, training, test, places, CLASSES, single_steps, ROWS, order)
+
+
+def _claims(found: dict[str, list[Course]], vectors: Sequence[float]) -> Iterator[Claim]:
     def last(name: str, quantity: str) -> Array:
-        return np.array([getattr(learning_curve, quantity)[-1] for learning_curve in found[name]])
+        return stacked(found[name], quantity)[:, -1]
 
-    claims = []
     for setting in SETTINGS:
         errors, losses = last(setting.name, "errors"), last(setting.name, "losses")
         ours, rival = setting.name.startswith("SPPPOT"), "POLK"
         better = (errors < last(rival, "errors")) & (losses < last(rival, "losses"))
-        beats = bool(better.all()) if ours else None
-        measured = f"error {spread(100.0 * errors, 2)}%, loss {spread(losses, 4)}"
+        measured = f"error {spread(100.0 * errors, '.2f')}%, loss {spread(losses, '.4f')}"
         published = "below POLK's (figures 3a, 3b)" if ours else ""
-        claims.append(Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats))
-        orders = last(setting.name, "orders")
-        published = "" if setting.order is None else str(setting.order)
-        near = None if setting.order is None else bool(np.abs(orders / setting.order - 1.0).max() < 0.1)
-        claims.append(Claim(f"model order, {setting.name}", published, spread(orders, 0), setting.words, near))
+        beats = bool(better.all()) if ours else None
+        orders, printed = last(setting.name, "orders"), setting.order
+        near = None if printed is None else bool(np.abs(orders / printed - 1.0).max() < 0.1)
+        order = "" if printed is None else str(printed)
+        yield Claim(f"test error and loss, {setting.name}", published, measured, setting.words, beats)
+        yield Claim(f"model order, {setting.name}", order, spread(orders, ".0f"), setting.words, near)
     gap = 100.0 * (last("SPPPOT constant", "errors") - np.array(vectors))
-    measured = f"{spread(gap, 2)} points above LIBSVM's {spread(100.0 * np.array(vectors), 2)}%"
-    claims.append(Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0)))
-    return claims
+    measured = f"{spread(gap, '.2f')} points above LIBSVM's {spread(100.0 * np.array(vectors), '.2f')}%"
+    yield Claim("test error, SPPPOT constant", "within 2% of LIBSVM's", measured, "", bool(gap.max() <= 2.0))
 
 
-def _claims_of_all(whole: dict[str, DigitsCurve], count: int) -> list[Claim]:
+def _claims_of_all(whole: dict[str, Course], count: int) -> Iterator[Claim]:
     """Set positive functions beside POLK on all images, by the step: each against POLK's with the same one."""
-    claims = []
     for rival, ours in ((SETTINGS[2], SETTINGS[0]), (STEPS[1], STEPS[0]), (STEPS[3], STEPS[2])):
         for setting in (ours, rival):
-            learning_curve = whole[setting.name]
+            end = whole[setting.name]
             printed = setting.order is not None  # the paper does not try the larger steps
             published = ("below POLK's, " if setting is ours else "") + f"M = {setting.order}" if printed else ""
-            measured = (
-                f"error {100.0 * learning_curve.errors[-1]:.2f}%, loss {learning_curve.losses[-1]:.4f} "
-                f"at M = {learning_curve.orders[-1]:.0f}"
-            )
+            measured = f"error {100.0 * end.errors[-1]:.2f}%, loss {end.losses[-1]:.4f} at M = {end.orders[-1]:.0f}"
             name = f"test error and loss, {setting.name}, {count:,} images"
-            claims.append(Claim(name, published, measured, setting.words))  # one order of the images judges nothing
-    return claims
+            yield Claim(name, published, measured, setting.words)  # one order of the images judges nothing
 
 
-def _figure(found: dict[str, list[DigitsCurve]], libsvm: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 3.6), layout="constrained")
-    axes = figure.subplots(1, 3)
-    for name, learning_curves in found.items():
-        stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
-        for ax, quantity, factor in zip(axes, ("losses", "errors", "orders"), (1.0, 100.0, 1.0), strict=True):
-            mean = factor * np.mean([getattr(learning_curve, quantity) for learning_curve in learning_curves], axis=0)
-            ax.plot(
-                learning_curves[0].samples, mean, color=stroke.color, linestyle=stroke.dash, linewidth=1.5, label=name
-            )
-    axes[1].axhline(100.0 * libsvm, color=style.BLACK, linestyle=":", label="LIBSVM")
-    for ax, title in zip(axes, ("test loss", "test error, %", "model order"), strict=True):
-        ax.set_title(title)
-        ax.set_xlabel("samples processed")
-        ax.locator_params(axis="x", nbins=5)
-    for ax in axes[1:]:
-        ax.set_ylim(0.0, None)
-    handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+def _figure(found: dict[str, list[Course]], libsvm: float) -> Figure:
+    panels = []
+    for quantity, title, unit in (
+        ("losses", "test loss", 1.0),
+        ("errors", "test error, %", 100.0),
+        ("orders", "model order", 1.0),
+    ):
+        curves = []
+        for name, courses in found.items():
+            stroke = STROKES.get(name, style.Stroke(style.VERMILLION, "--", "X"))
+            mean = unit * stacked(courses, quantity).mean(axis=0)
+            curves.append(Curve(courses[0].samples, mean, stroke.color, name, stroke.dash, look={"linewidth": 1.5}))
+        if quantity == "errors":
+            curves.append(Curve(None, 100.0 * libsvm, style.BLACK, "LIBSVM", ":"))
+        limits: dict[str, Any] = {} if quantity == "losses" else {"ylim": (0.0, None)}
+        panels.append(Panel(curves, title, "samples processed", axes=limits))
+    figure = drawn(panels, (10.0, 3.6), below=5, of_all=True)
+    for axes in figure.axes:
+        axes.locator_params(axis="x", nbins=5)
     return figure

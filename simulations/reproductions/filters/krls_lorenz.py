@@ -24,6 +24,7 @@ from kernelswarm.simulations.reproductions.filters.lorenz_series import (
     published_recursion,
     series,
 )
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,39 +55,38 @@ class Prediction(NamedTuple):
     squared: Array
     order: int
 
+    @property
+    def words(self) -> str:
+        """Its error and size."""
+        return f"{decibels(self.squared):.2f} dB, M = {self.order}"
+
 
 def reproduce(request: Request) -> Reproduction:
     """Kernel filters on the Lorenz series, as in the Kernel Adaptive Filtering Toolbox: errors of KRLS and others."""
     points, targets = embedded(series())
     dependencies = DEPENDENCIES[:4] if request.quick else DEPENDENCIES
     settings = _settings()[:2] if request.quick else _settings()
-    whole = len(settings) + len(dependencies)
-    learning_curves: dict[str, Prediction] = {}
-    for place, setting in enumerate(settings):
-        request.tell(setting.label, place / whole)
-        learning_curves[setting.label] = predicted(setting.learner, points, targets, setting.most)
+    share = len(settings) / (len(settings) + len(dependencies))
+    found = {
+        setting.label: predicted(setting.learner, points, targets, setting.most)
+        for setting in request.part(0.0, share).each(settings, lambda setting: setting.label)
+    }
     ours, printed = [], []
-    for place, dependency in enumerate(dependencies):
-        request.tell(f"KRLS, nu = {dependency:g}", (len(settings) + place) / whole)
+    for dependency in request.part(share, 1.0).each(dependencies, lambda dependency: f"KRLS, nu = {dependency:g}"):
         ours.append(predicted(_krls(dependency), points, targets))
         with np.errstate(all="ignore"):  # it diverges
             printed.append(Prediction(*published_recursion(KERNEL, points, targets, dependency)))
-    claims = [_claim(setting, learning_curves[setting.label]) for setting in settings]
+    claims = [_claim(setting, found[setting.label]) for setting in settings]
     for dependency, mine, theirs in zip(dependencies, ours, printed, strict=True):
-        claims.append(
-            Claim(
-                f"error and size of KRLS, nu = {dependency:g}",
-                "",
-                f"{_words(mine)}; table 1 as it is printed {_words(theirs)}",
-                "Gaussian kernel of width 32, no ridge",
-            )
-        )
-    arrays = {f"squared_{label}": learning_curve.squared for label, learning_curve in learning_curves.items()}
+        measured = f"{mine.words}; table 1 as it is printed {theirs.words}"
+        quantity = f"error and size of KRLS, nu = {dependency:g}"
+        claims.append(Claim(quantity, "", measured, "Gaussian kernel of width 32, no ridge"))
+    arrays = {f"squared_{label}": prediction.squared for label, prediction in found.items()}
     arrays["dependency"] = np.array(dependencies)
-    for name, found in (("krls", ours), ("table_1", printed)):
-        arrays[f"{name}_decibels"] = np.array([decibels(learning_curve.squared) for learning_curve in found])
-        arrays[f"{name}_order"] = np.array([float(learning_curve.order) for learning_curve in found])
-    return Reproduction(claims, _notes(), {"lorenz": _figure(learning_curves, ours, printed)}, arrays)
+    for name, predictions in (("krls", ours), ("table_1", printed)):
+        arrays[f"{name}_decibels"] = np.array([decibels(each.squared) for each in predictions])
+        arrays[f"{name}_order"] = np.array([float(each.order) for each in predictions])
+    return Reproduction(claims, _notes(), {"lorenz": _figure(found, ours, printed)}, arrays)
 
 
 def predicted(learner: Learner, points: Array, targets: Array, most: int = 10_000) -> Prediction:
@@ -128,15 +128,11 @@ def _settings() -> list[Setting]:
     ]
 
 
-def _claim(setting: Setting, learning_curve: Prediction) -> Claim:
+def _claim(setting: Setting, found: Prediction) -> Claim:
     published = "" if math.isnan(setting.published) else f"{setting.published:.2f} dB (demo_prediction)"
-    near = abs(decibels(learning_curve.squared) - setting.published) <= setting.near if published else None
+    near = abs(decibels(found.squared) - setting.published) <= setting.near if published else None
     words = setting.words if isinstance(setting.learner, Rls) else f"Gaussian kernel of width 32, {setting.words}"
-    return Claim(f"error of {setting.label}", published, _words(learning_curve), words, near)
-
-
-def _words(learning_curve: Prediction) -> str:
-    return f"{decibels(learning_curve.squared):.2f} dB, M = {learning_curve.order}"
+    return Claim(f"error of {setting.label}", published, found.words, words, near)
 
 
 def _notes() -> list[str]:
@@ -157,33 +153,29 @@ def _notes() -> list[str]:
     ]
 
 
-def _figure(learning_curves: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
+def _figure(found: dict[str, Prediction], ours: list[Prediction], printed: list[Prediction]) -> Figure:
     """Draw the errors over the samples, and those of KRLS against the size of its dictionary."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
     colors = (style.BLUE, style.VERMILLION, style.ORANGE, style.GREY, style.GREEN, style.PURPLE)
-    for (label, learning_curve), color, dash in zip(learning_curves.items(), colors, style.DASHES, strict=False):
-        means = learning_curve.squared.reshape(-1, WINDOW).mean(axis=1)
+    left = []
+    for (label, prediction), color, dash in zip(found.items(), colors, style.DASHES, strict=False):
+        means = prediction.squared.reshape(-1, WINDOW).mean(axis=1)
         places = WINDOW * np.arange(1, len(means) + 1)
-        left.plot(places, 10.0 * np.log10(means), color=color, linestyle=dash, label=label)
-    left.set_xlabel("samples")
-    left.set_ylabel(f"squared error, mean of {WINDOW} (dB)")
-    left.set_title("each filter with the demo's settings")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=3)
-    lowest = min(decibels(learning_curve.squared) for learning_curve in ours)
-    for found, color, marker, line, label in (
+        left.append(Curve(places, 10.0 * np.log10(means), color, label, dash))
+    right = []
+    for predictions, color, marker, dash, label in (
         (ours, style.BLUE, "o", "-", "krls"),
         (printed, style.VERMILLION, "X", "", "table 1 as it is printed"),
     ):
-        sizes = [learning_curve.order for learning_curve in found]
-        errors = np.clip([decibels(learning_curve.squared) for learning_curve in found], None, 20.0)
-        right.plot(sizes, errors, color=color, marker=marker, linestyle=line, markersize=5, label=label)
-    right.axhline(-40.17, color=style.BLACK, linestyle=":", label="published, nu = 1e-4")
-    right.set_ylim(lowest - 5.0, 22.0)
-    right.set_xlabel("points of the dictionary M, nu from 0.01 down")
-    right.set_ylabel("squared error (dB), 20 and more at the top")
-    right.set_title("KRLS, by nu")
-    right.legend()
+        errors = np.clip([decibels(each.squared) for each in predictions], None, 20.0)
+        right.append(Curve([each.order for each in predictions], errors, color, label, dash, marker, 5))
+    right.append(Curve(None, -40.17, style.BLACK, "published, nu = 1e-4", ":"))
+    limits = min(decibels(each.squared) for each in ours) - 5.0, 22.0
+    by_nu, error = "points of the dictionary M, nu from 0.01 down", "squared error (dB), 20 and more at the top"
+    mean = f"squared error, mean of {WINDOW} (dB)"
+    panels = [
+        Panel(left, "each filter with the demo's settings", "samples", mean),
+        Panel(right, "KRLS, by nu", by_nu, error, legend={}, axes={"ylim": limits}),
+    ]
+    figure = drawn(panels, (9.6, 4.4))
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=3)
     return figure

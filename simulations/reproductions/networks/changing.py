@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernelswarm.simulations.reproductions.contract import Claim
-from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, measure, together
+from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, Run
 
 PROBLEMS = tuple(
     Problem(stream, graph)
@@ -27,21 +27,14 @@ Compared = Mapping[tuple[Problem, str], Outcome]
 """By problem and protocol; isolated nodes are the same on all networks."""
 
 
-def changing(
-    problems: Sequence[Problem], seeds: Sequence[int], rounds: int, tell: Callable[[str, float], None]
-) -> Compared:
-    """Run all problems under all protocols, with all seeds."""
-    cells = [
-        (problem, protocol)
+def changing(problems: Sequence[Problem]) -> dict[tuple[Problem, str], Run]:
+    """Return all problems under all protocols."""
+    return {
+        (problem, protocol): Run(f"{protocol}: {problem.words}", problem, PROTOCOLS[protocol])
         for place, problem in enumerate(problems)
         for protocol in PROTOCOLS
         if protocol != "isolated" or problem.stream not in {other.stream for other in problems[:place]}
-    ]
-    found: dict[tuple[Problem, str], Outcome] = {}
-    for place, (problem, protocol) in enumerate(cells):
-        tell(f"{protocol}, {problem.words}", place / len(cells))
-        found[problem, protocol] = together(measure(problem, PROTOCOLS[protocol], {}, seed, rounds) for seed in seeds)
-    return found
+    }
 
 
 def rows(found: Compared) -> Iterator[Claim]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.reproductions.network_runs import ended
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,27 +81,21 @@ def reproduce(request: Request) -> Reproduction:
     graphs = ("complete",) if request.quick else tuple(GRAPHS)
     faults = EVERY_SHARE if request.quick else tuple(FAULTS)
     count, rounds = (1, 100) if request.quick else (SEEDS, ROUNDS)
+    seeds = range(count * request.seed, count * (request.seed + 1))
     cells = [
         cell
         for graph in graphs
         for cell in (Cell(graph, "", 0.0), *(Cell(graph, fault, share) for fault in faults for share in _shares(fault)))
     ]
-    seeds = range(count * request.seed, count * (request.seed + 1))
-    return shown(dict(measured(cells, seeds, rounds, request.tell)), count, rounds)
-
-
-def measured(
-    cells: list[Cell], seeds: range, rounds: int, tell: Callable[[str, float], None]
-) -> Iterator[tuple[tuple[Cell, str], float]]:
-    """Yield the median error of the sound nodes in every cell for every form; isolated nodes know of no others."""
-    for place, cell in enumerate(cells):
-        for form in FORMS:
-            if form == "isolated" and cell.fault:
-                continue
-            tell(f"{cell.graph}, {cell.fault or 'clean'}, {cell.share:g}: {form}", place / len(cells))
-            errors = [error(cell, form, seed, rounds) for seed in seeds]
-            middle = float(np.median([np.inf if np.isnan(one) else one for one in errors]))
-            yield (cell, form), middle if np.isfinite(middle) else np.nan
+    pairs = [(cell, form) for cell in cells for form in FORMS if form != "isolated" or not cell.fault]
+    found = {}
+    for cell, form in request.each(pairs, lambda pair: f"{pair[0].graph}, {pair[0].fault or 'clean'}: {pair[1]}"):
+        errors = np.array([error(cell, form, seed, rounds) for seed in seeds])
+        middle = float(np.median(np.where(np.isnan(errors), np.inf, errors)))
+        found[cell, form] = middle if np.isfinite(middle) else np.nan
+    claims = [*_clean_rows(found), *_fault_rows(found), *_first_to_break(found), *_published(found)]
+    arrays = {f"{form}: {cell.graph}, {cell.fault}, {cell.share:g}": np.array([v]) for (cell, form), v in found.items()}
+    return Reproduction(claims, _notes(count, rounds), {"faults": _figure(found)}, arrays)
 
 
 def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
@@ -109,29 +103,22 @@ def error(cell: Cell, form: str, seed: int, rounds: int) -> float:
     topology = GRAPHS[cell.graph]
     nodes = int(topology["nodes"])
     faulty = np.random.default_rng(seed).permutation(nodes)[: round(cell.share * nodes)].tolist()
-    described = {
-        "seed": seed,
-        "rounds": rounds,
-        "evaluate_every": rounds,
-        "topology": dict(topology),
-        "stream": {"name": "sine_regression", "noise": 0.3},
-        "learner": "newton",
-        "protocol": dict(FORMS[form]),
-        "evaluation": {"rkhs_distance": False},
-    }
-    if cell.fault:
-        described["fault"] = [{"nodes": faulty, **FAULTS[cell.fault]}]
-    try:
-        found = simulate(Experiment.from_dict(described)).final["global_error"]
-    except SimulationError:
-        return np.nan
+    fault: dict[str, Any] = {"fault": [{"nodes": faulty, **FAULTS[cell.fault]}]} if cell.fault else {}
+    result = ended(
+        rounds,
+        seed=seed,
+        topology=dict(topology),
+        stream={"name": "sine_regression", "noise": 0.3},
+        learner="newton",
+        protocol=dict(FORMS[form]),
+        **fault,
+    )
+    found = None if result is None else result.final["global_error"]
     return np.nan if found is None else float(found)
 
 
-def shown(found: Found, seeds: int, rounds: int) -> Reproduction:
-    """Write the table and draw the figure of what was measured."""
-    claims = [*_clean_rows(found), *_fault_rows(found), *_first_to_break(found), *_published(found)]
-    notes = [
+def _notes(seeds: int, rounds: int) -> list[str]:
+    return [
         f"{rounds} rounds, the learner newton, one sample a round, 2x + 3 sin 6x in noise of deviation 0.3; medians of "
         f"{seeds} {'seed' if seeds == 1 else 'seeds'}, whose faulty nodes are drawn. The error is that of the sound "
         f"nodes on true data. Consensus has the penalty {PENALTY:g}, with the absolute distance its automatic one.",
@@ -139,8 +126,6 @@ def shown(found: Found, seeds: int, rounds: int) -> Reproduction:
         "have three deviations of the targets, and one. What is mirrored is at the targets' mean. All faulty nodes "
         "of a run have the same fault: with an offset, or mirrored, they agree with one another.",
     ]
-    arrays = {f"{form}: {cell.graph}, {cell.fault}, {cell.share:g}": np.array([v]) for (cell, form), v in found.items()}
-    return Reproduction(claims, notes, {"faults": drawn(found)}, arrays)
 
 
 def _shares(fault: str) -> tuple[float, ...]:
@@ -151,8 +136,12 @@ def _number(value: float) -> str:
     return "stopped" if np.isnan(value) else f"{value:.3g}"
 
 
+def _graphs(found: Found) -> list[str]:
+    return list(dict.fromkeys(cell.graph for cell, _ in found))
+
+
 def _clean_rows(found: Found) -> Iterator[Claim]:
-    graphs = list(dict.fromkeys(cell.graph for cell, _ in found))
+    graphs = _graphs(found)
     for form in FORMS:
         cells = " / ".join(_number(found[Cell(graph, "", 0.0), form]) for graph in graphs)
         yield Claim(f"error, nobody faulty, {form}", "", cells, ", ".join(graphs))
@@ -160,16 +149,15 @@ def _clean_rows(found: Found) -> Iterator[Claim]:
 
 def _fault_rows(found: Found) -> Iterator[Claim]:
     for fault in dict.fromkeys(cell.fault for cell, _ in found if cell.fault):
-        graphs = list(dict.fromkeys(cell.graph for cell, _ in found))
+        shares = _shares(fault)
         for form in FORMS:
             if form == "isolated":
                 continue
-            cells = []
-            for graph in graphs:
-                errors = [_number(found[Cell(graph, fault, share), form]) for share in _shares(fault)]
-                cells.append(f"{graph}: {' / '.join(errors)}")
-            settings = "shares " + ", ".join(f"{share:g}" for share in _shares(fault))
-            yield Claim(f"error, {fault}, {form}", "", "; ".join(cells), settings)
+            cells = {
+                graph: [_number(found[Cell(graph, fault, share), form]) for share in shares] for graph in _graphs(found)
+            }
+            words = "; ".join(f"{graph}: {' / '.join(errors)}" for graph, errors in cells.items())
+            yield Claim(f"error, {fault}, {form}", "", words, f"shares {', '.join(f'{share:g}' for share in shares)}")
 
 
 def _first_to_break(found: Found) -> Iterator[Claim]:
@@ -177,22 +165,15 @@ def _first_to_break(found: Found) -> Iterator[Claim]:
     for form in FORMS:
         if form == "isolated":
             continue
-        broken = [
-            cell
-            for cell, name in found
-            if name == form
-            and cell.fault
-            and not found[cell, form] <= BROKEN * found[Cell(cell.graph, "", 0.0), "isolated"]
-        ]
-        cells = sum(1 for cell, name in found if name == form and cell.fault)
-        worst = max((found[cell, form] for cell in broken), default=np.nan)
-        first = min(broken, key=lambda cell: cell.share, default=None)
-        words = f"{len(broken)} of {cells}"
-        if first is not None:
+        cells = [cell for cell, name in found if name == form and cell.fault]
+        bounds = {cell: BROKEN * found[Cell(cell.graph, "", 0.0), "isolated"] for cell in cells}
+        broken = [cell for cell in cells if not found[cell, form] <= bounds[cell]]
+        words = f"{len(broken)} of {len(cells)}"
+        if broken:
+            first, worst = min(broken, key=lambda cell: cell.share), max(found[cell, form] for cell in broken)
             words += f"; first with {first.share:g} faulty, {first.graph}, {first.fault}; at most {_number(worst)}"
-        yield Claim(
-            f"cells in which sound nodes err more than isolated ones, {form}", "", words, "all faults, all graphs"
-        )
+        quantity = f"cells in which sound nodes err more than isolated ones, {form}"
+        yield Claim(quantity, "", words, "all faults, all graphs")
 
 
 def _published(found: Found) -> Iterator[Claim]:
@@ -211,28 +192,26 @@ def _published(found: Found) -> Iterator[Claim]:
             )
 
 
-def drawn(found: Found) -> Figure:
+def _figure(found: Found) -> Figure:
     """Draw the error against the share of faulty nodes, a panel for each graph and each fault with all shares."""
-    from matplotlib.figure import Figure
-
-    graphs = list(dict.fromkeys(cell.graph for cell, _ in found))
+    graphs = _graphs(found)
     faults = [fault for fault in EVERY_SHARE if any(cell.fault == fault for cell, _ in found)]
-    figure = Figure(figsize=(3.3 * len(graphs), 2.9 * len(faults) + 0.8), layout="constrained")
-    axes = figure.subplots(len(faults), len(graphs), squeeze=False, sharey=True)
-    drawn_forms = [form for form in FORMS if form not in ("isolated", "proximity, trust")]
-    for row, fault in zip(axes, faults, strict=True):
-        for ax, graph in zip(row, graphs, strict=True):
-            clean = Cell(graph, "", 0.0)
-            for place, form in enumerate(drawn_forms):
-                errors = [found[clean, form], *(found[Cell(graph, fault, share), form] for share in SHARES)]
-                color = style.BLACK if form == "no defence" else style.CLASS_COLORS[place]
-                marker = style.CLASS_MARKERS[place % len(style.CLASS_MARKERS)]
-                ax.plot([0.0, *SHARES], errors, color=color, marker=marker, markersize=4, label=form)
-            ax.axhline(found[clean, "isolated"], color=style.BLACK, linestyle="--", linewidth=1.0, label="isolated")
-            ax.set_yscale("log")
-            ax.set_title(f"{graph}: {fault}", fontsize=9)
-            ax.set_xlabel("share of faulty nodes")
-        row[0].set_ylabel("error of the sound nodes")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2 if len(graphs) == 1 else 4)
+    forms = [form for form in FORMS if form not in ("isolated", "proximity, trust")]
+    panels = []
+    for fault, graph in product(faults, graphs):
+        clean = Cell(graph, "", 0.0)
+        curves = []
+        for place, form in enumerate(forms):
+            errors = [found[clean, form], *(found[Cell(graph, fault, share), form] for share in SHARES)]
+            color = style.BLACK if form == "no defence" else style.CLASS_COLORS[place]
+            marker = style.CLASS_MARKERS[place % len(style.CLASS_MARKERS)]
+            curves.append(Curve([0.0, *SHARES], errors, color, form, marker=marker))
+        alone = found[clean, "isolated"]
+        curves.append(Curve(None, alone, style.BLACK, "isolated", "--", look={"linewidth": 1.0}))
+        y = "" if graph != graphs[0] else "error of the sound nodes"
+        panels.append(Panel(curves, f"{graph}: {fault}", "share of faulty nodes", y, log="y"))
+    size, columns = (3.3 * len(graphs), 2.9 * len(faults) + 0.8), len(graphs)
+    figure = drawn(panels, size, columns, 2 if columns == 1 else 4, sharey=True)
+    for axes in figure.axes:
+        axes.title.set_fontsize(9)
     return figure

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kernelswarm.simulations.reproductions.networks.problems import Outcome, Problem, Table, measure, together
+from kernelswarm.simulations.reproductions.networks.problems import Problem, Run, Table
 from kernelswarm.simulations.reproductions.networks.sweeps import delayed
 
 STEP_SIZE = 0.1
@@ -67,42 +67,26 @@ STRENGTHS = (
     *(Strength("implicit", form, PENALTIES[-1], 0.0) for form in ("symmetric", "one_sided")),
 )
 
-Tell = Callable[[str, float], None]
-
-
-def compared(
-    problems: Sequence[Problem], cases: Sequence[str], seeds: Sequence[int], rounds: int, tell: Tell
-) -> dict[tuple[Form, Problem, str], Outcome]:
-    """Run all forms with one penalty that all of them bear on ideal links."""
-    cells = list(product(FORMS, problems, cases))
-    found = {}
-    for place, (form, problem, conditions) in enumerate(cells):
-        tell(f"{form.words}: {conditions}, {problem.words}", place / len(cells))
-        protocol = {"name": "consensus", "penalty": PENALTY, "form": form.form, "step": form.step}
-        links = {**CONDITIONS[conditions].get("links", {}), "on_missing": form.on_missing, "damping": form.damping}
-        runs = (measure(problem, protocol, {"links": links}, seed, rounds, _LEARNER) for seed in seeds)
-        found[form, problem, conditions] = together(runs)
-    return found
-
-
-def strained(
-    strengths: Sequence[Strength], delays: Sequence[int], seeds: Sequence[int], rounds: int, tell: Tell
-) -> dict[tuple[Strength, int], Outcome]:
-    """Delay messages where explicit steps are near what they bear: a sine on a ring."""
-    cells = list(product(strengths, delays))
-    found = {}
-    for place, (strength, delay) in enumerate(cells):
-        tell(f"{strength.step}, penalty {strength.penalty:g}: {delay} rounds late", place / len(cells))
-        protocol = {
-            "name": "consensus",
-            "penalty": strength.penalty,
-            "form": strength.form,
-            "step": strength.step,
-        }
-        conditions = delayed(delay, damping=strength.damping)
-        runs = (measure(PROBLEMS[0], protocol, conditions, seed, rounds, _LEARNER) for seed in seeds)
-        found[strength, delay] = together(runs)
-    return found
-
-
 _LEARNER: Table = {"step_size": STEP_SIZE}
+
+
+def compared(problems: Sequence[Problem], cases: Sequence[str]) -> dict[tuple[Form, Problem, str], Run]:
+    """Return all forms with one penalty that all of them bear on ideal links."""
+    runs = {}
+    for form, problem, case in product(FORMS, problems, cases):
+        protocol = {"name": "consensus", "penalty": PENALTY, "form": form.form, "step": form.step}
+        links = {**CONDITIONS[case].get("links", {}), "on_missing": form.on_missing, "damping": form.damping}
+        words = f"{form.words}: {case}, {problem.words}"
+        runs[form, problem, case] = Run(words, problem, protocol, {"links": links}, _LEARNER)
+    return runs
+
+
+def strained(strengths: Sequence[Strength], delays: Sequence[int]) -> dict[tuple[Strength, int], Run]:
+    """Return messages delayed where explicit steps are near what they bear: a sine on a ring."""
+    runs = {}
+    for strength, delay in product(strengths, delays):
+        step, form, penalty, damping = strength
+        protocol = {"name": "consensus", "penalty": penalty, "form": form, "step": step}
+        words, conditions = f"{strength.words}: delay {delay}", delayed(delay, damping=damping)
+        runs[strength, delay] = Run(words, PROBLEMS[0], protocol, conditions, _LEARNER)
+    return runs

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, measure, together
+from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, Run
 
 NEAR = 1.05
 """An error within this factor of that of ideal links is the same."""
@@ -45,27 +45,20 @@ def priced(
     batches: Sequence[int],
     bits: Sequence[int],
     triggers: Sequence[tuple[float, float]],
-    seeds: Sequence[int],
-    rounds: int,
-    tell: Callable[[str, float], None],
-) -> Priced:
-    """Run consensus with all pairs of bits and triggers."""
-    cells = list(product(problems, batches, bits, triggers))
-    found: Priced = {}
-    for place, (problem, batch, count, (threshold, decay)) in enumerate(cells):
+) -> dict[tuple[Problem, int, Thrift], Run]:
+    """Return consensus with all pairs of bits and triggers."""
+    runs = {}
+    for problem, batch, count, (threshold, decay) in product(problems, batches, bits, triggers):
         thrift = Thrift(count, threshold, decay)
-        tell(f"{thrift.words}: {problem.words}, {batch} samples a round", place / len(cells))
         links = {
             "quantization": {"bits": count},
             "trigger": {"threshold": threshold, "decay": decay},
             "on_missing": "repeat",
         }
-        runs = (
-            measure(problem, PROTOCOLS["consensus"], {"links": links}, seed, rounds, {"batch_size": batch})
-            for seed in seeds
-        )
-        found[problem, batch, thrift] = together(runs)
-    return found
+        words = f"{thrift.words}: {problem.words}, b = {batch}"
+        protocol, learner = PROTOCOLS["consensus"], {"batch_size": batch}
+        runs[problem, batch, thrift] = Run(words, problem, protocol, {"links": links}, learner)
+    return runs
 
 
 def shares(found: Priced, problem: Problem, batch: int) -> dict[Thrift, tuple[float, float]]:

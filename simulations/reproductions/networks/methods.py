@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -142,95 +143,101 @@ class Method:
 
 
 class LearningCurve(NamedTuple):
-    """What is measured of a run: at every evaluation, and the medians of the last ones; NaN where it was stopped."""
+    """What is measured of a run at every evaluation; NaN once where it was stopped."""
 
     error: Array
     disagreement: Array
     bytes: Array
-    last_error: float
-    last_disagreement: float
+
+    @property
+    def last_error(self) -> float:
+        """The median of the last errors."""
+        return _last(self.error)
+
+    @property
+    def last_disagreement(self) -> float:
+        """The median of the last disagreements."""
+        return _last(self.disagreement)
+
+
+def _last(values: Array) -> float:
+    return float(np.median(values[-max(1, int(LAST * len(values))) :]))
 
 
 STEP = Axis("step", (0.3, 1.0, 3.0), 10.0 / 3.0, " x auto")
 """Factors on the step size that data suggest."""
 
-
-def _over(
-    protocol: Table, key: str = "", values: tuple[float, ...] = (), learner: Table | None = None
-) -> tuple[Grid, ...]:
-    """Return every pair of a value of the protocol's key, if one is given, and a factor on the step size."""
-
-    def table(*values: float) -> Table:
-        *given, scale = values
-        return {
-            "protocol": {**protocol, **({key: given[0]} if key else {})},
-            "learner": {"step_size": {"name": "auto", "scale": scale}, **(learner or {})},
-        }
-
-    return (Grid((*([Axis(key, values)] if key else []), STEP), table),)
-
+PENALTY = Axis("penalty", (0.1, 1.0, 10.0))
+SMALLER_PENALTY = Axis("penalty", (0.01, 0.1, 1.0))
 
 FORGETTING = Axis("forgetting", (0.98,), 4.0, below_one=True)
 """By the ratio a search goes to four times as long a memory, or to a quarter of it."""
 
 
-def _solving(protocol: Table, key: str, values: tuple[float, ...], forgetting: tuple[float, ...]) -> tuple[Grid, ...]:
+def _grid(base: Table, **axes: Axis) -> Grid:
+    """Return the grid of axes by where their values go: ``protocol__penalty`` is a key of the protocol's table."""
+
+    def table(*values: float) -> Table:
+        tables = deepcopy(dict(base))
+        for place, value in zip(axes, values, strict=True):
+            *outer, key = place.split("__")
+            inner = tables
+            for name in outer:
+                inner = inner.setdefault(name, {})
+            inner[key] = value
+        return tables
+
+    return Grid(tuple(axes.values()), table)
+
+
+def _over(protocol: str, penalty: Axis | None = None, learner: Table | None = None, **keys: Any) -> tuple[Grid, ...]:
+    """Return every pair of a penalty of the protocol, if it has one, and a factor on the step size."""
+    base = {"protocol": {"name": protocol, **keys}, "learner": {"step_size": {"name": "auto"}, **(learner or {})}}
+    penalties = {} if penalty is None else {"protocol__penalty": penalty}
+    return (_grid(base, **penalties, learner__step_size__scale=STEP),)
+
+
+def _solving(values: Axis, forgetting: Axis, **protocol: Any) -> tuple[Grid, ...]:
     """Return values of the key of a protocol that solves for all samples, and others together with forgetting."""
-    learner = {"step_size": {"name": "auto", "scale": 1.0}}
-
-    def table(value: float, *forgets: float) -> Table:
-        forgetting = {"forgetting": forgets[0]} if forgets else {}
-        return {"protocol": {**protocol, key: value, **forgetting}, "learner": learner}
-
-    return Grid((Axis(key, values),), table), Grid((Axis(key, forgetting), FORGETTING), table)
+    base = {"protocol": protocol, "learner": {"step_size": {"name": "auto", "scale": 1.0}}}
+    place = f"protocol__{values.name}"
+    return _grid(base, **{place: values}), _grid(base, **{place: forgetting}, protocol__forgetting=FORGETTING)
 
 
 def _second_order(keys: Table, learner: str) -> tuple[Grid, ...]:
     """Return every pair of a penalty of consensus with such keys and a ridge, or forgetting where the learner can."""
-
-    def of(name: str) -> Callable[[float, float], Table]:
-        def table(penalty: float, value: float) -> Table:
-            return {"protocol": {"name": "consensus", **keys, "penalty": penalty}, "learner": {name: value}}
-
-        return table
-
-    penalty = Axis("penalty", (0.1, 1.0, 10.0))
-    ridge = Grid((penalty, Axis("ridge", (0.05, 0.5))), of("ridge"))
-    return (ridge,) if learner == "krls" else (ridge, Grid((penalty, FORGETTING), of("forgetting")))
+    base = {"protocol": {"name": "consensus", **keys}}
+    ridge = _grid(base, protocol__penalty=PENALTY, learner__ridge=Axis("ridge", (0.05, 0.5)))
+    forgetting = _grid(base, protocol__penalty=PENALTY, learner__forgetting=FORGETTING)
+    return (ridge,) if learner == "krls" else (ridge, forgetting)
 
 
-def _proximity() -> tuple[Grid, ...]:
-    """Return every pair of a scale of learned tolerances and a factor on the step size."""
-
-    def table(scale: float, step: float) -> Table:
-        return {
-            "protocol": {"name": "proximity", "gamma": {"name": "adaptive", "scale": scale}},
-            "learner": {"step_size": {"name": "auto", "scale": step}},
-        }
-
-    return (Grid((Axis("scale", (0.5, 1.0, 2.0), 2.0), STEP), table),)
-
-
-def _batch() -> tuple[Grid, ...]:
-    """Return every pair of a coupling and a ridge of DeKRR-DDRF."""
-
-    def table(coupling: float, ridge: float) -> Table:
-        return {"protocol": {"coupling": coupling, "ridge": ridge}, "learner": {}}
-
-    return (Grid((Axis("coupling", (0.01, 0.3, 3.0)), Axis("ridge", (1e-7, 1e-5, 1e-4))), table),)
-
+PROXIMITY = _grid(
+    {
+        "protocol": {"name": "proximity", "gamma": {"name": "adaptive"}},
+        "learner": {"step_size": {"name": "auto"}},
+    },
+    protocol__gamma__scale=Axis("scale", (0.5, 1.0, 2.0), 2.0),
+    learner__step_size__scale=STEP,
+)
+BATCH = _grid(
+    {"learner": {}},
+    protocol__coupling=Axis("coupling", (0.01, 0.3, 3.0)),
+    protocol__ridge=Axis("ridge", (1e-7, 1e-5, 1e-4)),
+)
 
 EACH: Table = {"features": 20}
 """Of each of the five kernels of Raker: as many in all as others have of one."""
 CONTROLS = ("isolated, POLK", "isolated, features", "isolated, Raker", "isolated, AdaRaker", "centralized, POLK")
 """Methods that are no network's."""
+RIDGES = Axis("ridge", (0.1, 1.0, 10.0)), Axis("ridge", (1.0,))
 METHODS: dict[str, Method] = {
     method.words: method
     for method in (
-        Method("isolated, POLK", "polk", _over({"name": "isolated"})),
-        Method("consensus, POLK", "polk", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
-        Method("proximity, POLK", "polk", _proximity()),
-        Method("stacking, POLK", "polk", _over({"name": "stacking"})),
+        Method("isolated, POLK", "polk", _over("isolated")),
+        Method("consensus, POLK", "polk", _over("consensus", PENALTY)),
+        Method("proximity, POLK", "polk", (PROXIMITY,)),
+        Method("stacking, POLK", "polk", _over("stacking")),
         *(
             Method(f"{words}, {learner}", learner, _second_order(keys, learner))
             for words, keys in (
@@ -240,46 +247,36 @@ METHODS: dict[str, Method] = {
             )
             for learner in ("newton", "rls", "krls")
         ),
-        Method("centralized, POLK", "polk", _over({"name": "centralized"})),
-        Method("isolated, features", "random_features", _over({"name": "isolated"})),
-        Method("consensus, features", "random_features", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0))),
-        Method("isolated, Raker", "raker", _over({"name": "isolated"}, learner=EACH)),
-        Method("isolated, AdaRaker", "adaraker", _over({"name": "isolated"}, learner=EACH)),
-        Method("consensus, Raker", "raker", _over({"name": "consensus"}, "penalty", (0.1, 1.0, 10.0), learner=EACH)),
-        Method("diffusion", "random_features", _over({"name": "diffusion"})),
-        Method("diffusion, adaptive", "random_features", _over({"name": "diffusion", "combination": "adaptive"})),
-        Method("diffusion, Nystroem", "shared_nystroem", _over({"name": "diffusion"}, learner={"landmarks": 100})),
-        Method("gradient tracking", "random_features", _over({"name": "gradient_tracking"})),
-        Method("ODKLA", "random_features", _over({"name": "odkla"}, "penalty", (0.01, 0.1, 1.0))),
-        Method("multitask", "random_features", _over({"name": "multitask"}, "penalty", (0.1, 1.0, 10.0))),
-        Method("MOCHA", "random_features", _over({"name": "mocha"}, "penalty", (0.1, 1.0, 10.0))),
-        Method("Ditto", "random_features", _over({"name": "ditto"}, "penalty", (0.1, 1.0, 10.0))),
+        Method("centralized, POLK", "polk", _over("centralized")),
+        Method("isolated, features", "random_features", _over("isolated")),
+        Method("consensus, features", "random_features", _over("consensus", PENALTY)),
+        Method("isolated, Raker", "raker", _over("isolated", learner=EACH)),
+        Method("isolated, AdaRaker", "adaraker", _over("isolated", learner=EACH)),
+        Method("consensus, Raker", "raker", _over("consensus", PENALTY, EACH)),
+        Method("diffusion", "random_features", _over("diffusion")),
+        Method("diffusion, adaptive", "random_features", _over("diffusion", combination="adaptive")),
+        Method("diffusion, Nystroem", "shared_nystroem", _over("diffusion", learner={"landmarks": 100})),
+        Method("gradient tracking", "random_features", _over("gradient_tracking")),
+        Method("ODKLA", "random_features", _over("odkla", SMALLER_PENALTY)),
+        Method("multitask", "random_features", _over("multitask", PENALTY)),
+        Method("MOCHA", "random_features", _over("mocha", PENALTY)),
+        Method("Ditto", "random_features", _over("ditto", PENALTY)),
         Method(
             "DKLA",
             "random_features",
-            _solving({"name": "dkla"}, "penalty", (0.01, 0.1, 1.0), (0.1, 1.0)),
+            _solving(SMALLER_PENALTY, Axis("penalty", (0.1, 1.0)), name="dkla"),
             squared_only=True,
         ),
-        *(
-            Method(words, "random_features", _solving(protocol, "ridge", (0.1, 1.0, 10.0), (1.0,)), squared_only=True)
-            for words, protocol in (
-                ("diffusion RLS", {"name": "diffusion_rls"}),
-                ("DRFGP", {"name": "drfgp", "exchanges": 4}),
-            )
-        ),
-        Method(
-            "DOMKL",
-            "raker",
-            _over({"name": "domkl"}, "penalty", (0.01, 0.1, 1.0), learner=EACH),
-            squared_only=True,
-        ),
-        Method("DeKRR-DDRF", "random_features", _batch(), squared_only=True, batch=True),
+        Method("diffusion RLS", "random_features", _solving(*RIDGES, name="diffusion_rls"), squared_only=True),
+        Method("DRFGP", "random_features", _solving(*RIDGES, name="drfgp", exchanges=4), squared_only=True),
+        Method("DOMKL", "raker", _over("domkl", SMALLER_PENALTY, EACH), squared_only=True),
+        Method("DeKRR-DDRF", "random_features", (BATCH,), squared_only=True, batch=True),
     )
 }
 
 
-def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, LearningCurve]:
-    """Run a method on a task once; what was measured has the keys of the task's ``errors``."""
+def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> dict[str, Array]:
+    """Run a method on a task once; returns the columns of the record that are compared."""
     rounds = min(rounds, task.rounds or rounds)
     experiment = build_experiment(
         data=task.data,
@@ -288,7 +285,7 @@ def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> 
         evaluate_every=max(1, rounds // EVALUATIONS),
         topology=dict(GRAPH),
         stream=dict(task.stream),
-        learner={"name": method.learner, **task.learner, **settings["learner"]},
+        learner={"name": method.learner, **task.learner, **settings.get("learner", {})},
         protocol={"name": "isolated"} if method.batch else dict(settings["protocol"]),
         evaluation={"rkhs_distance": False},
     )
@@ -297,17 +294,13 @@ def run(task: Task, method: Method, settings: Table, seed: int, rounds: int) -> 
             dekrr_record.record(experiment, **settings["protocol"]) if method.batch else simulate(experiment).network
         )
     except SimulationError:
-        nothing = np.full(1, np.nan)
-        return dict.fromkeys(task.errors, LearningCurve(nothing, nothing, np.zeros(1), np.nan, np.nan))
-    disagreement, sent = np.array(table["disagreement"]), np.array(table["bytes_sent"])
-    last = slice(-max(1, int(LAST * len(sent))), None)
-    return {
-        words: LearningCurve(
-            error := np.array(table[column]),
-            disagreement,
-            sent,
-            float(np.median(error[last])),
-            float(np.median(disagreement[last])),
-        )
-        for words, column in task.errors.items()
-    }
+        return {column: np.full(1, np.nan) for column in (*task.errors.values(), "disagreement")} | {
+            "bytes_sent": np.zeros(1)
+        }
+    return {column: np.array(table[column]) for column in (*task.errors.values(), "disagreement", "bytes_sent")}
+
+
+def learning_curves(task: Task, columns: Mapping[str, Array]) -> dict[str, LearningCurve]:
+    """Return what was measured of a run, by the keys of the task's ``errors``."""
+    common = columns["disagreement"], columns["bytes_sent"]
+    return {words: LearningCurve(columns[column], *common) for words, column in task.errors.items()}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.errors import SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.network_runs import ended
 
 Table = Mapping[str, Any]
+Key = TypeVar("Key")
 
 EVALUATE_EVERY = 25
 LAST = 0.3
@@ -68,7 +68,27 @@ PROBLEMS = (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Run:
+    """A problem under a protocol.
+
+    Attributes
+    ----------
+    words : str
+        What distinguishes it from all others.
+    conditions : mapping
+        The tables ``links`` and ``clock``, as far as they are not ideal, and keys laid over those of ``topology``.
+    learner : mapping
+        Keys laid over those of the learner.
+    """
+
+    words: str
+    problem: Problem
+    protocol: Table
+    conditions: Table = field(default_factory=dict)
+    learner: Table = field(default_factory=dict)
+
+
+class Outcome(NamedTuple):
     """What became of a run, or of several: NaN where one was stopped.
 
     Attributes
@@ -89,59 +109,36 @@ class Outcome:
     stopped: int = 0
 
 
-def measure(
-    problem: Problem, protocol: Table, conditions: Table, seed: int, rounds: int, learner: Table | None = None
-) -> Outcome:
-    """Run a problem once, and take the medians over the last evaluations.
+def measured(runs: Mapping[Key, Run], seeds: Sequence[int], rounds: int, request: Request) -> dict[Key, Outcome]:
+    """Run all of them with all seeds, and take the medians over these."""
+    keys = request.each(runs, lambda key: runs[key].words)
+    return {key: medians(outcome(runs[key], seed, rounds) for seed in seeds) for key in keys}
 
-    Parameters
-    ----------
-    problem : Problem
-        The stream and the graph.
-    protocol : mapping
-        The table of the protocol.
-    conditions : mapping
-        The tables ``links`` and ``clock``, as far as they are not ideal, and keys laid over those of ``topology``.
-    seed, rounds : int
-        Of the experiment.
-    learner : mapping, optional
-        Keys laid over those of the learner.
-    """
-    kernel = {"name": "gaussian", "bandwidth": 0.1}
-    described = {
-        "seed": seed,
-        "rounds": rounds,
-        "evaluate_every": EVALUATE_EVERY,
-        "topology": {**GRAPHS[problem.graph], **conditions.get("topology", {})},
-        "stream": dict(STREAMS[problem.stream]),
-        "learner": {"name": "polk", "kernel": kernel, **(learner or {})},
-        "protocol": dict(protocol),
-        "evaluation": {"rkhs_distance": False},
-        **{name: table for name, table in conditions.items() if name != "topology"},
-    }
-    try:
-        table = simulate(Experiment.from_dict(described)).network
-    except SimulationError:
+
+def outcome(run: Run, seed: int, rounds: int) -> Outcome:
+    """Run once, and take the medians over the last evaluations."""
+    conditions = {**run.conditions, "topology": {**GRAPHS[run.problem.graph], **run.conditions.get("topology", {})}}
+    result = ended(
+        rounds,
+        EVALUATE_EVERY,
+        seed=seed,
+        stream=dict(STREAMS[run.problem.stream]),
+        learner={"name": "polk", "kernel": {"name": "gaussian", "bandwidth": 0.1}, **run.learner},
+        protocol=dict(run.protocol),
+        **conditions,
+    )
+    if result is None:
         return Outcome(np.nan, np.nan, np.nan, stopped=1)
+    table = result.network
     last = slice(-max(1, int(LAST * len(table["round"]))), None)
-    error = table["error" if problem.stream == "field" else "global_error"]
-    return Outcome(
-        float(np.median(error[last])), float(np.median(table["disagreement"][last])), float(table["bytes_sent"][-1])
-    )
+    columns = "error" if run.problem.stream == "field" else "global_error", "disagreement"
+    error, disagreement = (float(np.median(table[column][last])) for column in columns)
+    return Outcome(error, disagreement, float(table["bytes_sent"][-1]))
 
 
-def together(outcomes: Iterable[Outcome]) -> Outcome:
+def medians(outcomes: Iterable[Outcome]) -> Outcome:
     """Take the medians over seeds: NaN where most runs were stopped, which count as infinitely wrong."""
-    found = list(outcomes)
-    stopped = sum(outcome.stopped for outcome in found)
-
-    def median(values: Iterable[float]) -> float:
-        value = float(np.median([np.inf if np.isnan(value) else value for value in values]))
-        return value if np.isfinite(value) else np.nan
-
-    return Outcome(
-        median(outcome.error for outcome in found),
-        median(outcome.disagreement for outcome in found),
-        median(outcome.bytes for outcome in found),
-        stopped,
-    )
+    rows = np.array(list(outcomes), dtype=np.float64)
+    middle = np.median(np.where(np.isnan(rows[:, :3]), np.inf, rows[:, :3]), axis=0)
+    error, disagreement, sent = np.where(np.isfinite(middle), middle, np.nan).tolist()
+    return Outcome(error, disagreement, sent, int(rows[:, 3].sum()))

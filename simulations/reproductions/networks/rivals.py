@@ -22,6 +22,7 @@ from kernelswarm.simulations.reproductions.networks.methods import (
     LearningCurve,
     Method,
     Task,
+    learning_curves,
     run,
 )
 from kernelswarm.simulations.reproductions.pieces import computed
@@ -45,25 +46,25 @@ NEAR = 1.1
 
 
 class Tuned(NamedTuple):
-    """A method as it does best on a stream that nothing else is measured on."""
+    """A method as it does best on a stream that nothing else is measured on: runs by seed."""
 
     words: str
     learning_curves: Sequence[LearningCurve]
 
     @property
     def errors(self) -> Array:
-        """The errors at the end, by seed."""
-        return np.array([learning_curve.last_error for learning_curve in self.learning_curves])
+        """The errors at the end."""
+        return np.array([run.last_error for run in self.learning_curves])
 
     @property
     def bytes(self) -> float:
         """What a run sends."""
-        return float(np.median([learning_curve.bytes[-1] for learning_curve in self.learning_curves]))
+        return float(np.median([run.bytes[-1] for run in self.learning_curves]))
 
     @property
     def disagreement(self) -> float:
-        """The median over seeds of the disagreement at the end."""
-        return float(np.median([learning_curve.last_disagreement for learning_curve in self.learning_curves]))
+        """The median of the disagreements at the end."""
+        return float(np.median([run.last_disagreement for run in self.learning_curves]))
 
 
 Found = dict[tuple[str, str], Tuned]
@@ -106,7 +107,7 @@ def reproduce(request: Request) -> Reproduction:
     return Reproduction(
         [*_published(found), *_best(found), *_rows(found)],
         [*_notes(len(seeds), rounds), WITH_HOUSING if HOUSING_STREAM in tasks else WITHOUT_HOUSING],
-        {"rivals_bytes": rival_figures.draw(found)},
+        {"rivals_bytes": rival_figures.draw({cell: tuned.learning_curves for cell, tuned in found.items()})},
         dict(_arrays(found)),
     )
 
@@ -179,11 +180,9 @@ def _measured(
         for cell, choices in chosen.items()
         for setting in dict.fromkeys(choice.setting for choice in choices.values())
     }
-    learning_curves = _run_all([run for each in runs.values() for run in each], request, TUNING, 1.0)
+    found = _run_all([run for each in runs.values() for run in each], request, TUNING, 1.0)
     return {
-        (cell[0] + error, cell[1]): Tuned(
-            choice.words, [learning_curves[run][error] for run in runs[cell, choice.setting]]
-        )
+        (cell[0] + error, cell[1]): Tuned(choice.words, [found[run][error] for run in runs[cell, choice.setting]])
         for cell, choices in chosen.items()
         for error, choice in choices.items()
     }
@@ -195,43 +194,25 @@ def _run_all(runs: Sequence[Run], request: Request, begin: float, end: float) ->
     def tell(words: str, share: float) -> None:
         request.tell(words.partition(", setting")[0], begin + (end - begin) * share)
 
-    pieces = computed(learning_curve_arrays, {run.words: run for run in runs}, request.jobs, request.shelf, tell)
-    return {run: _learning_curves(pieces[run.words]) for run in runs}
+    pieces = computed(columns_of, {run.words: run for run in runs}, request.jobs, request.shelf, tell)
+    return {run: learning_curves(_task(run), pieces[run.words]) for run in runs}
 
 
-def learning_curve_arrays(asked: Run) -> dict[str, Array]:
-    """Run a method once, and write what was measured as arrays."""
+def columns_of(asked: Run) -> dict[str, Array]:
+    """Run a method once."""
+    task, method = _task(asked), METHODS[asked.method]
+    return run(task, method, method.table(asked.setting), asked.seed, asked.rounds)
+
+
+def _task(asked: Run) -> Task:
     task = STREAMS[asked.stream] if asked.stream in STREAMS else _housing(asked.data)
-    method = METHODS[asked.method]
-    table = method.table(asked.setting)
-    on = (task.validation or task) if asked.validation else task
-    learning_curves = run(on, method, table, asked.seed, asked.rounds)
-    return {
-        f"{name}{error}": np.asarray(value, dtype=np.float64)
-        for error, learning_curve in learning_curves.items()
-        for name, value in learning_curve._asdict().items()
-    }
+    return (task.validation or task) if asked.validation else task
 
 
 @cache
 def _housing(data: Path | None) -> Task:
     assert data is not None
     return housing_by_location(data)
-
-
-def _learning_curves(piece: Mapping[str, Array]) -> dict[str, LearningCurve]:
-    """Return the courses that were written as arrays, by their errors."""
-    errors = [name.removeprefix("bytes") for name in piece if name.startswith("bytes")]
-    return {
-        error: LearningCurve(
-            piece["error" + error],
-            piece["disagreement" + error],
-            piece["bytes" + error],
-            float(piece["last_error" + error]),
-            float(piece["last_disagreement" + error]),
-        )
-        for error in errors
-    }
 
 
 PUBLISHED = (
@@ -319,10 +300,7 @@ def _notes(seeds: int, rounds: int) -> list[str]:
 
 
 def _arrays(found: Found) -> Iterator[tuple[str, Array]]:
-    """Yield the rounds, errors, disagreements and bytes of every run."""
+    """Yield the errors, disagreements and bytes of every run."""
     for (stream, method), tuned in found.items():
-        for place, learning_curve in enumerate(tuned.learning_curves):
-            yield (
-                f"{stream}, {method}, {place}",
-                np.stack([learning_curve.error, learning_curve.disagreement, learning_curve.bytes]),
-            )
+        for place, curve in enumerate(tuned.learning_curves):
+            yield f"{stream}, {method}, {place}", np.stack(curve)

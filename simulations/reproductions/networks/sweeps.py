@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelswarm.simulations.reproductions.networks.problems import (
-    PROTOCOLS,
-    Outcome,
-    Problem,
-    Table,
-    measure,
-    together,
-)
+from kernelswarm.simulations.reproductions.networks.problems import PROTOCOLS, Outcome, Problem, Run, Table
 
 BURST_LOSS = 0.3
 """The share of messages that is lost in bursts, however long these are."""
@@ -97,23 +90,14 @@ SWEEPS: dict[str, Sweep] = {
     "churn": Sweep(f"share away, {ABSENCE} rounds each", (0.1, 0.3, 0.5), _churn, asleep=True),
 }
 
-MEASURES: dict[str, Callable[[Outcome], float]] = {
-    "error": lambda outcome: outcome.error,
-    "disagreement": lambda outcome: outcome.disagreement,
-}
-
 Found = dict[tuple[str, Problem, str, float], Outcome]
 """By sweep, problem, protocol and value; the ideal links have the sweep ``ideal`` and the value 0."""
 
 
 def swept(
-    problems: Sequence[Problem],
-    values: Mapping[str, Sequence[float]],
-    seeds: Sequence[int],
-    rounds: int,
-    tell: Callable[[str, float], None],
-) -> Found:
-    """Run all problems in all kinds of unreliable links, under all protocols, with all seeds."""
+    problems: Sequence[Problem], values: Mapping[str, Sequence[float]]
+) -> dict[tuple[str, Problem, str, float], Run]:
+    """Return all problems in all kinds of unreliable links, under all protocols."""
     cells: list[tuple[str, Problem, str, float]] = []
     for problem in problems:
         for protocol in PROTOCOLS:
@@ -121,13 +105,12 @@ def swept(
             for name, points in values.items():
                 if protocol != "isolated" or SWEEPS[name].asleep:  # nobody else notices
                     cells += [(name, problem, protocol, value) for value in points]
-    found: Found = {}
-    for place, cell in enumerate(cells):
-        name, problem, protocol, value = cell
-        tell(f"{name} {value:g}: {protocol}, {problem.words}", place / len(cells))
-        tables = {} if name == "ideal" else SWEEPS[name].tables(value)
-        found[cell] = together(measure(problem, PROTOCOLS[protocol], tables, seed, rounds) for seed in seeds)
-    return found
+    runs = {}
+    for name, problem, protocol, value in cells:
+        words = f"{name} {value:g}: {protocol}, {problem.words}"
+        conditions = {} if name == "ideal" else SWEEPS[name].tables(value)
+        runs[name, problem, protocol, value] = Run(words, problem, PROTOCOLS[protocol], conditions)
+    return runs
 
 
 def tested(found: Found) -> list[Problem]:
@@ -147,5 +130,4 @@ def values_of(found: Found) -> dict[str, list[float]]:
 def over_isolated(found: Found, name: str, problem: Problem, protocol: str, value: float, measure: str) -> float:
     """Return an error or disagreement over that of isolated nodes with the same clock."""
     isolated = found.get((name, problem, "isolated", value), found["ideal", problem, "isolated", 0.0])
-    take = MEASURES[measure]
-    return take(found[name, problem, protocol, value]) / take(isolated)
+    return float(getattr(found[name, problem, protocol, value], measure) / getattr(isolated, measure))

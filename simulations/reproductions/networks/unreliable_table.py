@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from kernelswarm.simulations.reproductions.networks.forms import Form, Strength
 from kernelswarm.simulations.reproductions.networks.frontier import NEAR, Priced, Thrift, cheapest, shares
 from kernelswarm.simulations.reproductions.networks.problems import Outcome, Problem
 from kernelswarm.simulations.reproductions.networks.sweeps import (
-    MEASURES,
     SWEEPS,
     Found,
     over_isolated,
@@ -26,9 +25,8 @@ NOTHING_GAINED = 0.95
 QUARTER = 0.25
 
 
-def sweep_rows(found: Found, measure: str) -> list[Claim]:
+def sweep_rows(found: Found, measure: str) -> Iterator[Claim]:
     """Write a row for each condition and protocol: the factor over ideal links, the median over problems."""
-    rows = []
     for name, points in values_of(found).items():
         for protocol in problems.PROTOCOLS:
             if protocol == "isolated" and (not SWEEPS[name].asleep or measure == "disagreement"):
@@ -40,13 +38,12 @@ def sweep_rows(found: Found, measure: str) -> list[Claim]:
             words = f"{SWEEPS[name].words}; median of {len(tested(found))} problems (least to largest)"
             if protocol != "isolated" and measure == "error":
                 words += f"; nothing is gained over isolated nodes: {_lost(found, name, protocol)}"
-            rows.append(Claim(f"{measure} over that on ideal links, {name}, {protocol}", "", "; ".join(cells), words))
-    return rows
+            yield Claim(f"{measure} over that on ideal links, {name}, {protocol}", "", "; ".join(cells), words)
 
 
 def _over_ideal(found: Found, name: str, problem: Problem, protocol: str, value: float, measure: str) -> float:
-    take = MEASURES[measure]
-    return take(found[name, problem, protocol, value]) / take(found["ideal", problem, protocol, 0.0])
+    ideal = found["ideal", problem, protocol, 0.0]
+    return float(getattr(found[name, problem, protocol, value], measure) / getattr(ideal, measure))
 
 
 def _lost(found: Found, name: str, protocol: str) -> str:
@@ -101,37 +98,31 @@ def strained_rows(strained: Mapping[tuple[Strength, int], Outcome]) -> list[Clai
     return rows
 
 
-def byte_rows(priced: Priced) -> list[Claim]:
+def byte_rows(priced: Priced) -> Iterator[Claim]:
     """Write what the same error costs at least, and check whether 8 bits and the trigger bring it to a quarter."""
-    rows = []
     for problem, batch in dict.fromkeys((problem, batch) for problem, batch, _ in priced):
         cost = shares(priced, problem, batch)
         best = cheapest(cost)
         where = f"{problem.words}, b = {batch}"
         settings = f"consensus, {where}, on_missing = repeat"
-        rows.append(Claim(f"least bytes for the same error, {where}", "", _priced({best: cost[best]}), settings))
+        yield Claim(f"least bytes for the same error, {where}", "", _priced({best: cost[best]}), settings)
         both = {thrift: share for thrift, share in cost.items() if thrift.bits == 8 and thrift.threshold}
-        rows.append(
-            Claim(
-                f"8 bits and the trigger, {where}",
-                "censoring saves communication and keeps the error (COKE: Xu, Wang, Chen, Tian 2021); checked: the "
-                f"error within {NEAR - 1:.0%} for a quarter of the bytes",
-                _priced(both),
-                settings,
-                any(share[0] <= QUARTER and share[1] <= NEAR for share in both.values()),
-            )
+        yield Claim(
+            f"8 bits and the trigger, {where}",
+            "censoring saves communication and keeps the error (COKE: Xu, Wang, Chen, Tian 2021); checked: the "
+            f"error within {NEAR - 1:.0%} for a quarter of the bytes",
+            _priced(both),
+            settings,
+            any(share[0] <= QUARTER and share[1] <= NEAR for share in both.values()),
         )
         few = {thrift: share for thrift, share in cost.items() if thrift.bits < 64 and not thrift.threshold}
-        rows.append(
-            Claim(
-                f"few bits without the trigger, {where}",
-                f"checked: the error within {NEAR - 1:.0%} for a quarter of the bytes",
-                _priced(few),
-                settings,
-                any(share[0] <= QUARTER and share[1] <= NEAR for share in few.values()),
-            )
+        yield Claim(
+            f"few bits without the trigger, {where}",
+            f"checked: the error within {NEAR - 1:.0%} for a quarter of the bytes",
+            _priced(few),
+            settings,
+            any(share[0] <= QUARTER and share[1] <= NEAR for share in few.values()),
         )
-    return rows
 
 
 def _priced(cost: Mapping[Thrift, tuple[float, float]]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,23 @@ import numpy.typing as npt
 from scipy.linalg import eigh
 from sklearn.cluster import KMeans
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.learners.subspaces.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import Normalized
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
 from kernelswarm.simulations.reproductions.data_sets import MOTIONS, MOTIONS_FILE
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.subspaces import motions
+from kernelswarm.simulations.reproductions.subspaces.fits import (
+    LAMBDA,
+    WINDOW,
+    batch_fits,
+    fits_over_time,
+    inverse_root,
+    mismatches,
+)
+from kernelswarm.simulations.reproductions.subspaces.motions import RECENCIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,10 +37,9 @@ Array = npt.NDArray[np.float64]
 DATA = f"for figures 7 and 8 and table I, which are left out without: {MOTIONS}"
 FILES = (MOTIONS_FILE,)
 DATA_IS_OPTIONAL = True
-RANK, LAMBDA = 10, 1e-3
+RANK = 10
 KERNEL = Gaussian(1.0)  # exp(-||x - y||^2 / gamma) with gamma = 2
-HALF, SMOOTHED, WINDOW = 1000, 200, 100
-RECENCIES = {"β = 1": 1.0, "β = 0.9": 0.9, "FIFO": 1e-12}
+HALF, SMOOTHED = 1000, 200
 PHASES = {"before": slice(SMOOTHED, HALF), "change": slice(HALF, HALF + 200), "after": slice(HALF + 200, 2 * HALF)}
 RANKS = (5, 10, 15, 20, 30)
 TRACKINGS: dict[str, dict[str, Any]] = {
@@ -47,14 +56,14 @@ def reproduce(request: Request) -> Reproduction:
     every, ranks = (50, RANKS[1:2]) if request.quick else (10, RANKS)
     errors: dict[str, list[Array]] = {}
     mismatches: dict[str, list[list[float]]] = {}
-    for draw in range(draws):
-        request.tell(f"draw {draw + 1}", draw / draws)
+    for draw in request.draws(draws):
         points = spheroids(np.random.default_rng((request.seed, draw)))
-        for times in (2, 5):
-            for name, recency in RECENCIES.items():
-                tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
-                errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, tracking))
-        errors.setdefault("batch", []).append(batch_fits(points, draw))
+        for times, (name, recency) in product((2, 5), RECENCIES.items()):
+            tracking = Tracking(RANK, LAMBDA, budget_size=times * RANK, recency=recency)
+            errors.setdefault(f"B = {times}r, {name}", []).append(fits_over_time(points, KERNEL, tracking))
+        errors.setdefault("batch", []).append(
+            batch_fits(KERNEL.cross(points, points), RANK, np.random.default_rng(draw))
+        )
         for rank in ranks:
             for name, found in matrix_errors(points, rank, every, draw).items():
                 rows = mismatches.setdefault(name, [[] for _ in ranks])
@@ -69,7 +78,7 @@ def reproduce(request: Request) -> Reproduction:
     note = "PAMAP2, the motions of figures 7 and 8 and table I, is not at hand."
     if request.data is not None:
         followed = motions.follow(request)
-        table, note = table + motions.claims(followed, request.quick), motions.NOTE
+        table, note = [*table, *motions.claims(followed, request.quick)], motions.NOTE
         figures["motions"] = motions.draw(followed)
         arrays |= motions.arrays(followed)
     return Reproduction(
@@ -102,23 +111,6 @@ def spheroids(generator: np.random.Generator) -> Array:
     return points
 
 
-def fits_over_time(points: Array, tracking: Tracking) -> Array:
-    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every sample, (n,)."""
-    subspace = Subspace(KERNEL, tracking, 3)
-    return np.array([subspace.visit(points[n : n + 1]).fit for n in range(len(points))])
-
-
-def batch_fits(points: Array, seed: int) -> Array:
-    """Compute the same with the subspace of all points at once."""
-    gram = KERNEL.cross(points, points)
-    factor = batch_subspace.extract(gram, RANK, LAMBDA, np.random.default_rng(seed)).factor
-    image = gram @ factor
-    inner = factor.T @ image
-    q = np.linalg.solve(inner + LAMBDA * np.eye(RANK), image.T).T
-    fits: Array = 1.0 - 2.0 * np.sum(image * q, axis=1) + np.sum((q @ inner) * q, axis=1)
-    return fits
-
-
 def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, float]:
     """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 samples."""
     gram = KERNEL.cross(points, points)
@@ -130,28 +122,22 @@ def matrix_errors(points: Array, rank: int, every: int, seed: int) -> dict[str, 
         "Nystroem, uniform": nystroem(points, landmarks),
         "Nystroem, k-means": nystroem(points, np.ascontiguousarray(centers)),
     }
-    ends = range(WINDOW, len(points) + 1, every)
-    found = {name: [_window(gram, end, z[end - WINDOW : end]) for end in ends] for name, z in features.items()}
-    for label, keys in TRACKINGS.items():
-        tracked = {"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys}
-        subspace = Subspace(KERNEL, Tracking(**tracked), 3)
-        line = found[label] = []
-        for end in range(1, len(points) + 1):
-            subspace.visit(points[end - 1 : end])
-            if end in ends:
-                line.append(_window(gram, end, subspace.features(points[end - WINDOW : end])))
-    return {name: float(np.mean(line)) for name, line in found.items()}
-
-
-def _window(gram: Array, end: int, features: Array) -> float:
-    window = slice(end - WINDOW, end)
-    return batch_subspace.mismatch(gram[window, window], features)
+    return mismatches(
+        points,
+        lambda window: gram[window, window],
+        range(WINDOW, len(points) + 1, every),
+        {name: z.__getitem__ for name, z in features.items()},
+        {
+            label: Tracking(**{"rank": rank, "regularization": LAMBDA, "budget_size": 2 * rank, **keys})
+            for label, keys in TRACKINGS.items()
+        },
+        KERNEL,
+    )
 
 
 def nystroem(points: Array, landmarks: Array) -> Array:
     """Compute the features ``K_nm K_mm^(-1/2)`` of all points, (n, m)."""
-    values, vectors = np.linalg.eigh(KERNEL.cross(landmarks, landmarks))
-    features: Array = KERNEL.cross(points, landmarks) @ (vectors / np.sqrt(np.maximum(values, 1e-12)))
+    features: Array = KERNEL.cross(points, landmarks) @ inverse_root(KERNEL.cross(landmarks, landmarks))
     return features
 
 
@@ -198,27 +184,14 @@ def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
             "1000-1200 against the larger of 200-1000 and 1200-2000",
             less=False,
         )
-        compare(
-            f"β = 1 against FIFO on a manifold at rest, {name}",
-            "better than FIFO, most with B = 2r",
-            one["at rest"],
-            first["at rest"],
-            "mean of 200-1000 and 1200-2000",
-        )
-        compare(
-            f"β = 1 against 0.9 on a manifold at rest, {name}",
-            "lower for β = 1",
-            one["at rest"],
-            faded["at rest"],
-            "mean of 200-1000 and 1200-2000",
-        )
-        compare(
-            f"β = 0.9 against 1 during the change, {name}",
-            "lower for β = 0.9",
-            faded["change"],
-            one["change"],
-            "1000-1200",
-        )
+        for other, values, better in (
+            ("FIFO", first, "better than FIFO, most with B = 2r"),
+            ("0.9", faded, "lower for β = 1"),
+        ):
+            quantity = f"β = 1 against {other} on a manifold at rest, {name}"
+            compare(quantity, better, one["at rest"], values["at rest"], "mean of 200-1000 and 1200-2000")
+        quantity = f"β = 0.9 against 1 during the change, {name}"
+        compare(quantity, "lower for β = 0.9", faded["change"], one["change"], "1000-1200")
         batch = by_draw["batch"]["after"]
         best = min((one["after"], faded["after"]), key=lambda values: float(values.mean()))
         compare(
@@ -232,9 +205,9 @@ def _fit_claims(errors: Mapping[str, Sequence[Array]]) -> list[Claim]:
     return rows
 
 
-def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[Claim]:
+def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Iterator[Claim]:
     """Return the claims about the kernel matrix, for each rank against each family of rivals."""
-    rows, ours = [], [name for name in matrices if name in TRACKINGS]
+    ours = [name for name in matrices if name in TRACKINGS]
     for place, rank in enumerate(ranks):
         values = {name: float(found[place].mean()) for name, found in matrices.items()}
         least = min(ours, key=values.__getitem__)
@@ -242,50 +215,35 @@ def _matrix_claims(matrices: Mapping[str, Array], ranks: Sequence[int]) -> list[
             rivals = [name for name in matrices if name.startswith(family)]
             nearest = min(rivals, key=values.__getitem__)
             theirs, own = (list(matrices[name][place]) for name in (nearest, least))
-            rows.append(
-                Claim(
-                    f"mismatch of the kernel matrix, r = {rank}, against {family}",
-                    "OK-FEB below KPCA and all Nystroem (figure 6)",
-                    f"{least} {values[least]:.4f}; "
-                    + ", ".join(f"{name} {values[name]:.4f}" for name in rivals)
-                    + f"; to the nearest {beyond(theirs, own)}",
-                    f"B = {2 * rank}, windows of 100 samples, the best of {len(ours)} settings of OK-FEB",
-                    errs_more(theirs, own),
-                )
+            yield Claim(
+                f"mismatch of the kernel matrix, r = {rank}, against {family}",
+                "OK-FEB below KPCA and all Nystroem (figure 6)",
+                f"{least} {values[least]:.4f}; "
+                + ", ".join(f"{name} {values[name]:.4f}" for name in rivals)
+                + f"; to the nearest {beyond(theirs, own)}",
+                f"B = {2 * rank}, windows of 100 samples, the best of {len(ours)} settings of OK-FEB",
+                errs_more(theirs, own),
             )
-    return rows
 
 
 def draw_fits(means: Mapping[str, Array]) -> Figure:
     """Draw the fits over time, averaged over windows of 200 samples, one panel for each budget."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    colors = {"β = 1": style.BLUE, "β = 0.9": style.GREEN, "FIFO": style.ORANGE, "batch": style.BLACK}
-    dashes = {"β = 1": "-", "β = 0.9": "-.", "FIFO": "--", "batch": ":"}
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(8.6, 3.4), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
-        for times, axes in zip((2, 5), panels, strict=True):
-            for label in colors:
-                name = label if label == "batch" else f"B = {times}r, {label}"
-                smooth = np.convolve(means[name], np.full(SMOOTHED, 1.0 / SMOOTHED), "valid")
-                axes.plot(
-                    np.arange(len(smooth)) + SMOOTHED, smooth, color=colors[label], linestyle=dashes[label], label=label
-                )
-            axes.axvline(HALF, color=style.GREY, linewidth=0.8)
-            axes.set(xlabel="samples n", title=f"B = {times}r")
-        panels[0].set(ylabel="fit ‖φ(x) − L q‖² (mean of 200)")
-        panels[0].set_ylim(bottom=0.0)
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    return figure
+    panels = []
+    for times in (2, 5):
+        curves = []
+        for label, (color, dash) in {**motions.STROKES, "batch": (style.BLACK, ":")}.items():
+            name = label if label == "batch" else f"B = {times}r, {label}"
+            curves.append(Curve(*motions.smoothed(means[name], SMOOTHED), color, label, dash))
+        curves.append(Curve(HALF, None, style.GREY, look={"linewidth": 0.8}))
+        first = times == 2
+        y = "fit ‖φ(x) − L q‖² (mean of 200)" if first else ""
+        limits = {} if first else {"ylim": (0.0, None)}  # of both, once both are drawn
+        panels.append(Panel(curves, f"B = {times}r", "samples n", y, axes=limits))
+    return drawn(panels, (8.6, 3.4), below=4, sharey=True)
 
 
 def draw_mismatch(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Figure:
     """Draw each method's mismatch of the kernel matrix against the rank, with the draws' standard deviation."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     palette = (
         style.BLACK,
         style.PURPLE,
@@ -296,24 +254,10 @@ def draw_mismatch(matrices: Mapping[str, Array], ranks: Sequence[int]) -> Figure
         style.VERMILLION,
         style.GREY,
     )
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
-        axes = figure.subplots()
-        for (name, found), color, marker, dash in zip(
-            matrices.items(), palette, "DPXo^svp", (":", ":", ":", "-", "-.", "--", "-", "-"), strict=True
-        ):
-            axes.errorbar(
-                ranks,
-                found.mean(axis=1),
-                found.std(axis=1, ddof=1),
-                color=color,
-                marker=marker,
-                linestyle=dash,
-                markersize=5,
-                elinewidth=0.8,
-                label=name,
-            )
-        axes.set(xlabel="rank r (B = 2r)", ylabel="‖K − ZZ'‖ / 100 over windows")
-        axes.set_ylim(bottom=0.0)
-        axes.legend()
-    return figure
+    dashes, look = (":", ":", ":", "-", "-.", "--", "-", "-"), {"elinewidth": 0.8}
+    curves = [
+        Curve(ranks, found.mean(axis=1), color, name, dash, marker, 5, look, spread=found.std(axis=1, ddof=1))
+        for (name, found), color, marker, dash in zip(matrices.items(), palette, "DPXo^svp", dashes, strict=True)
+    ]
+    y, limits = "‖K − ZZ'‖ / 100 over windows", {"ylim": (0.0, None)}
+    return drawn([Panel(curves, "", "rank r (B = 2r)", y, legend={}, axes=limits)], (6.4, 3.8))

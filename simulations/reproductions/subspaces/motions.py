@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,12 +11,19 @@ import numpy.typing as npt
 from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
-from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
+from kernelswarm.agents.learners.subspaces.subspace import Tracking
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Request
 from kernelswarm.simulations.reproductions.data_sets import motions
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.subspaces.fits import (
+    LAMBDA,
+    WINDOW,
+    fits_over_time,
+    inverse_root,
+    mismatches,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,12 +57,12 @@ TRANSIENT = 1000
 """Measurements that are left out at the beginning and at the end of an activity, as in the paper."""
 
 RECENCIES = {"β = 1": 1.0, "β = 0.9": 0.9, "FIFO": 1e-12}
-RANK, BUDGET, LAMBDA = 10, 15, 1e-3
+RANK, BUDGET = 10, 15
 RANKS = (5, 10, 15, 20)
 WIDTHS = (1.0, 0.5, 2.0)
 """Bandwidths, in units of the median distance between measurements; the paper gives none."""
 
-SAMPLE, WINDOW, SMOOTHED, THINNED = 1000, 100, 200, 100
+SAMPLE, SMOOTHED, THINNED = 1000, 200, 100
 
 
 class Followed(NamedTuple):
@@ -97,108 +104,88 @@ def follow(request: Request) -> Followed:
     some = generator.choice(len(points), min(SAMPLE, len(points)), replace=False)
     median = float(np.median(pdist(points[some])))
     fits: dict[float, dict[str, Array]] = {}
-    for place, width in enumerate(WIDTHS):
-        request.tell(f"motions, bandwidth {width:g} times the median distance", 0.5 * place / len(WIDTHS))
-        fits[width] = {name: _fits(points, Gaussian(width * median), recency) for name, recency in RECENCIES.items()}
+    words = "motions, bandwidth {:g} times the median distance".format
+    for width in request.part(0.0, 0.5).each(WIDTHS, words):
+        fits[width] = {
+            name: fits_over_time(
+                points, Gaussian(width * median), Tracking(RANK, LAMBDA, budget_size=BUDGET, recency=recency)
+            )
+            for name, recency in RECENCIES.items()
+        }
     mismatches: dict[str, list[float]] = {}
-    for place, rank in enumerate(RANKS):
-        request.tell(f"motions, rank {rank}", 0.5 + 0.5 * place / len(RANKS))
+    for rank in request.part(0.5, 1.0).each(RANKS, "motions, rank {}".format):
         for name, found in _matrices(points, Gaussian(median), rank, generator).items():
             mismatches.setdefault(name, []).append(found)
     return Followed(kept, activities, fits, mismatches)
 
 
-def _fits(points: Array, kernel: Gaussian, recency: float) -> Array:
-    """Compute ``||phi(x_n) - L[n-1] q_n||^2`` of every measurement, (n,)."""
-    subspace = Subspace(kernel, Tracking(RANK, LAMBDA, budget_size=BUDGET, recency=recency), points.shape[1])
-    return np.array([subspace.visit(points[n : n + 1]).fit for n in range(len(points))])
-
-
 def _matrices(points: Array, kernel: Gaussian, rank: int, generator: np.random.Generator) -> dict[str, float]:
-    """Compute each method's mean of ``||K_w - Z_w Z_w'||_F / 100`` over windows of 100 measurements."""
+    """Compute each method's mismatch of the kernel matrix."""
     drawn = points[generator.choice(len(points), rank, replace=False)]
     centers = KMeans(rank, n_init=1, random_state=int(generator.integers(2**31))).fit(points).cluster_centers_
-    landmarks = {"Nystroem, uniform": drawn, "Nystroem, k-means": np.ascontiguousarray(centers)}
-    roots = {name: _inverse_root(kernel.cross(among, among)) for name, among in landmarks.items()}
-    found: dict[str, list[float]] = {name: [] for name in landmarks}
-    for label in ("β = 1", "β = 0.9"):
-        tracking = Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
-        subspace = Subspace(kernel, tracking, points.shape[1])
-        line = found[f"OK-FEB, {label}"] = []
-        for end in range(1, len(points) + 1):
-            subspace.visit(points[end - 1 : end])
-            if end % WINDOW == 0:
-                window = points[end - WINDOW : end]
-                line.append(batch_subspace.mismatch(kernel.cross(window, window), subspace.features(window)))
-    for end in range(WINDOW, len(points) + 1, WINDOW):
-        window = points[end - WINDOW : end]
-        gram = kernel.cross(window, window)
-        for name, among in landmarks.items():
-            found[name].append(batch_subspace.mismatch(gram, kernel.cross(window, among) @ roots[name]))
-    return {name: float(np.mean(line)) for name, line in found.items()}
+
+    def nystroem(landmarks: Array) -> Callable[[slice], Array]:
+        root = inverse_root(kernel.cross(landmarks, landmarks))
+        return lambda window: kernel.cross(points[window], landmarks) @ root
+
+    return mismatches(
+        points,
+        lambda window: kernel.cross(points[window], points[window]),
+        range(WINDOW, len(points) + 1, WINDOW),
+        {"Nystroem, uniform": nystroem(drawn), "Nystroem, k-means": nystroem(np.ascontiguousarray(centers))},
+        {
+            f"OK-FEB, {label}": Tracking(rank, LAMBDA, budget_size=-(-3 * rank // 2), recency=RECENCIES[label])
+            for label in ("β = 1", "β = 0.9")
+        },
+        kernel,
+    )
 
 
-def _inverse_root(gram: Array) -> Array:
-    """Compute a B with ``B B' = inv(gram)``, (m, m)."""
-    values, vectors = np.linalg.eigh(gram)
-    root: Array = vectors / np.sqrt(np.maximum(values, 1e-12))
-    return root
-
-
-def claims(found: Followed, quick: bool) -> list[Claim]:
+def claims(found: Followed, quick: bool) -> Iterator[Claim]:
     """Put what the paper says beside what was measured."""
     kept = None if quick else abs(found.kept / MEASUREMENTS - 1.0) <= 0.02
-    rows = [Claim("measurements of subject 1", f"{MEASUREMENTS:,}", f"{found.kept:,}", "within 2%", kept)]
+    yield Claim("measurements of subject 1", f"{MEASUREMENTS:,}", f"{found.kept:,}", "within 2%", kept)
     means = {width: by_activity(found, width) for width in WIDTHS}
     for number, activity in ACTIVITIES.items():
         measured = means[WIDTHS[0]].get(number)
         if measured is None:
             continue
-        rows.append(
-            Claim(
-                f"mean fit, {activity.name}",
-                f"{' / '.join(f'{value:.3f}' for value in activity.published)} (table I)",
-                " / ".join(f"{value:.3f}" for value in measured),
-                f"{' / '.join(RECENCIES)}; r = {RANK}, B = {BUDGET}, lower with β = 0.9 than with 1",
-                measured[1] < measured[0],
-            )
+        yield Claim(
+            f"mean fit, {activity.name}",
+            f"{' / '.join(f'{value:.3f}' for value in activity.published)} (table I)",
+            " / ".join(f"{value:.3f}" for value in measured),
+            f"{' / '.join(RECENCIES)}; r = {RANK}, B = {BUDGET}, lower with β = 0.9 than with 1",
+            measured[1] < measured[0],
         )
     for width, table in means.items():
         lower = sum(one > faded for one, faded, _ in table.values())
         settings = f"bandwidth {width:g} times the median distance"
-        rows.append(
-            Claim(
-                f"activities that β = 0.9 follows better than 1, {settings}",
-                "all 8 (table I)",
-                f"{lower} of {len(table)}",
-                settings,
-                lower == len(table),
-            )
+        yield Claim(
+            f"activities that β = 0.9 follows better than 1, {settings}",
+            "all 8 (table I)",
+            f"{lower} of {len(table)}",
+            settings,
+            lower == len(table),
         )
-    rows.append(_hardest(means[WIDTHS[0]]))
+    yield _hardest(means[WIDTHS[0]])
     apart = max(abs(faded - first) for _, faded, first in means[WIDTHS[0]].values())
-    rows.append(
-        Claim(
-            "difference of β = 0.9 from FIFO",
-            "0.001 at most (table I)",
-            f"{apart:.4f} at most",
-            "the largest of all activities",
-            apart <= 0.001,
-        )
+    yield Claim(
+        "difference of β = 0.9 from FIFO",
+        "0.001 at most (table I)",
+        f"{apart:.4f} at most",
+        "the largest of all activities",
+        apart <= 0.001,
     )
     for place, rank in enumerate(RANKS):
         values = {name: line[place] for name, line in found.mismatches.items()}
         rivals = [name for name in values if name.startswith("Nystroem")]
-        rows.append(
-            Claim(
-                f"mismatch of the kernel matrix, motions, r = {rank}",
-                "OK-FEB with β = 0.9 below all Nystroem (figure 8)",
-                ", ".join(f"{name} {value:.4f}" for name, value in values.items()),
-                f"B = 1.5 r, windows of {WINDOW}",
-                values["OK-FEB, β = 0.9"] < min(values[name] for name in rivals),
-            )
+        yield Claim(
+            f"mismatch of the kernel matrix, motions, r = {rank}",
+            "OK-FEB with β = 0.9 below all Nystroem (figure 8)",
+            ", ".join(f"{name} {value:.4f}" for name, value in values.items()),
+            f"B = 1.5 r, windows of {WINDOW}",
+            values["OK-FEB, β = 0.9"] < min(values[name] for name in rivals),
         )
-    return rows
 
 
 def arrays(found: Followed) -> dict[str, Array]:
@@ -239,28 +226,37 @@ NOTE = (
 )
 
 
+STROKES = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}
+
+
+def smoothed(values: Array, size: int) -> tuple[Array, Array]:
+    """Return the places where windows of so many values end, and the means over these."""
+    smooth = np.convolve(values, np.full(size, 1.0 / size), "valid")
+    return np.arange(len(smooth), dtype=np.float64) + size, smooth
+
+
 def draw(found: Followed) -> Figure:
     """Draw the fits over time above the activities, and the mismatch against the rank."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    strokes = {"β = 1": (style.BLUE, "-"), "β = 0.9": (style.GREEN, "-."), "FIFO": (style.ORANGE, "--")}
     codes = np.searchsorted(sorted(ACTIVITIES), found.activities)
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(10.4, 4.4), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-        size = min(SMOOTHED, len(codes))
-        for name, (color, dash) in strokes.items():
-            smooth = np.convolve(found.fits[WIDTHS[0]][name], np.full(size, 1.0 / size), "valid")
-            left.plot(np.arange(len(smooth)) + size, smooth, dash, color=color, label=name, linewidth=1.0)
-        left.set(xlabel="measurements", ylabel=f"fit ‖φ(x) − L q‖² (mean of {size})", ylim=(0.0, None))
-        beside = left.twinx()
-        beside.plot(np.arange(len(codes)), codes, color=style.GREY, linewidth=0.8)
-        beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number].name for number in sorted(ACTIVITIES)])
-        left.legend()
-        colors = (style.PURPLE, style.BLACK, style.BLUE, style.GREEN)
-        for (name, line), color, marker in zip(found.mismatches.items(), colors, "pDos", strict=True):
-            right.plot(RANKS, line, color=color, marker=marker, label=name)
-        right.set(xlabel="rank r (B = 1.5 r)", ylabel="‖K − ZZ'‖ / 100 over windows", ylim=(0.0, None))
-        right.legend()
+    size = min(SMOOTHED, len(codes))
+    fits = [
+        Curve(*smoothed(found.fits[WIDTHS[0]][name], size), color, name, dash, look={"linewidth": 1.0})
+        for name, (color, dash) in STROKES.items()
+    ]
+    colors, limits = (style.PURPLE, style.BLACK, style.BLUE, style.GREEN), {"ylim": (0.0, None)}
+    matrices = [
+        Curve(RANKS, line, color, name, marker=marker, size=6)
+        for (name, line), color, marker in zip(found.mismatches.items(), colors, "pDos", strict=True)
+    ]
+    y = "‖K − ZZ'‖ / 100 over windows"
+    panels = [
+        Panel(fits, "", "measurements", f"fit ‖φ(x) − L q‖² (mean of {size})", axes=limits),
+        Panel(matrices, "", "rank r (B = 1.5 r)", y, legend={}, axes=limits),
+    ]
+    figure = drawn(panels, (10.4, 4.4), width_ratios=(2, 1))
+    left = figure.axes[0]
+    beside = left.twinx()
+    beside.plot(np.arange(len(codes)), codes, color=style.GREY, linewidth=0.8)
+    beside.set_yticks(range(len(ACTIVITIES)), [ACTIVITIES[number].name for number in sorted(ACTIVITIES)])
+    left.legend()
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, beyond, errs_more
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,18 +113,15 @@ def curve(errors: Array) -> Array:
 
 def claims(
     name: str, methods: Sequence[Method], budget: int, learning_curves: Mapping[str, TunedCurve], published: str
-) -> list[Claim]:
+) -> Iterator[Claim]:
     """Put what the paper says of a data set beside what was measured, each learner first, then the comparison."""
-    rows = []
     errors = {label: float(np.mean(learning_curve.errors)) for label, learning_curve in learning_curves.items()}
     for label, learning_curve in learning_curves.items():
-        rows.append(
-            Claim(
-                f"progressive error, {label}, {name}",
-                "",
-                f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
-                f"{learning_curve.settings}, order {learning_curve.order}",
-            )
+        yield Claim(
+            f"progressive error, {label}, {name}",
+            "",
+            f"{shown(errors[label])}; {1e6 * learning_curve.seconds / len(learning_curve.errors):.0f} µs a sample",
+            f"{learning_curve.settings}, order {learning_curve.order}",
         )
     budgeted = [method.label for method in methods if method.budgeted and method.part != "okfeb"]
     for who, rivals in (("the figure's budgeted learners", PRINTED), ("all budgeted learners here", budgeted)):
@@ -131,17 +129,14 @@ def claims(
         best = min(others, key=others.__getitem__)
         theirs, own = (_blocks(learning_curves[label].errors) for label in (best, "OK-FEB"))
         known = np.all(np.isfinite(theirs)) and np.all(np.isfinite(own))
-        rows.append(
-            Claim(
-                f"OK-FEB against {who}, {name}",
-                published,
-                f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
-                + (f", {beyond(theirs, own)}" if known else ""),
-                f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
-                errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
-            )
+        yield Claim(
+            f"OK-FEB against {who}, {name}",
+            published,
+            f"{errors['OK-FEB']:.3f} against {others[best]:.3f} ({best})"
+            + (f", {beyond(theirs, own)}" if known else ""),
+            f"B = {budget}, {len(learning_curves[best].errors):,} samples; the best of {', '.join(others)}",
+            errs_more(theirs, own) if known else errors["OK-FEB"] < others[best],
         )
-    return rows
 
 
 def _blocks(errors: Array) -> list[float]:
@@ -151,36 +146,29 @@ def _blocks(errors: Array) -> list[float]:
 
 def draw(learning_curves: Mapping[str, Mapping[str, TunedCurve]], unit: str = "progressive error / variance") -> Figure:
     """Draw the progressive errors, one panel for each data set, and the time that each learner took."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(11.6 if len(learning_curves) > 1 else 6.4, 6.6), layout="constrained")
-        panels = figure.subplots(2, len(learning_curves), squeeze=False)
-        for (name, found), above, below in zip(learning_curves.items(), panels[0], panels[1], strict=True):
-            labels: Sequence[str] = list(found)
-            for place, (label, learning_curve) in enumerate(found.items()):
-                color = STROKES[place % len(STROKES)]
-                means = curve(learning_curve.errors)[100:]
-                above.plot(
-                    np.arange(len(means)) + 101,
-                    means,
-                    color=color,
-                    linestyle=style.DASHES[place // len(STROKES) * 2],
-                    linewidth=2.4 if label == "OK-FEB" else 1.3,
-                    label=label,
-                )
-                below.barh(place, 1e6 * learning_curve.seconds / len(learning_curve.errors), color=color)
-            above.set(xscale="log", xlabel="samples", ylabel=unit, title=textwrap.fill(name, 30))
-            above.set_ylim(
-                0.0, 1.1 * max(min(float(curve(learning_curve.errors)[100]), 1.1) for learning_curve in found.values())
+    several = len(learning_curves) > 1
+    above = []
+    for name, found in learning_curves.items():
+        means = [curve(each.errors)[100:] for each in found.values()]
+        curves = [
+            Curve(
+                np.arange(len(line)) + 101,
+                line,
+                STROKES[place % len(STROKES)],
+                label,
+                style.DASHES[place // len(STROKES) * 2],
+                look={"linewidth": 2.4 if label == "OK-FEB" else 1.3},
             )
-            below.set_yticks(range(len(labels)), labels)
-            below.invert_yaxis()
-            below.set_xlabel("µs a sample")
-        figure.legend(
-            *panels[0, 0].get_legend_handles_labels(),
-            loc="outside lower center",
-            ncols=4 if len(learning_curves) > 1 else 3,
-        )
+            for place, (label, line) in enumerate(zip(found, means, strict=True))
+        ]
+        limits = 0.0, 1.1 * max(min(float(line[0]), 1.1) for line in means)
+        above.append(Panel(curves, textwrap.fill(name, 30), "samples", unit, log="x", axes={"ylim": limits}))
+    below = [Panel([], "", "µs a sample") for _ in above]
+    columns = len(above)
+    figure = drawn([*above, *below], (11.6 if several else 6.4, 6.6), columns, 4 if several else 3)
+    for axes, found in zip(figure.axes[columns:], learning_curves.values(), strict=True):
+        for place, each in enumerate(found.values()):
+            axes.barh(place, 1e6 * each.seconds / len(each.errors), color=STROKES[place % len(STROKES)])
+        axes.set_yticks(range(len(found)), list(found))
+        axes.invert_yaxis()
     return figure

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.agents.learners.subspaces import batch_subspace
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Polynomial
 from kernelswarm.agents.parts.subspace_rules import Normalized, Power
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.subspaces.fits import LAMBDA, batch_fits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = npt.NDArray[np.float64]
 
-RANK, LAMBDA, BANDWIDTH, NOISE = 7, 1e-3, math.sqrt(50.0), 0.1
+RANK, BANDWIDTH, NOISE = 7, math.sqrt(50.0), 0.1
 SOLVERS = {
     "Alg. 2, step 10/(10 + n)": Tracking(RANK, LAMBDA, Power(1.0, 10.0, 1.0), update="parametric"),
     "Alg. 3, step (100/(100 + n))²": Tracking(RANK, LAMBDA, Power(1.0, 100.0, 2.0)),
@@ -47,9 +48,8 @@ def reproduce(request: Request) -> Reproduction:
     marks = [n for n in (5, 10, 20, 50, 100, 200, 400, 1000, 2000, 5000) if n <= samples]
     fits: dict[str, list[float]] = {"batch (Alg. 1)": [batch_fit(points[:n], request.seed) for n in marks]}
     moves: dict[str, Array] = {}
-    for place, (name, tracking) in enumerate(SOLVERS.items()):
-        request.tell(name, 0.1 + 0.2 * place)
-        fits[name], moves[name] = online(points, Gaussian(BANDWIDTH), tracking, marks)
+    for name in request.part(0.1, 0.7).each(SOLVERS):
+        fits[name], moves[name] = online(points, Gaussian(BANDWIDTH), SOLVERS[name], marks)
     request.tell("kernels", 0.7)
     by_rank = {name: fits_by_rank(points[: min(samples, 1000)], kernel) for name, kernel in KERNELS.items()}
     request.tell("budgets", 0.9)
@@ -64,7 +64,7 @@ def reproduce(request: Request) -> Reproduction:
         arrays |= {f"{group}: {name}": np.array(values) for name, values in found.items()}
     arrays |= {f"move: {name}": values for name, values in moves.items()}
     return Reproduction(
-        claims(fits, moves, by_rank, budgets, samples),
+        [*claims(fits, moves, by_rank, budgets, samples)],
         [
             f"The paper gives no variance for the noise: standard deviation {NOISE}. Nor the constants of its steps "
             "proportional to 1/n and 1/n². Those in the table followed from 10/n, 100/n² and 10,000/n² tried on 600 "
@@ -107,11 +107,7 @@ def online(points: Array, kernel: Kernel, tracking: Tracking, marks: Sequence[in
 def batch_fit(points: Array, seed: int) -> float:
     """Compute the mean fit of the batch solver's subspace to the points that it was computed from."""
     gram = Gaussian(BANDWIDTH).cross(points, points)
-    factor = batch_subspace.extract(gram, RANK, LAMBDA, np.random.default_rng((seed, 1))).factor
-    image = gram @ factor
-    inner = factor.T @ image
-    q = np.linalg.solve(inner + LAMBDA * np.eye(RANK), image.T).T
-    return float(np.mean(np.diag(gram) - 2.0 * np.sum(image * q, axis=1) + np.sum((q @ inner) * q, axis=1)))
+    return float(np.mean(batch_fits(gram, RANK, np.random.default_rng((seed, 1)))))
 
 
 def fits_by_rank(points: Array, kernel: Kernel) -> list[float]:
@@ -133,99 +129,80 @@ def claims(
     by_rank: Mapping[str, Sequence[float]],
     budgets: Mapping[str, Sequence[float]],
     samples: int,
-) -> list[Claim]:
+) -> Iterator[Claim]:
     """Put what the paper says beside what was measured."""
     batch = fits["batch (Alg. 1)"]
-    rows = [Claim("mean fit, batch", "", f"{batch[-1]:.2e}", f"r = {RANK}, 50 iterations, n = {samples}")]
+
+    def beside_batch(quantity: str, published: str, found: float, settings: str, times: float) -> Claim:
+        measured = f"{found:.2e}, {found / batch[-1]:.2f} times batch"
+        return Claim(quantity, published, measured, settings, found <= times * batch[-1])
+
+    yield Claim("mean fit, batch", "", f"{batch[-1]:.2e}", f"r = {RANK}, 50 iterations, n = {samples}")
+    reached = "converges to the batch solution's (figure 1a)"
     for name in SOLVERS:
-        rows.append(
-            Claim(
-                "mean fit, online",
-                "converges to the batch solution's (figure 1a)",
-                f"{fits[name][-1]:.2e}, {fits[name][-1] / batch[-1]:.2f} times batch",
-                f"{name}; reached: at most {SOLVED} times",
-                fits[name][-1] <= SOLVED * batch[-1],
-            )
-        )
-    rows.append(Claim("batch fit for n < r", "not zero (figure 1a)", f"{batch[0]:.2e}", "n = 5", batch[0] > 0.0))
+        settings = f"{name}; reached: at most {SOLVED} times"
+        yield beside_batch("mean fit, online", reached, fits[name][-1], settings, SOLVED)
+    yield Claim("batch fit for n < r", "not zero (figure 1a)", f"{batch[0]:.2e}", "n = 5", batch[0] > 0.0)
     tenth = samples // 10
     for name, lengths in moves.items():
         first, last = float(lengths[RANK:tenth].mean()), float(lengths[-tenth:].mean())
         settles = "1/‖q‖" not in name
-        rows.append(
-            Claim(
-                "movement of L a sample, last tenth / first tenth",
-                "the iterates converge (figure 1b)" if settles else "",
-                f"{last:.1e} / {first:.1e}",
-                name + ("; converge: below a tenth" if settles else "; does not settle, made for tracking"),
-                last < 0.1 * first if settles else None,
-            )
+        yield Claim(
+            "movement of L a sample, last tenth / first tenth",
+            "the iterates converge (figure 1b)" if settles else "",
+            f"{last:.1e} / {first:.1e}",
+            name + ("; converge: below a tenth" if settles else "; does not settle, made for tracking"),
+            last < 0.1 * first if settles else None,
         )
     for name, shares in by_rank.items():
         falls = bool(np.all(np.diff(shares) < 0.1 * np.array(shares[:-1])))
-        rows.append(
-            Claim(
-                "fit against the rank",
-                "falls, at a rate that depends on the kernel (figure 2)",
-                f"{shares[0]:.1e} at r = {RANKS[0]} to {shares[-1]:.1e} at r = {RANKS[-1]}",
-                f"{name}; falls: no rise by a tenth",
-                falls and shares[-1] < shares[0],
-            )
+        yield Claim(
+            "fit against the rank",
+            "falls, at a rate that depends on the kernel (figure 2)",
+            f"{shares[0]:.1e} at r = {RANKS[0]} to {shares[-1]:.1e} at r = {RANKS[-1]}",
+            f"{name}; falls: no rise by a tenth",
+            falls and shares[-1] < shares[0],
         )
-    for rank, budget_size in BUDGETS[1:3]:
-        found = budgets[f"r = {rank}, B = {budget_size}"][-1]
-        rows.append(
-            Claim(
-                "mean fit, OK-FEB",
-                "similar to batch (figure 3)",
-                f"{found:.2e}, {found / batch[-1]:.2f} times batch",
-                f"r = {rank}, B = {budget_size}, step 1/‖q‖; similar: at most twice",
-                found <= 2.0 * batch[-1],
-            )
-        )
-    return rows
+    for rank, size in BUDGETS[1:3]:
+        found = budgets[f"r = {rank}, B = {size}"][-1]
+        settings = f"r = {rank}, B = {size}, step 1/‖q‖; similar: at most twice"
+        yield beside_batch("mean fit, OK-FEB", "similar to batch (figure 3)", found, settings, 2.0)
 
 
 def draw_fits(axis: Array, fits: Mapping[str, Sequence[float]], moves: Mapping[str, Array]) -> Figure:
     """Draw the fits against the samples, and the movement of the subspace."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(8.6, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        colors = dict(zip(fits, (style.BLACK, style.ORANGE, style.BLUE, style.GREEN), strict=True))
-        for (name, values), marker in zip(fits.items(), "Ds^o", strict=True):
-            left.plot(axis, values, color=colors[name], marker=marker, markersize=4, label=name)
-        for name, lengths in moves.items():
-            window = max(len(lengths) // 50, 1)
-            smooth = np.convolve(lengths[RANK:], np.full(window, 1.0 / window), "valid")
-            right.plot(np.arange(len(smooth)) + RANK + window, smooth, color=colors[name])
-        left.set(xscale="log", yscale="log", xlabel="samples n", ylabel="mean fit ‖φ(x) − L q‖²", title="Fit")
-        right.set(
-            xscale="log", yscale="log", xlabel="samples n", ylabel="‖L[n] − L[n−1]‖ (moving mean)", title="Movement"
-        )
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
+    colors = dict(zip(fits, (style.BLACK, style.ORANGE, style.BLUE, style.GREEN), strict=True))
+    left = [
+        Curve(axis, values, colors[name], name, marker=marker)
+        for (name, values), marker in zip(fits.items(), "Ds^o", strict=True)
+    ]
+    right = []
+    for name, lengths in moves.items():
+        window = max(len(lengths) // 50, 1)
+        smooth = np.convolve(lengths[RANK:], np.full(window, 1.0 / window), "valid")
+        right.append(Curve(np.arange(len(smooth)) + RANK + window, smooth, colors[name]))
+    panels = [
+        Panel(left, "Fit", "samples n", "mean fit ‖φ(x) − L q‖²", log="xy"),
+        Panel(right, "Movement", "samples n", "‖L[n] − L[n−1]‖ (moving mean)", log="xy"),
+    ]
+    return drawn(panels, (8.6, 3.6), below=2)
 
 
 def draw_variants(
     axis: Array, by_rank: Mapping[str, Sequence[float]], budgets: Mapping[str, Sequence[float]]
 ) -> Figure:
     """Draw the fits of the kernels against the rank, and those on a budget against the samples."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     palette = (style.BLUE, style.SKY, style.GREEN, style.ORANGE, style.VERMILLION)
-    with matplotlib.rc_context(style.RC):
-        figure = Figure(figsize=(8.6, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for (name, shares), color, marker in zip(by_rank.items(), palette, "osD^v", strict=True):
-            left.plot(RANKS, shares, color=color, marker=marker, markersize=4, label=name)
-        for (name, values), color, marker in zip(budgets.items(), palette, "osD^v", strict=True):
-            right.plot(axis, values, color=color, marker=marker, markersize=4, label=name)
-        left.set(yscale="log", xlabel="rank r", ylabel="share of κ(x, x) that is left", title="Kernels")
-        right.set(xscale="log", yscale="log", xlabel="samples n", ylabel="mean fit", title="Budgets")
-        for axes in (left, right):
-            axes.legend(fontsize=7.5)
-    return figure
+    left, right = (
+        [
+            Curve(x, values, color, name, marker=marker)
+            for (name, values), color, marker in zip(found.items(), palette, "osD^v", strict=True)
+        ]
+        for x, found in ((RANKS, by_rank), (axis, budgets))
+    )
+    small = {"fontsize": 7.5}
+    panels = [
+        Panel(left, "Kernels", "rank r", "share of κ(x, x) that is left", log="y", legend=small),
+        Panel(right, "Budgets", "samples n", "mean fit", log="xy", legend=small),
+    ]
+    return drawn(panels, (8.6, 3.6))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.learners.baselines.bpa import Bpa
 from kernelswarm.agents.learners.baselines.bsgd import Bsgd
 from kernelswarm.agents.learners.baselines.dual_sgd import DualSgd
@@ -22,13 +20,13 @@ from kernelswarm.agents.parts.losses import MulticlassHinge
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, errs_more
+from kernelswarm.simulations.reproductions.courses import Course, course, ends, percent, stacked
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
 from kernelswarm.simulations.reproductions.polk_multidist import BATCH, KERNEL, SAMPLES, TEST
 from kernelswarm.simulations.streams.generated.gaussian_mixture import GaussianMixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = npt.NDArray[np.float64]
 
 LOSS, OUTPUTS, REGULARIZATION = MulticlassHinge(), 5, 1e-6
 POINTS = 16
@@ -51,165 +49,115 @@ RADIUS = 3.0
 """Of the circle that the classes lie on. At the printed 1 the Bayes error is far above the published 4%."""
 
 
-@dataclass
-class RivalCurve:
-    """What was measured of one learner, a list entry for each draw."""
-
-    errors: list[Array] = field(default_factory=list)
-    risks: list[Array] = field(default_factory=list)
-    orders: list[Array] = field(default_factory=list)
-
-    def final(self, places: Array) -> list[float]:
-        """Return the mean error over the last 5% of the samples of each draw."""
-        return [float(errors[places > 0.95 * places[-1]].mean()) for errors in self.errors]
-
-
 class Draw:
     """One draw of the mixture: samples and tests, and the seed of random features."""
 
     def __init__(self, seed: int, samples: int) -> None:
         source = GaussianMixture(radius=RADIUS).open(1, seed, TEST, None)
-        self.points, self.targets = source.nodes[0].draw(samples)
-        self.test = source.nodes[0].held_out(0)
-        self.bayes = float(source.facts["bayes_error"])
-        self.seed = seed
+        test = source.nodes[0].held_out(0)
+        self.training, self.test = source.nodes[0].draw(samples), (test.points, test.targets)
+        self.bayes, self.seed = float(source.facts["bayes_error"]), seed
 
-    def follow(self, steps: Callable[[Array, Array], object], values: Callable[[], Any], places: Array) -> list[Array]:
-        """Learn up to each place in turn; returns test errors, risks and model orders there."""
-        found, done = [], 0
-        for place in places.astype(int):
-            steps(self.points[done:place], self.targets[done:place])
-            done, function = place, values()
-            scores = function.values(self.test.points)
-            error = float(np.mean(LOSS.decide(scores) != self.test.targets))
-            found.append([error, float(np.mean(LOSS.values(scores, self.test.targets))), float(function.order)])
-        return list(np.array(found).T)
-
-    def of_learner(self, learner: Learner, places: Array) -> list[Array]:
-        """Follow a learner."""
-        state = learner.init(2, OUTPUTS)
-        return self.follow(lambda x, y: learn(learner, state, x, y), lambda: learner.function(state), places)
+    def course(self, learner: Learner, looks: Sequence[int]) -> Course:
+        """Follow a learner; random features are drawn with the draw's own seed."""
+        own = replace(learner, seed=self.seed) if isinstance(learner, DualSgd) else learner
+        return course(own, self.training, self.test, looks, OUTPUTS)
 
 
 def reproduce(request: Request) -> Reproduction:
     """SURVEY figure 2: POLK beside BSGD, dual space gradient descent, NPBSGD, NORMA and BPA at 16 points."""
     draws, samples = (3, 1600) if request.quick else (5, SAMPLES)
-    places = np.unique(np.append(np.arange(BATCH, samples, 5 * BATCH), [EARLY, samples])).astype(np.float64)
+    looks = sorted({*range(BATCH, samples, 5 * BATCH), EARLY, samples})
     request.tell("step sizes", 0.0)
-    chosen = _chosen(Draw(request.seed * (draws + 1) + draws, samples), np.array([float(samples)]))
-    learning_curves: dict[str, RivalCurve] = {}
+    learners = _tuned(Draw(request.seed * (draws + 1) + draws, samples), samples)
+    found: dict[str, list[Course]] = {label: [] for label in learners}
     bayes = []
-    for number in range(draws):
-        request.tell(f"draw {number + 1} of {draws}", (1.0 + number) / (1.0 + draws))
+    for number in request.part(1.0 / (1.0 + draws), 1.0).draws(draws):
         draw = Draw(request.seed * (draws + 1) + number, samples)
         bayes.append(draw.bayes)
-        for label, follow in chosen.items():
-            learning_curve = learning_curves.setdefault(label, RivalCurve())
-            for kept, measured in zip(
-                (learning_curve.errors, learning_curve.risks, learning_curve.orders), follow(draw, places), strict=True
-            ):
-                kept.append(measured)
-    arrays = {"samples": places, "bayes_error": np.array(bayes)}
-    for label, learning_curve in learning_curves.items():
-        arrays[f"error: {label}"] = np.stack(learning_curve.errors)
-        arrays[f"risk: {label}"] = np.stack(learning_curve.risks)
-        arrays[f"order: {label}"] = np.stack(learning_curve.orders)
-    figures = {"survey_figure2": _figure(learning_curves, places, float(np.mean(bayes)))}
-    return Reproduction(_claims(learning_curves, places, bayes), _notes(), figures, arrays)
+        for label, learner in learners.items():
+            found[label].append(draw.course(learner, looks))
+    arrays = {"samples": np.array(looks, dtype=np.float64), "bayes_error": np.array(bayes)}
+    for label, courses in found.items():
+        for name, quantity in (("error", "errors"), ("risk", "losses"), ("order", "orders")):
+            arrays[f"{name}: {label}"] = stacked(courses, quantity)
+    figures = {"survey_figure2": _figure(found, float(np.mean(bayes)))}
+    return Reproduction([*_claims(found, bayes)], _notes(), figures, arrays)
 
 
-Follow = Callable[[Draw, Array], list[Array]]
-
-
-def _chosen(draw: Draw, last: Array) -> dict[str, Follow]:
-    """Return what follows each learner on a draw: POLK as printed, the competitors with the step that errs least."""
-
-    def following(learner: Learner) -> Follow:
-        return lambda draw, places: draw.of_learner(learner, places)
-
-    def dual(step: float) -> Follow:
-        learner = DualSgd(**rest, step_size=Constant(step), features=FEATURES)
-        return lambda draw, places: draw.of_learner(replace(learner, seed=draw.seed), places)
-
-    found: dict[str, Follow] = {
-        f"POLK, K = {constant:g}": following(
-            Polk(LOSS, KERNEL, Constant(6.0), REGULARIZATION, BATCH, Parsimony(constant))
-        )
+def _tuned(draw: Draw, samples: int) -> dict[str, Learner]:
+    """Return the learners: POLK as printed, the competitors with the step that errs least on a draw."""
+    found: dict[str, Learner] = {
+        f"POLK, K = {constant:g}": Polk(LOSS, KERNEL, Constant(6.0), REGULARIZATION, BATCH, Parsimony(constant))
         for constant in (0.04, 1e-4)
     }
-    rest: dict[str, Any] = {"loss": LOSS, "kernel": KERNEL, "regularization": REGULARIZATION, "budget_size": POINTS}
-    makers: dict[str, Callable[[float], Follow]] = {}
-    bare: dict[str, Any] = {
-        "BSGD": Bsgd(**rest, step_size=Constant(1.0), maintenance="projection"),
-        "NPBSGD": Npbsgd(**rest, step_size=Constant(1.0), growth=GROWTH),
-        "NORMA": Norma(**rest, step_size=Constant(1.0)),
-        "BPA": Bpa(**rest, step_size=Constant(1.0), maintenance="nearest", insensitivity=0.0, aggressiveness=1.0),
+    rest: dict[str, Any] = {
+        "loss": LOSS,
+        "kernel": KERNEL,
+        "regularization": REGULARIZATION,
+        "budget_size": POINTS,
+        "step_size": Constant(1.0),
     }
-    for label, learner in bare.items():
-        makers[label] = lambda step, learner=learner: following(replace(learner, step_size=Constant(step)))  # type: ignore[misc]
-    makers["dual space"] = dual
-    for label, maker in makers.items():
-        errors = [maker(step)(draw, last)[0][-1] for step in STEPS]
-        step = STEPS[int(np.argmin(errors))]
-        found[f"{label}, η = {step:g}"] = maker(step)
+    competitors: dict[str, Any] = {
+        "BSGD": Bsgd(**rest, maintenance="projection"),
+        "NPBSGD": Npbsgd(**rest, growth=GROWTH),
+        "NORMA": Norma(**rest),
+        "BPA": Bpa(**rest, maintenance="nearest", insensitivity=0.0, aggressiveness=1.0),
+        "dual space": DualSgd(**rest, features=FEATURES),
+    }
+    for label, learner in competitors.items():
+        steps = {step: replace(learner, step_size=Constant(step)) for step in STEPS}
+        best = min(STEPS, key=lambda step: draw.course(steps[step], [samples]).errors[-1])
+        found[f"{label}, η = {best:g}"] = steps[best]
     return found
 
 
-def _claims(learning_curves: Mapping[str, RivalCurve], places: Array, bayes: Sequence[float]) -> list[Claim]:
-    (coarse, *_), labels = learning_curves.values(), list(learning_curves)
-    best, rivals = coarse.final(places), labels[2:]
-    claims = [Claim("Bayes error", "", _percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")]
+def _claims(found: Mapping[str, Sequence[Course]], bayes: Sequence[float]) -> Iterator[Claim]:
+    labels, errors_of = list(found), {label: ends(courses, "errors") for label, courses in found.items()}
+    last_orders = {label: [float(each.orders[-1]) for each in courses] for label, courses in found.items()}
+    best, rivals = errors_of[labels[0]], labels[2:]
+    yield Claim("Bayes error", "", percent(bayes), f"{len(bayes)} draws, radius {RADIUS:g}")
     for place, label in enumerate(labels):
-        learning_curve = learning_curves[label]
-        errors, orders = learning_curve.final(places), [float(order[-1]) for order in learning_curve.orders]
+        errors, orders = errors_of[label], last_orders[label]
         holds = errs_more(errors, best) if place > 1 else None
         published = "a curve, above POLK's (figure 2a)" if place > 1 else "a curve (figure 2a)"
-        measured = f"{_percent(errors)}; M = {np.mean(orders):.0f}"
-        claims.append(Claim(f"test error, {label}", published, measured, _words(label, place), holds))
-    means, least = [float(np.mean(learning_curves[label].final(places))) for label in rivals], float(np.mean(best))
+        measured = f"{percent(errors)}; M = {np.mean(orders):.0f}"
+        yield Claim(f"test error, {label}", published, measured, _words(label, place), holds)
+    means, least = [float(np.mean(errors_of[label])) for label in rivals], float(np.mean(best))
     many = sum(mean >= TEN_TIMES * least for mean in means)
-    claims.append(
-        Claim(
-            "competitors with ten times POLK's error",
-            '"many" (section II-A)',
-            f"{many} of {len(rivals)}",
-            "K = 0.04, mean errors",
-            2 * many >= len(rivals),
-        )
+    yield Claim(
+        "competitors with ten times POLK's error",
+        '"many" (section II-A)',
+        f"{many} of {len(rivals)}",
+        "K = 0.04, mean errors",
+        2 * many >= len(rivals),
     )
     floor = float(np.mean(bayes))
     beyond = sum(mean - floor >= TEN_TIMES * (least - floor) for mean in means)
-    claims.append(
-        Claim(
-            "competitors with ten times what POLK errs beyond the Bayes error",
-            "",
-            f"{beyond} of {len(rivals)}",
-            f"K = 0.04, which errs {100.0 * (least - floor):.2f} points more than the Bayes decision",
-        )
+    yield Claim(
+        "competitors with ten times what POLK errs beyond the Bayes error",
+        "",
+        f"{beyond} of {len(rivals)}",
+        f"K = 0.04, which errs {100.0 * (least - floor):.2f} points more than the Bayes decision",
     )
-    order = float(np.mean([orders[-1] for orders in coarse.orders]))
+    order = float(np.mean(last_orders[labels[0]]))
     near = abs(order - POINTS) <= 0.25 * POINTS
-    claims.append(Claim("model order, K = 0.04", "16 (figure 2b)", f"{order:.1f}", labels[0], near))
-    early = [float(errors[list(places).index(EARLY)]) for errors in learning_curves[labels[1]].errors]
-    claims.append(
-        Claim(
-            f"error after {EARLY:,} samples",
-            "below 4% (section II-A)",
-            _percent(early),
-            labels[1],
-            bool(np.mean(early) < FOUR),
-        )
+    yield Claim("model order, K = 0.04", "16 (figure 2b)", f"{order:.1f}", labels[0], near)
+    early = [float(each.errors[each.samples == EARLY][0]) for each in found[labels[1]]]
+    yield Claim(
+        f"error after {EARLY:,} samples",
+        "below 4% (section II-A)",
+        percent(early),
+        labels[1],
+        bool(np.mean(early) < FOUR),
     )
-    claims.append(
-        Claim(
-            f"error after {EARLY:,} samples beyond the Bayes error",
-            "",
-            f"{100.0 * float(np.mean(np.subtract(early, bayes))):.2f} points; below 4% on "
-            f"{sum(error < FOUR for error in early)} of {len(early)} draws",
-            labels[1],
-        )
+    yield Claim(
+        f"error after {EARLY:,} samples beyond the Bayes error",
+        "",
+        f"{100.0 * float(np.mean(np.subtract(early, bayes))):.2f} points; below 4% on "
+        f"{sum(error < FOUR for error in early)} of {len(early)} draws",
+        labels[1],
     )
-    return claims
 
 
 def _words(label: str, place: int) -> str:
@@ -218,10 +166,6 @@ def _words(label: str, place: int) -> str:
     own = f", {FEATURES} features" if label.startswith("dual") else ""
     own = f" at first, growth {GROWTH:g}" if label.startswith("NPBSGD") else own
     return f"s² = 0.6, λ = 1e-6, b = 1, {POINTS} points{own}, one pass"
-
-
-def _percent(shares: Sequence[float]) -> str:
-    return f"{', '.join(f'{100.0 * share:.1f}' for share in shares)}; mean {100.0 * float(np.mean(shares)):.1f}%"
 
 
 def _notes() -> list[str]:
@@ -253,28 +197,34 @@ def _tick(value: float, _: object = None) -> str:
     return text if text.strip("0.")[:2] in ("1", "2", "5") else ""
 
 
-def _figure(learning_curves: Mapping[str, RivalCurve], places: Array, bayes: float) -> Figure:
+def _figure(found: Mapping[str, Sequence[Course]], bayes: float) -> Figure:
     """Draw test errors, risks and model orders against the samples, means over the draws."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter
 
-    figure = Figure(figsize=(10.5, 4.0), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
     colors = (style.BLUE, style.SKY, style.VERMILLION, style.ORANGE, style.GREY, style.PURPLE, style.GREEN)
     dashes = ("-", "-", "--", "-.", ":", (0, (5, 1, 1, 1)), (0, (3, 1)))
-    for (label, learning_curve), color, dash in zip(learning_curves.items(), colors, dashes, strict=True):
-        look: dict[str, Any] = {"color": color, "linestyle": dash}
-        left.plot(places, 100.0 * np.mean(learning_curve.errors, axis=0), **look, label=label)
-        middle.plot(places, np.mean(learning_curve.risks, axis=0), **look)
-        right.plot(places, np.mean(learning_curve.orders, axis=0), **look)
-    left.axhline(100.0 * bayes, color=style.BLACK, linestyle=":", linewidth=1.0, label="Bayes error")
-    left.set_ylabel("test error (%)")
-    middle.set_ylabel("test loss (hinge)")
-    right.set_ylabel("model order")
-    for axes in (left, middle, right):
-        axes.set_xlabel("samples")
-        axes.set_yscale("log")
-        for ticker in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-            ticker(FuncFormatter(_tick))
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    panels = []
+    for quantity, y, unit in (
+        ("errors", "test error (%)", 100.0),
+        ("losses", "test loss (hinge)", 1.0),
+        ("orders", "model order", 1.0),
+    ):
+        looks = zip(found.items(), colors, dashes, strict=True)
+        curves = [
+            Curve(
+                courses[0].samples,
+                unit * stacked(courses, quantity).mean(axis=0),
+                color,
+                label if quantity == "errors" else None,
+                dash,
+            )
+            for (label, courses), color, dash in looks
+        ]
+        if quantity == "errors":
+            curves.append(Curve(None, 100.0 * bayes, style.BLACK, "Bayes error", ":", look={"linewidth": 1.0}))
+        panels.append(Panel(curves, "", "samples", y, log="y"))
+    figure = drawn(panels, (10.5, 4.0), below=4)
+    for axes in figure.axes:
+        axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+        axes.yaxis.set_minor_formatter(FuncFormatter(_tick))
     return figure

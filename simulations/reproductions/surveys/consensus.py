@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
-from kernelswarm.simulations.reproductions.surveys.networks import GRAPHS, SINE, SIZES, Outcome, graph, mean, outcome
+from kernelswarm.simulations.reproductions.panels import Curve
+from kernelswarm.simulations.reproductions.surveys.networks import (
+    GRAPHS,
+    SINE,
+    SIZES,
+    Outcome,
+    arrays,
+    draw,
+    graph,
+    measured,
+    outcome,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,38 +63,25 @@ CONTROLS = {-2.0: "isolated", -1.0: "centralized"}
 def reproduce(request: Request) -> Reproduction:
     """SURVEY section III-A: error, disagreement, size and traffic of consensus, beside isolated and centralized."""
     sizes, rounds, seeds = ((5, 10), 300, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
-    settings = list(_settings(sizes))
-    found: dict[Setting, Outcome] = {}
-    for place, setting in enumerate(settings):
-        request.tell(f"{setting.nodes} nodes, {setting.graph}", place / len(settings))
-        protocol = {"name": "consensus", "penalty": setting.penalty, "form": setting.form, "step": setting.step}
-        topology = graph(setting.graph, setting.nodes)
-        rule = CONTROLS.get(setting.penalty, protocol)
-        found[setting] = mean([outcome(topology, SINE, rule, rounds, request.seed + draw) for draw in range(seeds)])
-    claims = [
-        *_claims(found, sizes, rounds),
-        *_tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds)),
-    ]
+    found = measured(_settings(sizes), _rule, SINE, rounds, seeds, request)
+    tried = _tried(_level(found, sizes), rounds, range(request.seed, request.seed + seeds))
     return Reproduction(
-        claims=claims,
-        notes=_notes(rounds, seeds),
-        figures={"survey_consensus": _figure(found, sizes)},
-        arrays={
-            "settings": np.array([_numbers(setting) for setting in found]),
-            "outcomes": np.array([entry[:7] for entry in found.values()]),
-        },
+        [*_claims(found, sizes, rounds), *tried],
+        _notes(rounds, seeds),
+        {"survey_consensus": _figure(found, sizes)},
+        arrays(found, _numbers),
     )
 
 
+def _rule(setting: Setting) -> Mapping[str, Any] | str:
+    protocol = {"name": "consensus", "penalty": setting.penalty, "form": setting.form, "step": setting.step}
+    return CONTROLS.get(setting.penalty, protocol)
+
+
 def _settings(sizes: tuple[int, ...]) -> Iterator[Setting]:
-    for nodes in sizes:
-        for name in GRAPHS:
-            for penalty in CONTROLS:
-                yield Setting(nodes, name, "", "", penalty)
-            for form in FORMS:
-                for step in STEPS:
-                    for penalty in PENALTIES:
-                        yield Setting(nodes, name, form, step, penalty)
+    for nodes, name in product(sizes, GRAPHS):
+        yield from (Setting(nodes, name, "", "", penalty) for penalty in CONTROLS)
+        yield from (Setting(nodes, name, *keys) for keys in product(FORMS, STEPS, PENALTIES))
 
 
 def _numbers(setting: Setting) -> list[float]:
@@ -119,8 +117,8 @@ def _tried(level: Sequence[tuple[Setting, Setting]], rounds: int, seeds: Sequenc
         for words, keys in TRIED.items():
             ends = []
             for setting in (low, high):
-                rule = {"name": "consensus", "penalty": setting.penalty, "form": setting.form, "step": setting.step}
-                ends.append([outcome(topology, SINE, rule, rounds, seed, **keys).disagreement for seed in seeds])
+                runs = [outcome(topology, SINE, _rule(setting), rounds, seed, **keys) for seed in seeds]
+                ends.append([run.disagreement for run in runs])
             ratios = ", ".join(f"{after / before:.4g}" for before, after in zip(*ends, strict=True))
             yield Claim(
                 f"disagreement, {low.form}, {low.step}, {low.nodes} nodes, {low.graph}: tried",
@@ -130,42 +128,41 @@ def _tried(level: Sequence[tuple[Setting, Setting]], rounds: int, seeds: Sequenc
             )
 
 
-def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> list[Claim]:
-    claims = []
-    for form in FORMS:
-        for step in STEPS:
-            runs = {key: entry for key, entry in found.items() if (key.form, key.step) == (form, step)}
-            failed = [key for key, entry in runs.items() if entry.failure]
-            largest = max((key.penalty for key in runs if key not in failed), default=math.nan)
-            words = f"{form}, {step}"
-            measured = f"{len(failed)} of {len(runs)} refused or diverged; the largest penalty that ends is {largest:g}"
-            claims.append(Claim(f"stability, {words}", "", measured, f"c = 0 to 1,000, {rounds} rounds"))
-            falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
-            measured = f"falls in {sum(falls)} of {len(falls)} steps of c by ten"
-            published = "falls with c, O(1/c) (section III-A)"
-            claims.append(
-                Claim(f"disagreement, {words}", published, measured, "c = .01 to 10", bool(falls) and all(falls))
-            )
+def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...], rounds: int) -> Iterator[Claim]:
+    for form, step in product(FORMS, STEPS):
+        runs = {key: entry for key, entry in found.items() if (key.form, key.step) == (form, step)}
+        ended = [key.penalty for key, entry in runs.items() if not entry.failure]
+        largest = max(ended, default=math.nan)
+        failed = len(runs) - len(ended)
+        measured = f"{failed} of {len(runs)} refused or diverged; the largest penalty that ends is {largest:g}"
+        falls = [_falls(found[low], found[high]) for low, high in _steps_of_penalty(runs, sizes)]
+        yield Claim(f"stability, {form}, {step}", "", measured, f"c = 0 to 1,000, {rounds} rounds")
+        yield Claim(
+            f"disagreement, {form}, {step}",
+            "falls with c, O(1/c) (section III-A)",
+            f"falls in {sum(falls)} of {len(falls)} steps of c by ten",
+            "c = .01 to 10",
+            bool(falls) and all(falls),
+        )
     for name in GRAPHS:
-        rows = [(nodes, name) for nodes in sizes]
-        ours = [found[Setting(*network, "symmetric", "implicit", BEST)] for network in rows]
-        alone = [found[Setting(*network, "", "", -2.0)] for network in rows]
-        central = [found[Setting(*network, "", "", -1.0)] for network in rows]
-        measured = ", ".join(
+        ours, alone, central = (
+            [found[Setting(nodes, name, *rule)] for nodes in sizes]
+            for rule in (("symmetric", "implicit", BEST), ("", "", -2.0), ("", "", -1.0))
+        )
+        errors = ", ".join(
             f"{nodes} nodes {mine.error:.3f} (alone {one.error:.3f}, centralized {whole.error:.3f})"
-            for (nodes, _), mine, one, whole in zip(rows, ours, alone, central, strict=True)
+            for nodes, mine, one, whole in zip(sizes, ours, alone, central, strict=True)
         )
         theirs, own = ([error for entry in each for error in entry.errors] for each in (alone, ours))
-        ended = len(theirs) == len(own) > 0
-        below = errs_more(theirs, own) if ended else False
-        measured += f"; in all networks and seeds {beyond(theirs, own)}" if ended else ""
-        published = "below learning alone (section III)"
-        claims.append(Claim(f"error, {name}", published, measured, f"c = {BEST:g}, symmetric, implicit", below))
-        sizes_of = ", ".join(f"{mine.order:.1f} (alone {one.order:.1f})" for mine, one in zip(ours, alone, strict=True))
+        ended_all = len(theirs) == len(own) > 0
+        errors += f"; in all networks and seeds {beyond(theirs, own)}" if ended_all else ""
+        orders = ", ".join(f"{mine.order:.1f} (alone {one.order:.1f})" for mine, one in zip(ours, alone, strict=True))
         sent = ", ".join(f"{mine.scalars / rounds:.0f}" for mine in ours)
-        claims.append(Claim(f"model order, {name}", "", sizes_of, f"c = {BEST:g}, symmetric, implicit"))
-        claims.append(Claim(f"scalars a round, {name}", "", sent, f"c = {BEST:g}, symmetric, implicit"))
-    return claims
+        settings = f"c = {BEST:g}, symmetric, implicit"
+        below = errs_more(theirs, own) if ended_all else False
+        yield Claim(f"error, {name}", "below learning alone (section III)", errors, settings, below)
+        yield Claim(f"model order, {name}", "", orders, settings)
+        yield Claim(f"scalars a round, {name}", "", sent, settings)
 
 
 def _notes(rounds: int, seeds: int) -> list[str]:
@@ -190,33 +187,19 @@ def _notes(rounds: int, seeds: int) -> list[str]:
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(3.0 * len(GRAPHS), 5.6), layout="constrained")
-    places = figure.subplots(2, len(GRAPHS), sharex=True, sharey="row", squeeze=False)
     nodes = sizes[-1]
-    shown = [(form, step) for form in FORMS for step in STEPS]
     colors = (style.VERMILLION, style.PURPLE, style.BLUE, style.GREEN)
-    for column, name in enumerate(GRAPHS):
-        for (form, step), color, dash in zip(shown, colors, style.DASHES, strict=False):
-            ended = [c for c in PENALTIES[1:] if not found[Setting(nodes, name, form, step, c)].failure]
-            rows = [found[Setting(nodes, name, form, step, c)] for c in ended]
-            look = {
-                "color": color,
-                "linestyle": dash,
-                "marker": "o",
-                "markersize": 3,
-                "label": f"{form.replace('_', '-')}, {step}",
-            }
-            places[0, column].loglog(ended, [row.error for row in rows], **look)
-            places[1, column].loglog(ended, [row.disagreement for row in rows], **look)
-        for penalty, rule in CONTROLS.items():
+
+    def curves(name: str, quantity: str) -> list[Curve]:
+        lines = []
+        for (form, step), color, dash in zip(product(FORMS, STEPS), colors, style.DASHES, strict=False):
+            rows = {c: found[Setting(nodes, name, form, step, c)] for c in PENALTIES[1:]}
+            ended = {c: getattr(row, quantity) for c, row in rows.items() if not row.failure}
+            label = f"{form.replace('_', '-')}, {step}"
+            lines.append(Curve([*ended], [*ended.values()], color, label, dash, "o", 3))
+        for penalty, rule in CONTROLS.items() if quantity == "error" else ():
             color, dash, _ = style.PROTOCOLS[rule]
-            level = found[Setting(nodes, name, "", "", penalty)].error
-            places[0, column].axhline(level, color=color, linestyle=dash, label=rule)
-        places[0, column].set_title(f"{name.replace('_', '-')}, {nodes} nodes")
-        places[1, column].set_xlabel("penalty c")
-    places[0, 0].set_ylabel("error")
-    places[1, 0].set_ylabel("disagreement")
-    figure.legend(*places[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    return figure
+            lines.append(Curve(None, found[Setting(nodes, name, "", "", penalty)].error, color, rule, dash))
+        return lines
+
+    return draw(GRAPHS, nodes, curves, "penalty c", ("xy", "xy"))

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from kernelswarm.simulations.core.errors import InputError, SimulationError
-from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
+from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.reproductions.contract import Request
+from kernelswarm.simulations.reproductions.network_runs import ended
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = npt.NDArray[np.float64]
+Table = Mapping[str, Any]
 
 GRAPHS = ("ring", "grid", "erdos_renyi", "complete")
 SIZES = (5, 10, 20, 50)
@@ -22,6 +30,19 @@ SINE: dict[str, Any] = {"name": "sine_regression", "noise": 0.5}
 
 FIELD: dict[str, Any] = {"name": "sensor_field", "noise": 1.5, "length": 2.0}
 """Targets that differ from node to node, alike nearby."""
+
+
+COLUMNS = (
+    "error",
+    "risk",
+    "progressive_risk",
+    "disagreement",
+    "model_order",
+    "scalars_sent",
+    "violation",
+    "regret",
+    "dynamic_regret",
+)
 
 
 class Outcome(NamedTuple):
@@ -41,7 +62,7 @@ class Outcome(NamedTuple):
     """Of several runs, the errors by seed."""
 
 
-_NOTHING = Outcome(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan)
+_NOTHING = Outcome._make([*[math.nan] * len(COLUMNS), "", ()])
 
 
 def graph(name: str, nodes: int) -> dict[str, Any]:
@@ -57,9 +78,9 @@ def graph(name: str, nodes: int) -> dict[str, Any]:
 
 
 def outcome(
-    topology: Mapping[str, Any],
-    stream: Mapping[str, Any],
-    protocol: Mapping[str, Any] | str,
+    topology: Table,
+    stream: Table,
+    protocol: Table | str,
     rounds: int,
     seed: int = 0,
     regret: Sequence[str] = (),
@@ -70,46 +91,28 @@ def outcome(
     Of "regret" and "dynamic_regret" those are measured that ``regret`` names.
     """
     try:
-        experiment = Experiment.from_dict(
-            {
-                "seed": seed,
-                "rounds": rounds,
-                "evaluate_every": rounds,
-                "topology": dict(topology),
-                "stream": dict(stream),
-                "learner": {"name": "polk", "kernel": {"bandwidth": 0.1}, "step_size": 0.1, **learner},
-                "protocol": protocol if isinstance(protocol, str) else dict(protocol),
-                "evaluation": {
-                    "local_samples": 200,
-                    "global_samples": 200,
-                    "rkhs_distance": False,
-                    **dict.fromkeys(regret, True),
-                },
-            }
+        result = ended(
+            rounds,
+            evaluation={"local_samples": 200, "global_samples": 200, **dict.fromkeys(regret, True)},
+            seed=seed,
+            topology=dict(topology),
+            stream=dict(stream),
+            learner={"name": "polk", "kernel": {"bandwidth": 0.1}, "step_size": 0.1, **learner},
+            protocol=protocol if isinstance(protocol, str) else dict(protocol),
         )
-        final = simulate(experiment).final
     except InputError as refusal:
         if "is unstable at node" not in str(refusal):
             raise
         return _NOTHING._replace(failure="refused")
-    except SimulationError:
+    if result is None:
         return _NOTHING._replace(failure="diverged")
+    return _of([result.final.get(name) for name in COLUMNS])
 
-    def figure(name: str) -> float:
-        value = final.get(name)
-        return math.nan if value is None else value
 
-    return Outcome(
-        figure("error"),
-        figure("risk"),
-        figure("progressive_risk"),
-        figure("disagreement"),
-        figure("model_order"),
-        figure("scalars_sent"),
-        figure("violation"),
-        figure("regret"),
-        figure("dynamic_regret"),
-    )
+def _of(figures: Sequence[float | None]) -> Outcome:
+    """Return the outcome of a value for each of COLUMNS."""
+    values = [math.nan if value is None else value for value in figures]
+    return Outcome._make([*values, "", ()])
 
 
 def mean(outcomes: Sequence[Outcome]) -> Outcome:
@@ -117,10 +120,49 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
     failure = next((entry.failure for entry in outcomes if entry.failure), "")
     if failure:
         return _NOTHING._replace(failure=failure)
-    errors = tuple(entry.error for entry in outcomes)
-    return Outcome(*np.mean([entry[:9] for entry in outcomes], axis=0).tolist())._replace(errors=errors)
+    means = np.mean(np.array([entry[: len(COLUMNS)] for entry in outcomes], dtype=np.float64), axis=0)
+    return _of(means.tolist())._replace(errors=tuple(entry.error for entry in outcomes))
 
 
-def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Fit log y = a + s log x by least squares and return s."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+Setting = TypeVar("Setting", bound=tuple[Any, ...])
+"""A row of settings, of which the first two are the number of nodes and the graph."""
+
+
+def measured(
+    settings: Iterable[Setting],
+    rule: Callable[[Setting], Table | str],
+    stream: Table,
+    rounds: int,
+    seeds: int,
+    request: Request,
+) -> dict[Setting, Outcome]:
+    """Run every setting on its graph, and average over so many seeds."""
+    return {
+        setting: mean(
+            [
+                outcome(graph(setting[1], setting[0]), stream, rule(setting), rounds, request.seed + draw)
+                for draw in range(seeds)
+            ]
+        )
+        for setting in request.each(list(settings), lambda setting: f"{setting[0]} nodes, {setting[1]}")
+    }
+
+
+def arrays(found: Mapping[Setting, Outcome], numbers: Callable[[Setting], Sequence[float]]) -> dict[str, Array]:
+    """Return the settings as numbers with what they came to, a row each."""
+    outcomes = np.array([entry[:7] for entry in found.values()])
+    return {"settings": np.array([numbers(setting) for setting in found]), "outcomes": outcomes}
+
+
+def draw(
+    graphs: Sequence[str], nodes: int, curves: Callable[[str, str], list[Curve]], x: str, logs: tuple[str, str]
+) -> Figure:
+    """Draw the curves of each graph's "error" above those of its "disagreement"."""
+    panels = []
+    for (quantity, log), top in zip(zip(("error", "disagreement"), logs, strict=True), (True, False), strict=True):
+        for place, name in enumerate(graphs):
+            title = f"{name.replace('_', '-')}, {nodes} nodes" if top else ""
+            words = "" if top else x, "" if place else quantity
+            panels.append(Panel(curves(name, quantity), title, *words, log=log))
+    size = 3.0 * len(graphs), 5.6
+    return drawn(panels, size, len(graphs), 6, sharex=True, sharey="row")

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.surveys.networks import FIELD, GRAPHS, SIZES, Outcome, graph, mean, outcome
+from kernelswarm.simulations.reproductions.panels import Curve
+from kernelswarm.simulations.reproductions.surveys.networks import (
+    FIELD,
+    GRAPHS,
+    SIZES,
+    Outcome,
+    arrays,
+    draw,
+    measured,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,37 +45,21 @@ class Setting(NamedTuple):
 def reproduce(request: Request) -> Reproduction:
     """SURVEY section III-B: tolerances from none to infinite, with consensus and isolated learning as their ends."""
     sizes, rounds, seeds = ((5, 10), 400, 1) if request.quick else (SIZES, ROUNDS, SEEDS)
-    settings = list(_settings(sizes))
-    found: dict[Setting, Outcome] = {}
-    for place, setting in enumerate(settings):
-        request.tell(f"{setting.nodes} nodes, {setting.graph}", place / len(settings))
-        topology = graph(setting.graph, setting.nodes)
-        rule = _protocol(setting)
-        found[setting] = mean([outcome(topology, FIELD, rule, rounds, request.seed + draw) for draw in range(seeds)])
-    return Reproduction(
-        claims=_claims(found, sizes),
-        notes=_notes(rounds, seeds),
-        figures={"survey_proximity": _figure(found, sizes)},
-        arrays={
-            "settings": np.array([_numbers(setting) for setting in found]),
-            "outcomes": np.array([entry[:7] for entry in found.values()]),
-        },
-    )
+    found = measured(_settings(sizes), _protocol, FIELD, rounds, seeds, request)
+    figures = {"survey_proximity": _figure(found, sizes)}
+    return Reproduction([*_claims(found, sizes)], _notes(rounds, seeds), figures, arrays(found, _numbers))
 
 
 RULES = ("isolated", "consensus", "proximity", "adaptive")
 
 
 def _settings(sizes: tuple[int, ...]) -> Iterator[Setting]:
-    for nodes in sizes:
-        for name in GRAPHS:
-            yield Setting(nodes, name, "isolated", "one_sided", 0.0)
-            for form in FORMS:
-                yield Setting(nodes, name, "adaptive", form, 2.0)
-                for penalty in PENALTIES:
-                    yield Setting(nodes, name, "consensus", form, penalty)
-                for tolerance in TOLERANCES:
-                    yield Setting(nodes, name, "proximity", form, tolerance)
+    for nodes, name in product(sizes, GRAPHS):
+        yield Setting(nodes, name, "isolated", "one_sided", 0.0)
+        for form in FORMS:
+            yield Setting(nodes, name, "adaptive", form, 2.0)
+            yield from (Setting(nodes, name, "consensus", form, penalty) for penalty in PENALTIES)
+            yield from (Setting(nodes, name, "proximity", form, tolerance) for tolerance in TOLERANCES)
 
 
 def _protocol(setting: Setting) -> dict[str, Any]:
@@ -82,9 +76,8 @@ def _numbers(setting: Setting) -> list[float]:
     return [setting.nodes, *places, setting.value]
 
 
-def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> list[Claim]:
+def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Iterator[Claim]:
     networks = [(nodes, name) for nodes in sizes for name in GRAPHS]
-    claims = []
     for form in FORMS:
         ends, falls, between, adaptive = [], [], [], []
         for network in networks:
@@ -97,36 +90,34 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> list[Cl
             tuned = min(found[Setting(*network, "consensus", form, penalty)].error for penalty in PENALTIES)
             adaptive.append(found[Setting(*network, "adaptive", form, 2.0)].error / min(tuned, alone.error))
         share = f"of {len(networks)} networks"
-        claims += [
-            Claim(
-                f"tolerance infinite, {form}",
-                "no constraint: isolated learning",
-                f"error differs from isolated's by at most {max(ends):.1%}",
-                "gamma = 1e9",
-                max(ends) < 0.01,
-            ),
-            Claim(
-                f"disagreement, {form}",
-                "grows with the tolerance",
-                f"in {sum(falls)} {share}",
-                "gamma = 0, 0.3, 1e9",
-                all(falls),
-            ),
-            Claim(
-                f"best tolerance, {form}",
-                "between consensus and isolated where targets differ (section III-B)",
-                f"errs less than both ends in {sum(between)} {share}",
-                "gamma = 0.01 to 10, one for all edges",
-                all(between),
-            ),
-            Claim(
-                f"learned tolerances, {form}",
-                "",
-                f"{np.median(adaptive):.2f} times the better of isolated and the best of four penalties, median; "
-                f"{min(adaptive):.2f} to {max(adaptive):.2f}",
-                "adaptive, scale 2",
-            ),
-        ]
+        yield Claim(
+            f"tolerance infinite, {form}",
+            "no constraint: isolated learning",
+            f"error differs from isolated's by at most {max(ends):.1%}",
+            "gamma = 1e9",
+            max(ends) < 0.01,
+        )
+        yield Claim(
+            f"disagreement, {form}",
+            "grows with the tolerance",
+            f"in {sum(falls)} {share}",
+            "gamma = 0, 0.3, 1e9",
+            all(falls),
+        )
+        yield Claim(
+            f"best tolerance, {form}",
+            "between consensus and isolated where targets differ (section III-B)",
+            f"errs less than both ends in {sum(between)} {share}",
+            "gamma = 0.01 to 10, one for all edges",
+            all(between),
+        )
+        yield Claim(
+            f"learned tolerances, {form}",
+            "",
+            f"{np.median(adaptive):.2f} times the better of isolated and the best of four penalties, median; "
+            f"{min(adaptive):.2f} to {max(adaptive):.2f}",
+            "adaptive, scale 2",
+        )
     nodes = sizes[-1]
     for name in GRAPHS:
         rows = {
@@ -136,10 +127,9 @@ def _claims(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> list[Cl
             "adaptive": found[Setting(nodes, name, "adaptive", "symmetric", 2.0)],
         }
         measured = ", ".join(f"{label}: {entry.error:.3f}" for label, entry in rows.items())
-        claims.append(Claim(f"error, {name}", "", measured, f"{nodes} nodes, symmetric"))
+        yield Claim(f"error, {name}", "", measured, f"{nodes} nodes, symmetric")
         traffic = ", ".join(f"{label}: {entry.order:.1f}" for label, entry in rows.items())
-        claims.append(Claim(f"model order, {name}", "", traffic, f"{nodes} nodes, symmetric"))
-    return claims
+        yield Claim(f"model order, {name}", "", traffic, f"{nodes} nodes, symmetric")
 
 
 def _notes(rounds: int, seeds: int) -> list[str]:
@@ -160,41 +150,23 @@ def _notes(rounds: int, seeds: int) -> list[str]:
 
 
 def _figure(found: Mapping[Setting, Outcome], sizes: tuple[int, ...]) -> Figure:
-    from matplotlib.figure import Figure
+    nodes, inner = sizes[-1], TOLERANCES[1:-1]
 
-    figure = Figure(figsize=(3.0 * len(GRAPHS), 5.6), layout="constrained")
-    places = figure.subplots(2, len(GRAPHS), sharex=True, sharey="row", squeeze=False)
-    nodes = sizes[-1]
-    inner = TOLERANCES[1:-1]
-    for column, name in enumerate(GRAPHS):
+    def curves(name: str, quantity: str) -> list[Curve]:
+        lines = []
         for form, dash in zip(FORMS, ("--", "-"), strict=True):
-            rows = [found[Setting(nodes, name, "proximity", form, tolerance)] for tolerance in inner]
-            color = style.PROTOCOLS["proximity"][0]
-            look = {
-                "color": color,
-                "linestyle": dash,
-                "marker": "o",
-                "markersize": 3,
-                "label": f"proximity, {form.replace('_', '-')}",
-            }
-            places[0, column].semilogx(inner, [row.error for row in rows], **look)
-            places[1, column].loglog(inner, [row.disagreement for row in rows], **look)
-            learned = found[Setting(nodes, name, "adaptive", form, 2.0)].error
-            places[0, column].axhline(
-                learned, color=style.SKY, linestyle=dash, label=f"adaptive, {form.replace('_', '-')}"
-            )
+            rows = [getattr(found[Setting(nodes, name, "proximity", form, g)], quantity) for g in inner]
+            words = form.replace("_", "-")
+            lines.append(Curve(inner, rows, style.PROTOCOLS["proximity"][0], f"proximity, {words}", dash, "o", 3))
+            if quantity == "error":
+                learned = found[Setting(nodes, name, "adaptive", form, 2.0)].error
+                lines.append(Curve(None, learned, style.SKY, f"adaptive, {words}", dash))
         alone = found[Setting(nodes, name, "isolated", "one_sided", 0.0)]
-        best = min(
-            (found[Setting(nodes, name, "consensus", "symmetric", c)] for c in PENALTIES), key=lambda row: row.error
-        )
-        for rule, entry in (("isolated", alone), ("consensus", best)):
+        tuned = [found[Setting(nodes, name, "consensus", "symmetric", c)] for c in PENALTIES]
+        best = min(tuned, key=lambda row: row.error)
+        for rule, entry, label in (("isolated", alone, "isolated"), ("consensus", best, "consensus, best penalty")):
             color, dash, _ = style.PROTOCOLS[rule]
-            label = "consensus, best penalty" if rule == "consensus" else rule
-            places[0, column].axhline(entry.error, color=color, linestyle=dash, label=label)
-            places[1, column].axhline(entry.disagreement, color=color, linestyle=dash)
-        places[0, column].set_title(f"{name.replace('_', '-')}, {nodes} nodes")
-        places[1, column].set_xlabel("tolerance gamma")
-    places[0, 0].set_ylabel("error")
-    places[1, 0].set_ylabel("disagreement")
-    figure.legend(*places[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-    return figure
+            lines.append(Curve(None, getattr(entry, quantity), color, label, dash))
+        return lines
+
+    return draw(GRAPHS, nodes, curves, "tolerance gamma", ("x", "xy"))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request, beyond, errs_more
-from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, Outcome, graph, mean, outcome, slope
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn
+from kernelswarm.simulations.reproductions.surveys.networks import FIELD, SINE, Outcome, graph, mean, outcome
+from kernelswarm.simulations.reproductions.theory.walks import log_log, slope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Array = npt.NDArray[np.float64]
 
 NODES = 10
 HORIZONS = (100, 200, 400, 800, 1600, 3200, 6400)
@@ -60,28 +59,34 @@ def reproduce(request: Request) -> Reproduction:
     """SURVEY eq. 21 and around: regret, violation, disagreement and model order against the rates that are proved."""
     horizons, seeds = (HORIZONS[:5], 2) if request.quick else (HORIZONS, 6)
     draws = [request.seed + draw for draw in range(seeds)]
-    request.tell("regret and violation", 0.0)
-    regret, violation, alone = _over_horizons(
-        horizons, draws, lambda share: request.tell("regret and violation", 0.6 * share)
-    )
+    regret, violation, alone = _over_horizons(horizons, draws, request.part(0.0, 0.6))
+    rounds = 1000 if request.quick else 4000
     request.tell("disagreement", 0.6)
-    disagreement = _over_penalties(1500 if request.quick else 4000, draws)
+    disagreement = _over_penalties(1500 if request.quick else 4000, draws[:2])
     request.tell("model order", 0.8)
-    orders = _over_ratios(1000 if request.quick else 4000, draws)
+    orders = [
+        _on_ring(3, SINE, "isolated", rounds, draws[:2], step_size=0.1, budget={"epsilon": 0.1 / ratio}).order
+        for ratio in RATIOS
+    ]
     request.tell("drifting targets", 0.9)
-    drift = _over_periods(1000 if request.quick else 4000, draws[:2])
+    targets = [{"name": "drifting", "period": period} for period in PERIODS]
+    moving = [
+        _on_ring(NODES, target, "consensus", rounds, draws[:2], ("dynamic_regret",), step_size=0.2)
+        for target in targets
+    ]
+    drift = [run.dynamic_regret / rounds for run in moving]
     request.tell("memory and accuracy", 0.95)
-    kept = _over_budgets(500 if request.quick else 2000, draws)
-    lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": orders}
-    arrays = {f"{name}_x": np.array(line.x) for name, line in lines.items()}
-    arrays["alone_y"] = np.array(alone.y)
-    arrays |= {f"{name}_y": np.array(line.y) for name, line in lines.items()}
+    rounds = 500 if request.quick else 2000
+    kept = [_on_ring(NODES, SINE, "consensus", rounds, draws, budget={"epsilon": eps}) for eps in BUDGETS]
+    lines = {"regret": regret, "violation": violation, "disagreement": disagreement, "order": Line(RATIOS, orders, 1.0)}
     return Reproduction(
-        claims=[*_claims(lines, alone, drift), *trade(kept)],
-        notes=_notes(horizons, seeds),
-        figures={"survey_theory": _figure(lines, kept)},
-        arrays={
-            **arrays,
+        [*_claims(lines, alone, drift), *trade(kept)],
+        _notes(horizons, seeds),
+        {"survey_theory": _figure(lines, kept)},
+        {
+            **{f"{name}_x": np.array(line.x) for name, line in lines.items()},
+            "alone_y": np.array(alone.y),
+            **{f"{name}_y": np.array(line.y) for name, line in lines.items()},
             "periods": np.array(PERIODS),
             "drift": np.array(drift),
             "budgets": np.array(BUDGETS),
@@ -91,9 +96,7 @@ def reproduce(request: Request) -> Reproduction:
     )
 
 
-def _over_horizons(
-    horizons: Sequence[int], draws: Sequence[int], tell: Callable[[float], None]
-) -> tuple[Line, Line, Line]:
+def _over_horizons(horizons: Sequence[int], draws: Sequence[int], request: Request) -> tuple[Line, Line, Line]:
     """Measure regret and violation of the published method, with step and budget for each horizon.
 
     The third line is the violation of nodes that never talk: their dual variables stay at 0.
@@ -101,8 +104,7 @@ def _over_horizons(
     published = {"name": "proximity", "as_published": True}
     alone = {"name": "proximity", "form": "one_sided", "step": "explicit", "dual_step": 1e-12, "gamma": WITHIN}
     found: list[list[float]] = []
-    for place, rounds in enumerate(horizons):
-        tell(place / len(horizons))
+    for rounds in request.each(horizons, lambda rounds: f"regret and violation, T = {rounds}"):
         learner: dict[str, Any] = {"step_size": STEP / rounds**0.5, "budget": {"epsilon": COMPRESSION / rounds}}
         own, network = [], graph("ring", NODES)
         for seed in draws:
@@ -118,49 +120,27 @@ def _over_horizons(
     return Line(x, regret, 0.5), Line(x, violation, 0.75), Line(x, silent, 0.75)
 
 
+def _on_ring(
+    nodes: int,
+    stream: Mapping[str, Any],
+    rule: Mapping[str, Any] | str,
+    rounds: int,
+    draws: Sequence[int],
+    regret: Sequence[str] = (),
+    **learner: Any,
+) -> Outcome:
+    """Run a ring with the seed of each draw, and average."""
+    return mean([outcome(graph("ring", nodes), stream, rule, rounds, seed, regret, **learner) for seed in draws])
+
+
 def _over_penalties(rounds: int, draws: Sequence[int]) -> Line:
     """Measure disagreement where targets differ, with small noise, steps and budgets: the penalty alone decides it."""
-    found = []
+    found, quiet = [], {**FIELD, "noise": 0.1}
     for penalty in PENALTIES:
         rule = {"name": "consensus", "penalty": penalty, "form": "symmetric", "step": "explicit"}
-        learner: dict[str, Any] = {"step_size": 0.01, "budget": {"epsilon": 1e-4}}
-        runs = [
-            outcome(graph("ring", NODES), {**FIELD, "noise": 0.1}, rule, rounds, seed, **learner) for seed in draws[:2]
-        ]
-        found.append(mean(runs).disagreement)
+        run = _on_ring(NODES, quiet, rule, rounds, draws, step_size=0.01, budget={"epsilon": 1e-4})
+        found.append(run.disagreement)
     return Line(PENALTIES, found, -1.0)
-
-
-def _over_ratios(rounds: int, draws: Sequence[int]) -> Line:
-    found = []
-    for ratio in RATIOS:
-        learner: dict[str, Any] = {"step_size": 0.1, "budget": {"epsilon": 0.1 / ratio}}
-        runs = [outcome(graph("ring", 3), SINE, "isolated", rounds, seed, **learner) for seed in draws[:2]]
-        found.append(mean(runs).order)
-    return Line(RATIOS, found, 1.0)
-
-
-def _over_periods(rounds: int, draws: Sequence[int]) -> list[float]:
-    """Measure the dynamic regret of a round, the mean over all rounds."""
-    found = []
-    for period in PERIODS:
-        stream = {"name": "drifting", "period": period}
-        runs = [
-            outcome(graph("ring", NODES), stream, "consensus", rounds, seed, ("dynamic_regret",), step_size=0.2)
-            for seed in draws
-        ]
-        found.append(mean(runs).dynamic_regret / rounds)
-    return found
-
-
-def _over_budgets(rounds: int, draws: Sequence[int]) -> list[Outcome]:
-    """Measure what a network keeps, and how it errs, by the budget of a step's compression."""
-    return [
-        mean(
-            [outcome(graph("ring", NODES), SINE, "consensus", rounds, seed, budget={"epsilon": eps}) for seed in draws]
-        )
-        for eps in BUDGETS
-    ]
 
 
 def trade(kept: Sequence[Outcome]) -> list[Claim]:
@@ -195,7 +175,7 @@ SLACK = 0.05
 """By which a slope may exceed the exponent that is proved."""
 
 
-def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list[Claim]:
+def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> Iterator[Claim]:
     horizon = f"eta = {STEP:g} / sqrt T, eps = {COMPRESSION:g} / T"
     words = {
         "regret": ("regret against a batch solution", "O(sqrt T) (eq. 21)", f"{horizon}, gamma = {TOLERANCE:g}"),
@@ -203,7 +183,6 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list
         "disagreement": ("disagreement", "O(1 / c)", "eta = 0.01, eps = 1e-4, symmetric, explicit"),
         "order": ("model order", "O((eta / eps)^p), here p = 1", "eta = 0.1, isolated"),
     }
-    claims = []
     for name, (quantity, published, settings) in words.items():
         line = lines[name]
         values = ", ".join(f"{y:.3g}" for y in line.y)
@@ -212,10 +191,9 @@ def _claims(lines: dict[str, Line], alone: Line, drift: Sequence[float]) -> list
         if name == "violation":  # a claim that holds for nodes that never talk says nothing of those that do
             measured += f"; of nodes that never talk {alone.slope:.2f}"
             holds = holds and alone.slope > alone.bound + SLACK
-        claims.append(Claim(quantity, published, measured, settings, holds))
+        yield Claim(quantity, published, measured, settings, holds)
     measured = ", ".join(f"{value:.3g} at {period:g}" for value, period in zip(drift, PERIODS, strict=True))
-    claims.append(Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2"))
-    return claims
+    yield Claim("dynamic regret a round, by the target's period", "", measured, "consensus, eta = 0.2")
 
 
 def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
@@ -241,30 +219,20 @@ def _notes(horizons: Sequence[int], seeds: int) -> list[str]:
 
 
 def _figure(lines: dict[str, Line], kept: Sequence[Outcome]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.5, 3.0), layout="constrained")
-    *rates, last = figure.subplots(1, 5)
     titles = {
         "regret": ("regret", "rounds T"),
         "violation": ("violation", "rounds T"),
         "disagreement": ("disagreement", "penalty c"),
         "order": ("model order", "eta / eps"),
     }
-    for axes, (name, (title, x_label)) in zip(rates, titles.items(), strict=True):
+    panels = []
+    for name, (title, x_label) in titles.items():
         line = lines[name]
-        x, y = np.array(line.x), np.array(line.y)
-        axes.loglog(x, y, marker="o", markersize=4, color=style.BLUE, label="measured")
-        middle = len(x) // 2
-        bound = y[middle] * (x / x[middle]) ** line.bound
-        axes.loglog(x, bound, color=style.GREY, linestyle="--", label=f"slope {line.bound:g}")
-        axes.set_title(title)
-        axes.set_xlabel(x_label)
-        axes.legend()
+        curves = log_log(np.array(line.x), np.array([line.y]), line.bound, "measured")
+        panels.append(Panel(curves, title, x_label, log="xy", legend={}))
     errors = np.array([run.errors for run in kept])
     spread = np.std(errors, axis=1, ddof=1)
-    last.errorbar([run.order for run in kept], errors.mean(axis=1), spread, marker="o", markersize=4, color=style.BLUE)
-    last.set_ylim(bottom=0.0)
-    last.set_title("error, by budget")
-    last.set_xlabel("model order")
-    return figure
+    orders = [run.order for run in kept]
+    last = Curve(orders, errors.mean(axis=1), style.BLUE, marker="o", spread=spread)
+    panels.append(Panel([last], "error, by budget", "model order", axes={"ylim": (0.0, None)}))
+    return drawn(panels, (13.5, 3.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +20,16 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.surveys.networks import slope
+from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.theory.walks import (
     SLACK,
     evenly,
     largest_at_the_coarsest,
     listed,
     log_log,
-    mark,
     midpoints,
-    spread,
+    named,
+    rate,
     walk,
 )
 
@@ -59,32 +59,28 @@ WAYS: dict[str, tuple[TrackedMean, Pairing]] = {
 """How the mean loss is tracked, and how samples are paired."""
 
 
+QUANTITIES = ("distance", "tracking", "order", "start")
+"""Of a run: ||f - f*||^2, (g - E l)^2 and M where it settles; and ||f - f*||^2 after the first samples."""
+
+
 def reproduce(request: Request) -> Reproduction:
     """COLK, theorems 1 and 2: squared distance to the optimum and model order against steps and budget."""
     draws, steps, length = (2, STEPS[:4], LENGTH / 3) if request.quick else (6, STEPS, LENGTH)
     rates = RATES[::2] if request.quick else RATES
-    rows: dict[str, list[list[list[float]]]] = {"together": [], "fixed": [], "budgets": []}
-    rows |= {way: [] for way in WAYS}
-    for draw in range(draws):
-        request.tell(f"draw {draw + 1} of {draws}", draw / draws)
-        seed = [request.seed, draw]
-        rows["together"].append([_run(step, step, BUDGET, length, seed) for step in steps])
-        rows["fixed"].append([_run(step, RATE, BUDGET, length, seed) for step in steps])
-        rows["budgets"].append([_run(STEP, STEP, budget, length, seed) for budget in BUDGETS])
-        for way, (tracking, pairs) in WAYS.items():
-            rows[way].append([_run(STEP, rate, BUDGET, length, seed, tracking, pairs) for rate in rates])
+    runs: dict[str, list[tuple[Any, ...]]] = {
+        "together": [(step, step, BUDGET) for step in steps],
+        "fixed": [(step, RATE, BUDGET) for step in steps],
+        "budgets": [(STEP, STEP, budget) for budget in BUDGETS],
+        **{way: [(STEP, rate, BUDGET, *keys) for rate in rates] for way, keys in WAYS.items()},
+    }
+    found: dict[str, list[list[list[float]]]] = {name: [] for name in runs}
+    for draw in request.draws(draws):
+        for name, settings in runs.items():
+            found[name].append([_settled(length, [request.seed, draw], *setting) for setting in settings])
     arrays = {"steps": np.array(steps), "rates": np.array(rates), "budgets": np.array(BUDGETS)}
-    for name, found in rows.items():
-        distances, errors, orders, starts = np.moveaxis(np.array(found), -1, 0)
-        key = name.replace(", ", "_")
-        arrays |= {f"{key}_distance": distances, f"{key}_tracking": errors}
-        arrays |= {f"{key}_order": orders, f"{key}_start": starts}
-    return Reproduction(
-        claims=_claims(arrays),
-        notes=_notes(draws, length),
-        figures={"colk_theory": _figure(arrays)},
-        arrays=arrays,
-    )
+    for name, rows in found.items():
+        arrays |= named(name.replace(", ", "_") + "_", QUANTITIES, rows)
+    return Reproduction([*_claims(arrays)], _notes(draws, length), {"colk_theory": _figure(arrays)}, arrays)
 
 
 def _curve(points: Array) -> Array:
@@ -125,16 +121,16 @@ def optimum() -> KernelSum:
     return KernelSum(KERNEL, 1, 1).assign(points, (vectors @ (theta / roots))[:, np.newaxis])
 
 
-def _run(
+def _settled(
+    length: float,
+    seed: Sequence[int],
     step: float,
     rate: float,
     budget: float,
-    length: float,
-    seed: Sequence[int],
     tracking: TrackedMean = "difference",
     pairs: Pairing = "disjoint",
 ) -> list[float]:
-    """Return what a run settles at: ||f - f*||^2, (g - E l)^2, M; and ||f - f*||^2 after the first samples."""
+    """Return the QUANTITIES of a run."""
     learner = Colk(
         Squared(),
         KERNEL,
@@ -153,72 +149,69 @@ def _run(
     points = generator.uniform(size=(count, 1))
     targets = _curve(points) + NOISE * generator.choice([-1.0, 1.0], size=points.shape)
     first = 2 * round(0.5 / (step * REGULARIZATION))
-    looks = [first, *evenly(count, 60, 2)]
     errors = []
 
     def distance(function: Any, state: Any) -> float:
         errors.append((state.center - float(np.mean(_residuals(function.values(midpoints())) ** 2))) ** 2)
         return float(function.distance(optimum())) ** 2
 
-    found = walk(learner, points, targets, sorted(set(looks)), distance)
+    found = walk(learner, points, targets, sorted({first, *evenly(count, 60, 2)}), distance)
     half = len(errors) // 2
-    start = float(found.measured[found.samples == looks[0]][0])
+    start = float(found.measured[found.samples == first][0])
     return [found.settled, float(np.mean(errors[half:])), float(found.orders[half:].mean()), start]
 
 
-def _claims(arrays: dict[str, Array]) -> list[Claim]:
-    steps, rates, budgets = arrays["steps"], arrays["rates"], arrays["budgets"]
-    together = [slope(steps.tolist(), row.tolist()) for row in arrays["together_distance"]]
-    fixed = [slope(steps.tolist(), row.tolist()) for row in arrays["fixed_distance"]]
+def _claims(arrays: dict[str, Array]) -> Iterator[Claim]:
+    steps, rates, spans = arrays["steps"], arrays["rates"], 1.0 / (arrays["budgets"] * STEP)
     cells = [arrays[f"{name}_distance"].mean(axis=0) for name in ("together", "fixed", "difference_disjoint")]
     ratios = np.concatenate(cells) / np.concatenate([steps, steps, np.full(len(rates), STEP)])
-    tracked = [slope(steps.tolist(), row.tolist()) for row in arrays["together_tracking"]]
-    spans = 1.0 / (budgets * STEP)
-    rises = [slope(spans.tolist(), row.tolist()) for row in arrays["budgets_order"]]
-    claims = [
-        Claim(
-            "squared distance to f*, by alpha",
-            "O(alpha + beta^2/alpha) (theorem 2)",
-            f"slope {spread(together)}: {listed(arrays['together_distance'], steps)}",
-            f"beta = alpha, eps = {BUDGET:g} alpha^2, difference",
-            float(np.mean(together)) >= 1.0 - SLACK,
-        ),
-        Claim(
-            "squared distance over alpha, whatever beta",
-            "at most Z1 + Z2 beta^2/alpha^2 (theorem 2)",
-            f"{ratios.min():.2g} to {ratios.max():.2g}; {ratios[0]:.2g} at alpha = beta = {steps[0]:g}",
-            f"beta = alpha; beta = {RATE:g}; alpha = {STEP:g}, beta = {rates[0]:g} to {rates[-1]:g}",
-            largest_at_the_coarsest(ratios, [0]),
-        ),
-        Claim(
-            f"squared distance to f*, by alpha, beta = {RATE:g}",
-            "a bound that grows as 1/alpha (theorem 2)",
-            f"slope {spread(fixed)}: {listed(arrays['fixed_distance'], steps)}",
-            f"beta = {RATE:g}, difference",
-        ),
-        Claim(
-            "squared error of the tracked mean loss, by alpha",
-            "O(beta + alpha^2/beta) (lemma 1)",
-            f"slope {spread(tracked)}: {listed(arrays['together_tracking'], steps)}",
-            "beta = alpha, difference",
-            float(np.mean(tracked)) >= 1.0 - SLACK,
-        ),
-        Claim(
-            "model order, by alpha/eps",
-            "O((alpha/eps)^2p), here p = 1 (theorem 1)",
-            f"slope {spread(rises)}: {listed(arrays['budgets_order'], spans)}",
-            f"alpha = beta = {STEP:g}",
-            float(np.mean(rises)) <= 2.0 + SLACK,
-        ),
-    ]
+    yield rate(
+        "squared distance to f*, by alpha",
+        "O(alpha + beta^2/alpha) (theorem 2)",
+        steps,
+        arrays["together_distance"],
+        f"beta = alpha, eps = {BUDGET:g} alpha^2, difference",
+        least=1.0,
+    )
+    yield Claim(
+        "squared distance over alpha, whatever beta",
+        "at most Z1 + Z2 beta^2/alpha^2 (theorem 2)",
+        f"{ratios.min():.2g} to {ratios.max():.2g}; {ratios[0]:.2g} at alpha = beta = {steps[0]:g}",
+        f"beta = alpha; beta = {RATE:g}; alpha = {STEP:g}, beta = {rates[0]:g} to {rates[-1]:g}",
+        largest_at_the_coarsest(ratios, [0]),
+    )
+    yield rate(
+        f"squared distance to f*, by alpha, beta = {RATE:g}",
+        "a bound that grows as 1/alpha (theorem 2)",
+        steps,
+        arrays["fixed_distance"],
+        f"beta = {RATE:g}, difference",
+    )
+    yield rate(
+        "squared error of the tracked mean loss, by alpha",
+        "O(beta + alpha^2/beta) (lemma 1)",
+        steps,
+        arrays["together_tracking"],
+        "beta = alpha, difference",
+        least=1.0,
+    )
+    yield rate(
+        "model order, by alpha/eps",
+        "O((alpha/eps)^2p), here p = 1 (theorem 1)",
+        spans,
+        arrays["budgets_order"],
+        f"alpha = beta = {STEP:g}",
+        most=2.0,
+    )
     for way in WAYS:
-        key = way.replace(", ", "_")
-        measured = (
-            f"tracking error {listed(arrays[f'{key}_tracking'], rates)}; squared distance "
-            f"{listed(arrays[f'{key}_distance'], rates)}; after the first samples {arrays[f'{key}_start'].mean():.3g}"
+        tracking, distance, start = (
+            arrays[f"{way.replace(', ', '_')}_{name}"] for name in ("tracking", "distance", "start")
         )
-        claims.append(Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}"))
-    return claims
+        measured = (
+            f"tracking error {listed(tracking, rates)}; squared distance "
+            f"{listed(distance, rates)}; after the first samples {start.mean():.3g}"
+        )
+        yield Claim(f"by beta, {way}", "", measured, f"alpha = {STEP:g}")
 
 
 def _notes(draws: int, length: float) -> list[str]:
@@ -247,32 +240,25 @@ def _notes(draws: int, length: float) -> list[str]:
 
 
 def _figure(arrays: dict[str, Array]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 3.2), layout="constrained")
-    near, tracking, pairs, many = figure.subplots(1, 4)
-    steps, rates = arrays["steps"].tolist(), arrays["rates"].tolist()
-    log_log(near, steps, arrays["together_distance"], 1.0, "beta = alpha")
-    means = arrays["fixed_distance"].mean(axis=0)
-    near.loglog(steps, means, marker="x", markersize=4, color=style.ORANGE, linestyle="-.", label=f"beta = {RATE:g}")
-    near.set_title("squared distance to f*")
-    near.set_xlabel("alpha")
-    mark(near, steps)
-    looks = zip(WAYS, (style.BLUE, style.VERMILLION, style.SKY, style.ORANGE), ("-", "-", "--", "--"), strict=True)
-    for way, color, dash in looks:
-        key = way.replace(", ", "_")
-        for axes, quantity in ((tracking, "tracking"), (pairs, "distance")):
-            means = arrays[f"{key}_{quantity}"].mean(axis=0)
-            axes.semilogx(rates, means, marker="o", markersize=3, color=color, linestyle=dash, label=way)
-    tracking.set_yscale("log")
-    pairs.set_ylim(0.0, None)
-    tracking.set_title("squared error of g")
-    pairs.set_title("squared distance to f*")
-    for axes in (tracking, pairs):
-        axes.set_xlabel("beta")
-    log_log(many, (1.0 / (arrays["budgets"] * STEP)).tolist(), arrays["budgets_order"], 2.0, "M", style.GREEN)
-    many.set_title("model order")
-    many.set_xlabel("alpha / eps")
-    for axes in (near, tracking, many):
-        axes.legend(fontsize=7)
-    return figure
+    steps, rates, small = arrays["steps"], arrays["rates"], {"fontsize": 7}
+    label = f"beta = {RATE:g}"
+    near = [
+        *log_log(steps, arrays["together_distance"], 1.0, "beta = alpha"),
+        mean_curve(steps, arrays["fixed_distance"], style.ORANGE, label, dash="-.", marker="x"),
+    ]
+    colors, dashes = (style.BLUE, style.VERMILLION, style.SKY, style.ORANGE), ("-", "-", "--", "--")
+    tracking, pairs = (
+        [
+            mean_curve(rates, arrays[f"{way.replace(', ', '_')}_{quantity}"], color, way, dash=dash, marker="o", size=3)
+            for way, color, dash in zip(WAYS, colors, dashes, strict=True)
+        ]
+        for quantity in ("tracking", "distance")
+    )
+    many = log_log(1.0 / (arrays["budgets"] * STEP), arrays["budgets_order"], 2.0, "M", style.GREEN)
+    panels = [
+        Panel(near, "squared distance to f*", "alpha", log="xy", ticks=steps.tolist(), legend=small),
+        Panel(tracking, "squared error of g", "beta", log="xy", legend=small),
+        Panel(pairs, "squared distance to f*", "beta", log="x", axes={"ylim": (0.0, None)}),
+        Panel(many, "model order", "alpha / eps", log="xy", legend=small),
+    ]
+    return drawn(panels, (11.0, 3.2))

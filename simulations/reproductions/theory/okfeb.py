@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.subspace_rules import MovingAverage
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.theory.walks import listed
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
+from kernelswarm.simulations.reproductions.theory.walks import listed, named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,10 +51,8 @@ class Mismatch(NamedTuple):
 def reproduce(request: Request) -> Reproduction:
     """OKFEB, propositions 4 to 7: mismatch of kernel matrix, classifiers and ridge regression beside their bounds."""
     draws = 20 if request.quick else 200
-    found: list[list[Mismatch]] = [[] for _ in range(draws)]
-    means = []
-    for place, rank in enumerate(RANKS):
-        request.tell(f"rank {rank}", place / len(RANKS))
+    found, means = [], []
+    for rank in request.each(RANKS, lambda rank: f"rank {rank}"):
         generator = np.random.default_rng([request.seed, rank])
         subspace = Subspace(KERNEL, Tracking(rank, censoring=MovingAverage(), budget_size=2 * rank), 3)
         for point in spheres(FOLLOWED, generator)[0]:
@@ -62,17 +60,11 @@ def reproduce(request: Request) -> Reproduction:
         errors = residuals(subspace, spheres(FRESH, generator)[0])
         means.append(float(errors.mean()))
         roots = float(np.sqrt(errors).mean())
-        for draw in range(draws):
-            found[draw].append(mismatch(subspace, *spheres(SIZE, generator), means[-1], roots))
+        found.append([mismatch(subspace, *spheres(SIZE, generator), means[-1], roots) for _ in range(draws)])
+    by_draw = np.array(found).swapaxes(0, 1)
     arrays = {"ranks": np.array(RANKS, dtype=np.float64), "mean_residual": np.array(means)}
-    for quantity in Mismatch._fields:
-        arrays[quantity] = np.array([[getattr(entry, quantity) for entry in row] for row in found])
-    return Reproduction(
-        claims=_claims(arrays),
-        notes=_notes(draws),
-        figures={"okfeb_bounds": _figure(arrays)},
-        arrays=arrays,
-    )
+    arrays |= named("", Mismatch._fields, by_draw)
+    return Reproduction(_claims(arrays), _notes(draws), {"okfeb_bounds": _figure(arrays)}, arrays)
 
 
 def spheres(samples: int, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -159,48 +151,31 @@ def holds_as_often(measured: Array, bound: Array, risk: float = RISK) -> bool:
 def _claims(arrays: dict[str, Array]) -> list[Claim]:
     ranks = arrays["ranks"]
     setting = f"N = {SIZE}, probability {1.0 - RISK:g}"
-    rows: Sequence[tuple[str, str, str, Array, Array]] = (
-        ("||K - K^||_F / N", "(eq. 27, proposition 4)", setting, arrays["gram"], arrays["gram_bound"]),
-        (
-            "||w - w^||^2 of the classifiers",
-            "(eq. 36, proposition 5)",
-            f"{setting}, C = {COST:g}, no intercept",
-            arrays["classifier"],
-            arrays["classifier_bound"],
-        ),
-        (
-            "||beta - beta^||^2 of ridge regression",
-            "(eq. 40, proposition 7)",
-            f"{setting}, lambda = {RIDGE:g}",
-            arrays["ridge"] ** 2,
-            arrays["ridge_bound"],
-        ),
-        (
-            "||beta - beta^|| of ridge regression",
-            "(eq. 41, its proof: the norm, not its square)",
-            f"{setting}, lambda = {RIDGE:g}",
-            arrays["ridge"],
-            arrays["ridge_bound"],
-        ),
-    )
-    claims = []
-    for quantity, place, settings, measured, bound in rows:
+    with_ridge = f"{setting}, lambda = {RIDGE:g}"
+
+    def bounded(quantity: str, place: str, settings: str, measured: Array, bound: Array) -> Claim:
         share = float((measured / bound).max())
         text = f"{listed(measured, ranks)}; at most {share:.2g} of the bound in any draw"
         published = f"at most {listed(bound, ranks)} {place}"
-        claims.append(Claim(quantity, published, text, settings, holds_as_often(measured, bound)))
-    largest = arrays["decisions"].max(axis=0)
-    claims.insert(
-        2,
+        return Claim(quantity, published, text, settings, holds_as_often(measured, bound))
+
+    gram, classifier, ridge = ((arrays[name], arrays[f"{name}_bound"]) for name in ("gram", "classifier", "ridge"))
+    no_intercept = f"{setting}, C = {COST:g}, no intercept"
+    squares, norm = "(eq. 40, proposition 7)", "(eq. 41, its proof: the norm, not its square)"
+    largest = arrays["decisions"].max()
+    return [
+        bounded("||K - K^||_F / N", "(eq. 27, proposition 4)", setting, *gram),
+        bounded("||w - w^||^2 of the classifiers", "(eq. 36, proposition 5)", no_intercept, *classifier),
         Claim(
             "decision values of a machine on K^ and of a linear one on z",
             "the same (proposition 6)",
-            f"differ by at most {largest.max():.1e} of the largest",
+            f"differ by at most {largest:.1e} of the largest",
             f"N = {SIZE}, z = K_S^(1/2) A q",
-            bool(largest.max() < EQUAL),
+            bool(largest < EQUAL),
         ),
-    )
-    return claims
+        bounded("||beta - beta^||^2 of ridge regression", squares, with_ridge, ridge[0] ** 2, ridge[1]),
+        bounded("||beta - beta^|| of ridge regression", norm, with_ridge, *ridge),
+    ]
 
 
 def _notes(draws: int) -> list[str]:
@@ -221,21 +196,19 @@ def _notes(draws: int) -> list[str]:
 
 
 def _figure(arrays: dict[str, Array]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.5, 3.2), layout="constrained")
     ranks = arrays["ranks"]
     titles = {
         "gram": "kernel matrix (prop. 4)",
         "classifier": "classifiers (prop. 5)",
         "ridge": "ridge regression (prop. 7)",
     }
-    for axes, (quantity, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
-        measured = arrays[quantity]
-        axes.semilogy(ranks, arrays[f"{quantity}_bound"][0], color=style.GREY, linestyle="--", label="bound")
-        axes.semilogy(ranks, measured.mean(axis=0), marker="o", markersize=4, color=style.BLUE, label="measured")
-        axes.fill_between(ranks, measured.min(axis=0), measured.max(axis=0), color=style.BLUE, alpha=0.2, linewidth=0)
-        axes.set_title(title)
-        axes.set_xlabel("rank r")
-        axes.legend()
-    return figure
+    panels = []
+    for quantity, title in titles.items():
+        measured, bound = arrays[quantity], arrays[f"{quantity}_bound"][0]
+        band = measured.min(axis=0), measured.max(axis=0)
+        curves = [
+            Curve(ranks, bound, style.GREY, "bound", "--"),
+            mean_curve(ranks, measured, style.BLUE, "measured", marker="o", band=band),
+        ]
+        panels.append(Panel(curves, title, "rank r", log="y", legend={}))
+    return drawn(panels, (9.5, 3.2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +17,17 @@ from kernelswarm.agents.parts.losses import Squared
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.surveys.networks import slope
+from kernelswarm.simulations.reproductions.panels import Curve, Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.theory.walks import (
     SLACK,
     evenly,
     listed,
     log_log,
-    mark,
     midpoints,
+    named,
+    rate,
     ridge_optimum,
-    spread,
+    slope,
     walk,
 )
 
@@ -50,47 +50,31 @@ DECADES = (100, 316, 1000, 3162, 10_000, 31_623, 100_000)
 FALLING = Polk(Squared(), KERNEL, Diminishing(0.5, 100.0), REGULARIZATION, 1, Quadratic(1.0))
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What a run with a constant step came to: distances to f*, model orders, and the theorems' bounds on both."""
-
-    distance: float
-    least: float
-    radius: float
-    early: float
-    late: float
-    packing: float
+QUANTITIES = ("distance", "least", "radius", "early", "late", "packing")
+"""Of a run with a constant step: distances to f*, model orders, and the theorems' bounds on both."""
 
 
 def reproduce(request: Request) -> Reproduction:
     """POLK, theorems 1 to 3: distance to the optimum and model order against step size and parsimony constant."""
     draws, steps, decades = (3, STEPS[:5], DECADES[:5]) if request.quick else (10, STEPS, DECADES)
     optimum = ridge_optimum(KERNEL, _curve(midpoints()), REGULARIZATION)
-    over_steps, over_constants, falls, orders = [], [], [], []
-    for draw in range(draws):
-        request.tell(f"draw {draw + 1} of {draws}", draw / draws)
+    over_steps, over_constants, falls = [], [], []
+    for draw in request.draws(draws):
         seed = [request.seed, draw]
-        over_steps.append([_sync(step, CONSTANT, optimum, seed) for step in steps])
-        over_constants.append([_sync(STEP, constant, optimum, seed) for constant in CONSTANTS])
-        points, targets = _sample(decades[-1], seed)
-        fall = walk(FALLING, points, targets, decades, lambda function, state: function.distance(optimum))
-        falls.append(fall.measured)
-        orders.append(fall.orders)
+        over_steps.append([_settled(step, CONSTANT, optimum, seed) for step in steps])
+        over_constants.append([_settled(STEP, constant, optimum, seed) for constant in CONSTANTS])
+        samples = _sample(decades[-1], seed)
+        falls.append(walk(FALLING, *samples, decades, lambda function, state: function.distance(optimum)))
     arrays = {
         "steps": np.array(steps),
         "constants": np.array(CONSTANTS),
         "samples": np.array(decades, dtype=np.float64),
+        **named("step_", QUANTITIES, over_steps),
+        **named("constant_", QUANTITIES, over_constants),
+        "falling_distance": np.stack([fall.measured for fall in falls]),
+        "falling_order": np.stack([fall.orders for fall in falls]),
     }
-    for name, table in (("step", over_steps), ("constant", over_constants)):
-        for quantity in ("distance", "least", "radius", "early", "late", "packing"):
-            arrays[f"{name}_{quantity}"] = _column(table, quantity)
-    arrays |= {"falling_distance": np.stack(falls), "falling_order": np.stack(orders)}
-    return Reproduction(
-        claims=_claims(arrays),
-        notes=_notes(draws, optimum),
-        figures={"polk_theory": _figure(arrays)},
-        arrays=arrays,
-    )
+    return Reproduction(_claims(arrays), _notes(draws, optimum), {"polk_theory": _figure(arrays)}, arrays)
 
 
 def _curve(points: Array) -> Array:
@@ -104,12 +88,11 @@ def _sample(samples: int, seed: Sequence[int]) -> tuple[Array, Array]:
     return points, _curve(points) + generator.uniform(-NOISE, NOISE, size=(samples, 1))
 
 
-def _sync(step: float, constant: float, optimum: KernelSum, seed: Sequence[int]) -> Settled:
-    """Run with a constant step from f = 0 until the start is forgotten, and as long again."""
+def _settled(step: float, constant: float, optimum: KernelSum, seed: Sequence[int]) -> tuple[float, ...]:
+    """Run with a constant step from f = 0 until the start is forgotten, and as long again; returns QUANTITIES."""
     budget = Parsimony(constant)
     learner = Polk(Squared(), KERNEL, Constant(step), REGULARIZATION, 1, budget)
     samples = round(CONTRACTIONS / (step * REGULARIZATION))
-    points, targets = _sample(samples, seed)
     truth, largest, second = _curve(midpoints()), 0.0, 0.0
 
     def distance(function: Any, state: Any) -> float:
@@ -119,18 +102,16 @@ def _sync(step: float, constant: float, optimum: KernelSum, seed: Sequence[int])
         second = max(second, _second_moment(function, gaps))
         return float(function.distance(optimum))
 
-    zero = KernelSum(KERNEL, 1, 1)
-    distance(zero, None)
-    found = walk(learner, points, targets, evenly(samples, 80), distance)
-    epsilon = budget.bound(step, 0.0)
-    deviation = second**0.5 + epsilon / step  # the projected gradient is as near to the gradient (proposition 6)
-    half = len(found.orders) // 2
-    return Settled(
+    distance(KernelSum(KERNEL, 1, 1), None)
+    found = walk(learner, *_sample(samples, seed), evenly(samples, 80), distance)
+    deviation = second**0.5 + budget.bound(step, 0.0) / step  # the projected gradient is as near (proposition 6)
+    early, late = np.split(found.orders, [len(found.orders) // 2])
+    return (
         found.settled,
         float(found.measured.min()),
         radius(step, constant, deviation**2),
-        float(found.orders[:half].max()),
-        float(found.orders[half:].max()),
+        float(early.max()),
+        float(late.max()),
         packing(constant * step**0.5 / largest),
     )
 
@@ -156,31 +137,25 @@ def packing(separation: float) -> float:
     return math.floor(1.0 / apart) + 1.0
 
 
-def _column(table: Sequence[Sequence[Settled]], quantity: str) -> Array:
-    return np.array([[getattr(entry, quantity) for entry in row] for row in table])
-
-
 def _claims(arrays: dict[str, Array]) -> list[Claim]:
     steps, constants, samples = arrays["steps"], arrays["constants"], arrays["samples"]
     varied = f"eps = {CONSTANT:g} eta^(3/2)"
     fixed = f"eta = {STEP:g}, eps = K eta^(3/2)"
-    slopes = [slope(steps.tolist(), row.tolist()) for row in arrays["step_distance"]]
-    shares = np.concatenate(
-        [arrays[f"{name}_least"] / arrays[f"{name}_radius"] for name in ("step", "constant")], axis=1
-    )
-    late, packed = (
+    least, radii, late, packed = (
         np.concatenate([arrays[f"{name}_{what}"] for name in ("step", "constant")], axis=1)
-        for what in ("late", "packing")
+        for what in ("least", "radius", "late", "packing")
     )
-    growth = arrays["step_late"] - arrays["step_early"]
-    falls, orders = arrays["falling_distance"], arrays["falling_order"]
+    shares, growth = least / radii, arrays["step_late"] - arrays["step_early"]
+    falls, by_constant = arrays["falling_distance"], arrays["constant_late"]
+    means = falls.mean(axis=0)
     return [
-        Claim(
+        rate(
             "distance to f*, constant steps",
             "O(sqrt eta) (theorem 2)",
-            f"slope {spread(slopes)}: {listed(arrays['step_distance'], steps)}",
+            steps,
+            arrays["step_distance"],
             varied,
-            float(np.mean(slopes)) >= 0.5 - SLACK,
+            least=0.5,
         ),
         Claim(
             "infimum of the distance over its bound",
@@ -213,24 +188,21 @@ def _claims(arrays: dict[str, Array]) -> list[Claim]:
         Claim(
             "model order, by K",
             "falls as K grows (after theorem 3)",
-            listed(arrays["constant_late"], constants),
+            listed(by_constant, constants),
             fixed,
-            bool((np.diff(arrays["constant_late"].mean(axis=0)) <= 0.0).all()),
+            bool((np.diff(by_constant.mean(axis=0)) <= 0.0).all()),
         ),
         Claim(
             "distance to f*, diminishing steps",
             "converges to 0 (theorem 1)",
-            f"slope {slope(samples.tolist(), falls.mean(axis=0).tolist()):.2f}: {listed(falls, samples)}",
+            f"slope {slope(samples, means):.2f}: {listed(falls, samples)}",
             "eta_t = 0.5 / (1 + t / 100), eps_t = eta_t^2",
-            bool(
-                (np.diff(falls.mean(axis=0)) < 0.0).all()
-                and slope(samples[-3:].tolist(), falls[:, -3:].mean(axis=0).tolist()) < -SLACK
-            ),
+            bool((np.diff(means) < 0.0).all() and slope(samples[-3:], falls[:, -3:].mean(axis=0)) < -SLACK),
         ),
         Claim(
             "model order, diminishing steps",
             "no guarantee (table 1)",
-            listed(orders, samples),
+            listed(arrays["falling_order"], samples),
             "the same",
         ),
     ]
@@ -255,38 +227,32 @@ def _notes(draws: int, optimum: KernelSum) -> list[str]:
 
 
 def _figure(arrays: dict[str, Array]) -> Figure:
-    from matplotlib.figure import Figure
+    steps, constants, samples = (arrays[name] for name in ("steps", "constants", "samples"))
 
-    figure = Figure(figsize=(11.0, 3.2), layout="constrained")
-    near, far, many, fall = figure.subplots(1, 4)
-    steps, constants, samples = (arrays[name].tolist() for name in ("steps", "constants", "samples"))
-    log_log(near, steps, arrays["step_distance"], 0.5, "measured")
-    near.loglog(steps, arrays["step_radius"].mean(axis=0), color=style.BLACK, linestyle=":", label="radius (eq. 25)")
-    near.set_title("distance to f*")
-    near.set_xlabel("step size")
-    mark(near, steps[::2])
-    near.set_ylim(None, 60.0)  # room for the legend
-    far.loglog(constants, arrays["constant_distance"].mean(axis=0), marker="o", markersize=4, color=style.BLUE)
-    far.loglog(constants, arrays["constant_radius"].mean(axis=0), color=style.BLACK, linestyle=":")
-    far.set_title("distance to f*")
-    far.set_xlabel("parsimony constant K")
-    many.loglog(constants, arrays["constant_late"].mean(axis=0), marker="o", markersize=4, color=style.GREEN, label="M")
-    many.loglog(
-        constants, arrays["constant_packing"].mean(axis=0), color=style.BLACK, linestyle="-.", label="packing number"
-    )
-    many.set_title("model order")
-    many.set_xlabel("parsimony constant K")
-    fall.loglog(
-        samples,
-        arrays["falling_distance"].mean(axis=0),
-        marker="s",
-        markersize=4,
-        color=style.VERMILLION,
-        label="distance",
-    )
-    fall.loglog(samples, arrays["falling_order"].mean(axis=0), marker="^", markersize=4, color=style.GREEN, label="M")
-    fall.set_title("diminishing steps")
-    fall.set_xlabel("samples")
-    for axes in (near, many, fall):
-        axes.legend()
-    return figure
+    def mean(x: Array, name: str, color: str, label: str | None = None, **look: Any) -> Curve:
+        return mean_curve(x, arrays[name], color, label, **look)
+
+    near = [
+        *log_log(steps, arrays["step_distance"], 0.5, "measured"),
+        mean(steps, "step_radius", style.BLACK, "radius (eq. 25)", dash=":"),
+    ]
+    far = [
+        mean(constants, "constant_distance", style.BLUE, marker="o"),
+        mean(constants, "constant_radius", style.BLACK, dash=":"),
+    ]
+    many = [
+        mean(constants, "constant_late", style.GREEN, "M", marker="o"),
+        mean(constants, "constant_packing", style.BLACK, "packing number", dash="-."),
+    ]
+    fall = [
+        mean(samples, "falling_distance", style.VERMILLION, "distance", marker="s"),
+        mean(samples, "falling_order", style.GREEN, "M", marker="^"),
+    ]
+    room: dict[str, Any] = {"ylim": (None, 60.0)}  # for the legend
+    panels = [
+        Panel(near, "distance to f*", "step size", log="xy", ticks=steps[::2].tolist(), legend={}, axes=room),
+        Panel(far, "distance to f*", "parsimony constant K", log="xy"),
+        Panel(many, "model order", "parsimony constant K", log="xy", legend={}),
+        Panel(fall, "diminishing steps", "samples", log="xy", legend={}),
+    ]
+    return drawn(panels, (11.0, 3.2))

@@ -21,7 +21,7 @@ from kernelswarm.agents.parts.poisson_process import PoissonProcess
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.reproductions.contract import Claim, Reproduction, Request
-from kernelswarm.simulations.reproductions.surveys.networks import slope
+from kernelswarm.simulations.reproductions.panels import Panel, drawn, mean_curve
 from kernelswarm.simulations.reproductions.theory.walks import (
     SLACK,
     Walk,
@@ -29,9 +29,8 @@ from kernelswarm.simulations.reproductions.theory.walks import (
     largest_at_the_coarsest,
     listed,
     log_log,
-    mark,
     midpoints,
-    spread,
+    rate,
     walk,
 )
 
@@ -58,32 +57,29 @@ def reproduce(request: Request) -> Reproduction:
     """SPPPOT, theorem 1 and corollary 3: excess risk and model order against step size and budget, and positivity."""
     draws, steps, length = (3, STEPS[:4], LENGTH / 4) if request.quick else (10, STEPS, LENGTH)
     middle = 0.02 if not request.quick else 0.05
-    excess: dict[str, list[list[float]]] = {"step": [], "both": [], "budget": [], "poisson": []}
-    orders: list[list[float]] = []
-    least: dict[str, list[float]] = {"kl": [], "squared norm": []}
-    for draw in range(draws):
-        request.tell(f"draw {draw + 1} of {draws}", draw / draws)
+    found: dict[str, list[Any]] = {f"excess_{name}": [] for name in ("step", "both", "budget", "poisson")} | {
+        "orders": [],
+        "least_kl": [],
+        "least_squared_norm": [],
+    }
+    for draw in request.draws(draws):
         seed = [request.seed, draw]
-        small = [_regress(step, SMALL, length, seed) for step in steps]
-        both = [_regress(step, RATIO * step**0.5, length, seed) for step in steps]
-        budgets = [_regress(middle, alpha, length, seed) for alpha in BUDGETS]
+        runs = {
+            "step": [_regress(step, SMALL, length, seed) for step in steps],
+            "both": [_regress(step, RATIO * step**0.5, length, seed) for step in steps],
+            "budget": [_regress(middle, alpha, length, seed) for alpha in BUDGETS],
+        }
         linear = _regress(middle, SMALL, length, seed, replace(REGRESSION, mirror_map=SquaredNorm()))
-        for name, walks in (("step", small), ("both", both), ("budget", budgets)):
-            excess[name].append([found.settled for found, _ in walks])
-        excess["poisson"].append([_density(step, length, seed).settled for step in steps])
-        orders.append([float(found.orders[len(found.orders) // 2 :].mean()) for found, _ in budgets])
-        least["kl"].append(min(lowest for _, lowest in [*small, *both, *budgets]))
-        least["squared norm"].append(linear[1])
+        for name, walks in runs.items():
+            found[f"excess_{name}"].append([walked.settled for walked, _ in walks])
+        found["excess_poisson"].append([_density(step, length, seed).settled for step in steps])
+        orders = [walked.orders for walked, _ in runs["budget"]]
+        found["orders"].append([float(line[len(line) // 2 :].mean()) for line in orders])
+        found["least_kl"].append(min(lowest for walks in runs.values() for _, lowest in walks))
+        found["least_squared_norm"].append(linear[1])
     arrays = {"steps": np.array(steps), "alphas": np.array(BUDGETS), "budgets": middle * np.array(BUDGETS)}
-    arrays |= {f"excess_{name}": np.array(rows) for name, rows in excess.items()}
-    arrays |= {"orders": np.array(orders)}
-    arrays |= {f"least_{name.replace(' ', '_')}": np.array(values) for name, values in least.items()}
-    return Reproduction(
-        claims=_claims(arrays, middle),
-        notes=_notes(draws, length),
-        figures={"spppot_theory": _figure(arrays)},
-        arrays=arrays,
-    )
+    arrays |= {name: np.array(values) for name, values in found.items()}
+    return Reproduction(_claims(arrays, middle), _notes(draws, length), {"spppot_theory": _figure(arrays)}, arrays)
 
 
 @cache
@@ -137,63 +133,51 @@ def _density(step: float, length: float, seed: Sequence[int]) -> Walk:
 
 
 def _claims(arrays: dict[str, Array], middle: float) -> list[Claim]:
-    steps, alphas = arrays["steps"], arrays["alphas"]
-    means = {name: arrays[f"excess_{name}"].mean(axis=0) for name in ("step", "both", "budget", "poisson")}
+    steps, alphas, epsilons = arrays["steps"], arrays["alphas"], arrays["budgets"]
+    both, budget = (arrays[f"excess_{name}"] for name in ("both", "budget"))
+    lowest, below = arrays["least_kl"], arrays["least_squared_norm"]
     regression, poisson = f"squared loss, f = exp(z), alpha = {SMALL:g}", f"Poisson process, alpha = {SMALL:g}"
-    claims = []
-    for name, words in (("step", regression), ("poisson", poisson)):
-        slopes = [slope(steps.tolist(), row.tolist()) for row in arrays[f"excess_{name}"]]
-        measured = f"slope {spread(slopes)}: {listed(arrays[f'excess_{name}'], steps)}"
-        holds = float(np.mean(slopes)) >= 1.0 - SLACK
-        claims.append(Claim("excess risk, by eta", "O(eta) where alpha = 0 (after theorem 1)", measured, words, holds))
-    ratios = np.concatenate([means["both"] / ((1.0 + RATIO**2) * steps), means["budget"] / (middle + alphas**2)])
-    coarse = (int(np.argmax(steps)), len(steps) + int(np.argmax(alphas)))
-    measured = (
-        f"ratio {ratios.min():.2g} to {ratios.max():.2g}; alpha = {RATIO:g} sqrt eta: excess "
-        f"{listed(arrays['excess_both'], steps)}; eta = {middle:g}: {listed(arrays['excess_budget'], alphas)}"
+    linear = "O(eta) where alpha = 0 (after theorem 1)"
+    ratios = np.concatenate(
+        [both.mean(axis=0) / ((1.0 + RATIO**2) * steps), budget.mean(axis=0) / (middle + alphas**2)]
     )
-    claims.append(
+    coarse = (int(np.argmax(steps)), len(steps) + int(np.argmax(alphas)))
+    return [
+        rate("excess risk, by eta", linear, steps, arrays["excess_step"], regression, least=1.0),
+        rate("excess risk, by eta", linear, steps, arrays["excess_poisson"], poisson, least=1.0),
         Claim(
             "excess risk, by eta and alpha",
             "O(eta + (1 + eta) alpha^2) (after theorem 1)",
-            measured,
+            f"ratio {ratios.min():.2g} to {ratios.max():.2g}; alpha = {RATIO:g} sqrt eta: excess "
+            f"{listed(both, steps)}; eta = {middle:g}: {listed(budget, alphas)}",
             "squared loss, f = exp(z), eps = alpha eta",
             largest_at_the_coarsest(ratios, coarse),
-        )
-    )
-    roots = np.sqrt(arrays["excess_step"])
-    slopes = [slope(steps.tolist(), row.tolist()) for row in roots]
-    claims.append(
-        Claim(
+        ),
+        rate(
             "distance to f*, by eta",
             "O(eta + alpha) (after theorem 1)",
-            f"slope {spread(slopes)}: {listed(roots, steps)}",
+            steps,
+            np.sqrt(arrays["excess_step"]),
             regression,
-            float(np.mean(slopes)) >= 1.0 - SLACK,
-        )
-    )
-    epsilons, orders = arrays["budgets"], arrays["orders"]
-    rises = [slope((1.0 / epsilons).tolist(), row.tolist()) for row in orders]
-    claims.append(
-        Claim(
+            least=1.0,
+        ),
+        rate(
             "model order, by eps",
             "O(1/eps)^d, here d = 1 (corollary 3)",
-            f"slope {spread(rises)} in 1/eps: {listed(orders, epsilons)}",
+            1.0 / epsilons,
+            arrays["orders"],
             f"squared loss, f = exp(z), eta = {middle:g}",
-            float(np.mean(rises)) <= 1.0 + SLACK,
-        )
-    )
-    lowest, below = arrays["least_kl"], arrays["least_squared_norm"]
-    claims.append(
+            most=1.0,
+            places=epsilons,
+        ),
         Claim(
             "least value of f on the way",
             "positive throughout training (after eq. 26)",
             f"{lowest.min():.2g}; with f = z {below.min():.2g}, negative in {int((below < 0.0).sum())} of {len(below)}",
             "squared loss, all runs; f = z with one of the settings",
             bool((lowest > 0.0).all()),
-        )
-    )
-    return claims
+        ),
+    ]
 
 
 def _notes(draws: int, length: float) -> list[str]:
@@ -215,23 +199,16 @@ def _notes(draws: int, length: float) -> list[str]:
 
 
 def _figure(arrays: dict[str, Array]) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 3.2), layout="constrained")
-    step, budget, many = figure.subplots(1, 3)
-    steps, alphas, budgets = (arrays[name].tolist() for name in ("steps", "alphas", "budgets"))
-    log_log(step, steps, arrays["excess_step"], 1.0, "squared loss")
-    means = arrays["excess_poisson"].mean(axis=0)
-    step.loglog(steps, means, marker="s", markersize=4, color=style.ORANGE, label="Poisson process")
-    step.set_title("excess risk")
-    step.set_xlabel("step size")
-    mark(step, steps)
-    budget.loglog(alphas, arrays["excess_budget"].mean(axis=0), marker="o", markersize=4, color=style.BLUE)
-    budget.set_title("excess risk")
-    budget.set_xlabel("alpha = eps / eta")
-    log_log(many, budgets, arrays["orders"], -1.0, "M", style.GREEN)
-    many.set_title("model order")
-    many.set_xlabel("budget eps")
-    for axes in (step, many):
-        axes.legend()
-    return figure
+    steps, alphas, budgets = (arrays[name] for name in ("steps", "alphas", "budgets"))
+    step = [
+        *log_log(steps, arrays["excess_step"], 1.0, "squared loss"),
+        mean_curve(steps, arrays["excess_poisson"], style.ORANGE, "Poisson process", marker="s"),
+    ]
+    budget = [mean_curve(alphas, arrays["excess_budget"], style.BLUE, marker="o")]
+    many = log_log(budgets, arrays["orders"], -1.0, "M", style.GREEN)
+    panels = [
+        Panel(step, "excess risk", "step size", log="xy", ticks=steps.tolist(), legend={}),
+        Panel(budget, "excess risk", "alpha = eps / eta", log="xy"),
+        Panel(many, "model order", "budget eps", log="xy", legend={}),
+    ]
+    return drawn(panels, (10.0, 3.2))

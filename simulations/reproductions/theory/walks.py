@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
-from kernelswarm.agents.compiled.passes import learn
 from kernelswarm.agents.functions.kernel_sum import KernelSum
 from kernelswarm.agents.learners.contract import Learner
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.simulations.figures import style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from kernelswarm.simulations.reproductions.contract import Claim, spread
+from kernelswarm.simulations.reproductions.courses import followed
+from kernelswarm.simulations.reproductions.panels import Curve, mean_curve
 
 Array = npt.NDArray[np.float64]
 
@@ -28,8 +26,7 @@ SLACK = 0.05
 """How far a fitted exponent may miss the proved one."""
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(NamedTuple):
     """What was measured on the way, an entry for each look."""
 
     samples: Array
@@ -51,15 +48,11 @@ def walk(
     learner: Learner, points: Array, targets: Array, looks: Sequence[int], measure: Callable[[Any, Any], float]
 ) -> Walk:
     """Learn from the samples in their order; ``measure(function, state)`` after each of the numbers ``looks``."""
-    state = learner.init(points.shape[1], targets.shape[1])
-    done, measured, orders = 0, [], []
-    for look in looks:
-        learn(learner, state, points[done:look], targets[done:look])
-        done = look
-        function = learner.function(state)
-        measured.append(measure(function, state))
-        orders.append(float(function.order))
-    return Walk(np.array(looks, dtype=np.float64), np.array(measured), np.array(orders))
+    rows = [
+        (float(look), measure(function, state), float(function.order))
+        for look, function, state in followed(learner, points, targets, looks)
+    ]
+    return Walk(*np.array(rows).T.copy())
 
 
 def evenly(samples: int, looks: int, every: int = 1) -> list[int]:
@@ -78,6 +71,12 @@ def ridge_optimum(kernel: Kernel, targets: Array, regularization: float) -> Kern
     return KernelSum(kernel, 1, 1).assign(points, cho_solve(cho_factor(gram), targets))
 
 
+def named(prefix: str, quantities: Sequence[str], runs: npt.ArrayLike) -> dict[str, Array]:
+    """Return each quantity of runs (draws, settings, quantities) as an array (draws, settings)."""
+    columns = np.moveaxis(np.asarray(runs), -1, 0).copy()
+    return {f"{prefix}{quantity}": column for quantity, column in zip(quantities, columns, strict=True)}
+
+
 def largest_at_the_coarsest(ratios: Array, coarse: Sequence[int]) -> bool:
     """Tell whether no ratio of excess to bound is larger than those at the coarsest settings, up to the slack.
 
@@ -86,9 +85,9 @@ def largest_at_the_coarsest(ratios: Array, coarse: Sequence[int]) -> bool:
     return bool(ratios.max() <= (1.0 + SLACK) * ratios[list(coarse)].max())
 
 
-def spread(values: Sequence[float] | Array) -> str:
-    """Write a mean with the standard deviation over the draws."""
-    return f"{np.mean(values):.3g} ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else f"{values[0]:.3g}"
+def slope(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Fit log y = a + s log x by least squares and return s."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def listed(draws: Array, x: Array) -> str:
@@ -97,18 +96,39 @@ def listed(draws: Array, x: Array) -> str:
     return f"{means} at {', '.join(f'{place:.3g}' for place in x)}"
 
 
-def log_log(axes: Axes, x: Sequence[float], draws: Array, exponent: float, label: str, color: str = style.BLUE) -> None:
-    """Draw means over draws (draws, n) with their range, and a line with the proved exponent through the middle."""
-    means = draws.mean(axis=0)
-    axes.loglog(x, means, marker="o", markersize=4, color=color, label=label)
-    if len(draws) > 1:
-        axes.fill_between(x, draws.min(axis=0), draws.max(axis=0), color=color, alpha=0.2, linewidth=0)
-    middle = len(x) // 2
-    line = means[middle] * (np.array(x) / x[middle]) ** exponent
-    axes.loglog(x, line, color=style.GREY, linestyle="--", label=f"slope {exponent:g}")
+def rate(
+    quantity: str,
+    published: str,
+    x: Array,
+    draws: Array,
+    settings: str,
+    least: float | None = None,
+    most: float | None = None,
+    places: Array | None = None,
+) -> Claim:
+    """Return the claim on a rate: the slope of draws (draws, n) against x through logarithms, in the mean over draws.
+
+    Parameters
+    ----------
+    least, most : float, optional
+        The proved exponent, where the slope must not lie below it, or above it; without both nothing is checked.
+    places : Array, optional
+        What is written beside the means, where that is not x but 1/x.
+    """
+    slopes = [slope(x, row) for row in draws]
+    mean = float(np.mean(slopes))
+    holds = mean >= least - SLACK if least is not None else mean <= most + SLACK if most is not None else None
+    of = ":" if places is None else " in 1/eps:"
+    measured = f"slope {spread(slopes, '.3g', '.1g')}{of} {listed(draws, x if places is None else places)}"
+    return Claim(quantity, published, measured, settings, holds)
 
 
-def mark(axes: Axes, x: Sequence[float]) -> None:
-    """Write the places x at the logarithmic axis, where powers of ten are too few."""
-    axes.set_xticks(list(x), [f"{place:g}" for place in x])
-    axes.tick_params(axis="x", which="minor", labelbottom=False)
+def log_log(x: Array, draws: Array, exponent: float, label: str, color: str = style.BLUE) -> list[Curve]:
+    """Return means over draws (draws, n) with their range, and a line with the proved exponent through the middle."""
+    means, middle = draws.mean(axis=0), len(x) // 2
+    band = (draws.min(axis=0), draws.max(axis=0)) if len(draws) > 1 else None
+    line = means[middle] * (x / x[middle]) ** exponent
+    return [
+        mean_curve(x, draws, color, label, marker="o", band=band),
+        Curve(x, line, style.GREY, f"slope {exponent:g}", "--"),
+    ]

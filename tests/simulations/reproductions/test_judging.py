@@ -5,6 +5,7 @@ import pytest
 
 from kernelswarm.simulations.reproductions import polk_multidist
 from kernelswarm.simulations.reproductions.contract import beyond, errs_more
+from kernelswarm.simulations.reproductions.courses import Course
 from kernelswarm.simulations.reproductions.subspaces import manifold, progressive
 from kernelswarm.simulations.reproductions.surveys import competitors
 
@@ -28,6 +29,12 @@ def test_a_difference_is_written_with_its_standard_error():
     assert beyond([0.3], [0.1]) == "a difference of 0.2"
 
 
+def constant(error, order):
+    """A course that errs as much at every look."""
+    looks = np.ones(3)
+    return Course(np.array([1.0, 1000.0, 5000.0]), error * looks, error * looks, order * looks)
+
+
 NOISE = np.array([0.0, 0.004, -0.004, 0.002, -0.002])
 BAYES = 0.3 + np.arange(5) / 20.0
 
@@ -38,7 +45,7 @@ def multidist(polk, finer, rival):
     group = polk_multidist.Radius(1.0, "r", list(BAYES), list(BAYES), [9.0] * 5)
     for place, setting in enumerate(settings):
         errors = rival if setting.rival else (polk, finer, polk, polk)[place]
-        group.learning_curves[setting.label] = polk_multidist.ErrorCurve(errors=list(BAYES + errors), orders=[16.0] * 5)
+        group.courses[setting.label] = [constant(error, 16.0) for error in BAYES + errors]
     fit = polk_multidist.BatchFit(0.3, 0.1, 5.0)
     group.batches = {name: [fit._replace(error=error) for error in BAYES + polk] for name in polk_multidist.BATCHES}
     return {claim.quantity: claim for claim in polk_multidist._errors(group, settings)}
@@ -59,15 +66,10 @@ def test_polk_is_near_libsvm_and_its_rivals_and_a_larger_constant_err_more_where
 
 @pytest.mark.parametrize(("early", "holds"), [(0.03, True), (0.051, False)])
 def test_an_error_below_four_percent_is_below_four_percent(early, holds):
-    places = np.array([competitors.EARLY, 2000, 5000], dtype=float)
-    labels = ["POLK, K = 0.04", "POLK, K = 0.0001", "BSGD, η = 1"]
-    learning_curves = {
-        label: competitors.RivalCurve(
-            errors=[np.array([early, 0.02, 0.02])] * 3, orders=[np.array([16.0, 16.0, 16.0])] * 3
-        )
-        for label in labels
-    }
-    rows = {claim.quantity: claim for claim in competitors._claims(learning_curves, places, [early - 0.001] * 3)}
+    samples, errors = np.array([competitors.EARLY, 2000.0, 5000.0]), np.array([early, 0.02, 0.02])
+    course = Course(samples, errors, errors, np.full(3, 16.0))
+    found = dict.fromkeys(("POLK, K = 0.04", "POLK, K = 0.0001", "BSGD, η = 1"), [course] * 3)
+    rows = {claim.quantity: claim for claim in competitors._claims(found, [early - 0.001] * 3)}
     assert rows["error after 1,249 samples"].holds is holds  # however near the Bayes error that is
     assert rows["error after 1,249 samples beyond the Bayes error"].holds is None
 

@@ -94,7 +94,7 @@ def test_adult_is_read_as_published_and_classified(tmp_path: Path) -> None:
     for learning_curve in found.values():
         assert set(learning_curve.errors) <= {0.0, 1.0} and len(learning_curve.errors) == 160
     assert found["OK-FEB"].settings == "Pegasos, bandwidth 3.16" and "step size" in found["POLK"].settings
-    rows = progressive.claims("Adult", classification.METHODS, 60, found, "more accurate")
+    rows = list(progressive.claims("Adult", classification.METHODS, 60, found, "more accurate"))
     errors = {name: learning_curve.errors.mean() for name, learning_curve in found.items()}
     assert [row.holds for row in rows[:-2]] == [None] * len(found)
     assert {row.holds for row in rows[-2:]} <= {True, False}
@@ -153,7 +153,7 @@ def test_motions_that_change_are_followed_by_activity(tmp_path: Path, monkeypatc
     first = found.fits[1.0]["β = 1"]
     assert means[4][0] == pytest.approx(first[found.activities == 4].mean())
     assert max(means[4]) < 0.5 * min(means[24])
-    claims = motions.claims(found, quick=True)
+    claims = list(motions.claims(found, quick=True))
     hardest = next(claim for claim in claims if claim.quantity.startswith("the two"))
     assert hardest.measured in ("Nordic walking and rope jumping", "rope jumping and Nordic walking")
     assert hardest.holds is False and claims[0].holds is None

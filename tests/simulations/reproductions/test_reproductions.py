@@ -24,7 +24,13 @@ import kernelswarm
 from kernelswarm.simulations.command import progress
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.reproductions import colk_outliers, polk_multidist, report, spppot_gaussian
+from kernelswarm.simulations.reproductions import (
+    colk_outliers,
+    network_runs,
+    polk_multidist,
+    report,
+    spppot_gaussian,
+)
 from kernelswarm.simulations.reproductions.catalogue import catalogue, find
 from kernelswarm.simulations.reproductions.contract import Finding
 from kernelswarm.simulations.reproductions.filters import krls_lorenz
@@ -227,7 +233,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
     "faults": [
         (faults, "SHARES", (0.2,)),
         (faults, "FORMS", {name: faults.FORMS[name] for name in ("isolated", "no defence", "trimmed", "median")}),
-        (faults, "simulate", briefly),
+        (network_runs, "simulate", briefly),
     ],
     "polk-multidist": [
         (polk_multidist, "QUICK_SAMPLES", 300),
@@ -240,11 +246,11 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (methods, "simulate", lambda experiment: simulate(replace(experiment, rounds=40, evaluate_every=10))),
     ],
     "spppot-gaussian": [(spppot_gaussian, "EPOCHS", 2)],
-    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (networks, "simulate", briefly)],
-    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (networks, "simulate", briefly)],
+    "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (network_runs, "simulate", briefly)],
+    "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (network_runs, "simulate", briefly)],
     "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
     "unreliable-links": [
-        (problems, "simulate", briefly),
+        (network_runs, "simulate", briefly),
         (problems, "EVALUATE_EVERY", 20),
         (problems, "GRAPHS", {name: {**table, "nodes": 4} for name, table in problems.GRAPHS.items()}),
     ],

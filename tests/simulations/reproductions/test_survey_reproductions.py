@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kernelswarm.simulations.experiment.parts import build
+from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.surveys import consensus, proximity, theory
 from kernelswarm.simulations.reproductions.surveys.networks import (
     GRAPHS,
@@ -18,8 +19,8 @@ from kernelswarm.simulations.reproductions.surveys.networks import (
     graph,
     mean,
     outcome,
-    slope,
 )
+from kernelswarm.simulations.reproductions.theory.walks import slope
 
 GOOD = Outcome(error=0.1, risk=0.2, progressive=0.3, disagreement=0.4, order=9.0, scalars=60.0, violation=1.0)
 NETWORKS = (5,)
@@ -81,7 +82,7 @@ def test_a_rate_of_violation_that_nodes_reach_that_never_talk_shows_nothing(expo
 
 
 def test_nodes_that_never_talk_violate_every_round_anew() -> None:
-    _, violation, alone = theory._over_horizons((100, 400, 1600), [0], lambda share: None)
+    _, violation, alone = theory._over_horizons((100, 400, 1600), [0], Request())
     assert alone.slope > 0.8 > violation.slope
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.contract import Request
-from kernelswarm.simulations.reproductions.digits import polk_mnist, spppot_mnist
+from kernelswarm.simulations.reproductions.courses import Course
+from kernelswarm.simulations.reproductions.digits import images, polk_mnist, spppot_mnist
 
 
 @pytest.fixture(scope="module")
@@ -47,24 +48,24 @@ def test_polk_beside_its_rivals(folder: Path) -> None:
 
 
 def test_a_run_looks_at_whole_passes_and_at_the_last_samples(folder: Path) -> None:
-    training, test = (polk_mnist.read("polk-mnist", folder, part) for part in ("train", "t10k"))
+    training, test = (images.read("polk-mnist", folder, part) for part in ("train", "t10k"))
     learner = polk_mnist._rows()[0].learner
     order = np.tile(np.arange(300), 2)
-    found = polk_mnist.learning_curve(learner, training, order, test, 300)
-    assert {300.0, 600.0} <= set(found.samples) and found.first_pass(300) == found.errors[found.samples == 300.0]
+    found = polk_mnist.learned(learner, training, order, test, 300)
+    assert {300.0, 600.0} <= set(found.samples)
     values = np.where(found.samples > 570.0, 1.0, 5.0)
-    assert found.last(values) == 1.0
+    assert found._replace(errors=values).last("errors") == 1.0
 
 
 @pytest.mark.parametrize(("theirs", "holds"), [(0.08, True), (0.02, False)])
 def test_a_rival_is_judged_after_the_same_pass(theirs: float, holds: bool) -> None:
-    def learning_curve(error: float, order: float) -> polk_mnist.MnistCurve:
+    def course(error: float, order: float) -> Course:
         errors = np.full(2, error)
-        return polk_mnist.MnistCurve(np.array([100.0, 300.0]), errors, errors, np.full(2, order))
+        return Course(np.array([100.0, 300.0]), errors, errors, np.full(2, order))
 
     rows = [row for row in polk_mnist._rows() if row.name in ("POLK, hinge, order 1086", "BSGD, hinge, merging")]
     own, rival = (
-        [learning_curve(error + draw, order) for draw in (0.0, 0.001, 0.002)]
+        [course(error + draw, order) for draw in (0.0, 0.001, 0.002)]
         for error, order in ((0.02, 1086.0), (theirs, 900.0))
     )
     claims = polk_mnist._claims(rows, {rows[0].name: own, rows[1].name: rival}, (0.015, 9), 100, 100)

@@ -13,7 +13,7 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.reproductions.networks import methods, rivals
 from kernelswarm.simulations.reproductions.networks.housing import housing_by_location
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, run
+from kernelswarm.simulations.reproductions.networks.methods import METHODS, learning_curves, run
 from kernelswarm.simulations.running.network import open_network
 
 ROWS = 400
@@ -62,7 +62,7 @@ def test_every_node_has_an_area_and_methods_are_tuned_on_other_rows(file):
 def test_nodes_that_keep_to_themselves_know_their_own_area_only(file):
     task = housing_by_location(file.parent)
     alone, together = (
-        run(task, method, method.table(method.first(task)[-1]), 0, 100)
+        learning_curves(task, run(task, method, method.table(method.first(task)[-1]), 0, 100))
         for method in (METHODS["isolated, features"], METHODS["diffusion"])
     )
     pooled, own = ", all areas", ", own area"

@@ -9,14 +9,21 @@ from kernelswarm.simulations.reproductions import report
 from kernelswarm.simulations.reproductions.contract import Request
 from kernelswarm.simulations.reproductions.grids import Axis, Grid, Setting, beside
 from kernelswarm.simulations.reproductions.networks import methods, rival_figures, rivals
-from kernelswarm.simulations.reproductions.networks.methods import METHODS, STREAMS, LearningCurve, Method, Task, run
+from kernelswarm.simulations.reproductions.networks.methods import (
+    METHODS,
+    STREAMS,
+    LearningCurve,
+    Method,
+    Task,
+    learning_curves,
+    run,
+)
 from kernelswarm.simulations.reproductions.networks.rivals import Choice, Run, Tuned, ranked
 from kernelswarm.simulations.reproductions.running import reproduce
 
 
 def tuned(errors: list[float], sent: float) -> Tuned:
-    learning_curves = [LearningCurve(np.array([e]), np.zeros(1), np.array([sent]), e, 0.0) for e in errors]
-    return Tuned("", learning_curves)
+    return Tuned("", [LearningCurve(np.array([e]), np.zeros(1), np.array([sent])) for e in errors])
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -28,11 +35,11 @@ def test_every_method_learns_with_every_setting_that_is_tried(method, monkeypatc
     first = method.first(task)
     settings = [first[0], first[-1]]
     assert settings[0] != settings[1]
-    learning_curves = [run(task, method, method.table(setting), 0, 60)[""] for setting in settings]
-    errors = [learning_curve.last_error for learning_curve in learning_curves]
+    found = [learning_curves(task, run(task, method, method.table(setting), 0, 60))[""] for setting in settings]
+    errors = [one.last_error for one in found]
     assert all(0.0 < error < 2.5 for error in errors)  # f = 0 errs by 2.5
     assert errors[0] != errors[1]  # the setting arrives where it is meant
-    assert (learning_curves[0].bytes[-1] == 0.0) == method.words.startswith("isolated")
+    assert (found[0].bytes[-1] == 0.0) == method.words.startswith("isolated")
 
 
 def test_classes_are_learned_by_those_that_take_any_loss():
@@ -85,6 +92,16 @@ def test_methods_are_ranked_by_error_where_they_end_and_send():
     assert other.measured == "other, 0 for 1e-06 MB"
 
 
+def test_a_figure_shows_the_runs_that_ended():
+    ended, stopped = (
+        LearningCurve(np.array(e), np.array(e), np.arange(1.0, 1.0 + len(e))) for e in ([2.0, 1.0], [np.nan])
+    )
+    figure = rival_figures.draw({("s", "one"): [ended, stopped], ("s", "none"): [stopped]})
+    (line,) = figure.axes[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), [2.0, 1.0])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one"]
+
+
 def test_there_are_looks_for_all_methods_in_the_figure():
     assert len(METHODS) <= len(rival_figures.COLORS) * len(set(rival_figures.DASHES))
 
@@ -94,7 +111,7 @@ def test_methods_are_tuned_on_another_seed_than_they_are_measured_on(monkeypatch
 
     def noted(task, method, settings, seed, rounds):
         asked.append(seed)
-        return {"": LearningCurve(np.ones(1), np.ones(1), np.ones(1), float(len(asked)), 1.0)}
+        return dict.fromkeys(("global_error", "disagreement", "bytes_sent"), np.full(1, float(len(asked))))
 
     monkeypatch.setattr(rivals, "run", noted)
     found = rivals.reproduce(Request(quick=True, seed=3))
@@ -111,10 +128,8 @@ def noted_runs(monkeypatch, task, method, ends):
 
     def noted(task, method, table, seed, rounds):
         asked.append((task, seed))
-        return {
-            error: LearningCurve(np.ones(1), np.ones(1), np.ones(1), end, seed)
-            for error, end in ends(table, seed).items()
-        }
+        columns = {task.errors[error]: np.full(1, end) for error, end in ends(table, seed).items()}
+        return {**columns, "disagreement": np.full(1, float(seed)), "bytes_sent": np.ones(1)}
 
     monkeypatch.setattr(rivals, "run", noted)
     monkeypatch.setattr(rivals, "STREAMS", {"s": task})
@@ -123,7 +138,12 @@ def noted_runs(monkeypatch, task, method, ends):
 
 
 def test_for_each_error_a_method_has_the_settings_that_are_best_by_it(monkeypatch):
-    task = Task({}, {}, errors={"a": "error", "b": "global_error"}, validation=Task({}, {}, rounds=7))
+    task = Task(
+        {},
+        {},
+        errors={"a": "error", "b": "global_error"},
+        validation=Task({}, {}, {"a": "error", "b": "global_error"}, rounds=7),
+    )
     method = Method("it", "polk", (Grid((Axis("penalty", (0.1, 1.0, 10.0)),), lambda value: {"is": value}),))
 
     def ends(table, seed):

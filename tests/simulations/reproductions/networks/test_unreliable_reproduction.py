@@ -11,7 +11,7 @@ from kernelswarm.graphs.schedules.random_schedules import Activation, Always
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.reproductions.networks import changing, forms
 from kernelswarm.simulations.reproductions.networks.frontier import PLAIN, Thrift, cheapest, shares
-from kernelswarm.simulations.reproductions.networks.problems import GRAPHS, STREAMS, Outcome, Problem, together
+from kernelswarm.simulations.reproductions.networks.problems import GRAPHS, STREAMS, Outcome, Problem, medians
 from kernelswarm.simulations.reproductions.networks.sweeps import BURST_LOSS, SWEEPS, over_isolated, values_of
 from kernelswarm.simulations.running.forecast import forecast, share_awake
 from kernelswarm.simulations.running.network import open_network
@@ -57,8 +57,8 @@ def test_no_delay_is_dropped_as_too_old():
 
 def test_a_stopped_run_counts_as_infinitely_wrong():
     runs = [Outcome(1.0, 2.0, 8.0), Outcome(3.0, 4.0, 8.0), Outcome(np.nan, np.nan, np.nan, stopped=1)]
-    assert together(runs) == Outcome(3.0, 4.0, 8.0, stopped=1)
-    most = together([runs[0], runs[2], runs[2]])
+    assert medians(runs) == Outcome(3.0, 4.0, 8.0, stopped=1)
+    most = medians([runs[0], runs[2], runs[2]])
     assert np.isnan(most.error) and most.stopped == 2
 
 

@@ -15,9 +15,9 @@ import pytest
 from kernelswarm.simulations.comparison.comparison_progress import ComparisonProgress
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.reproductions.catalogue import catalogue, files, given_in
+from kernelswarm.simulations.reproductions.overview import runs
+from kernelswarm.simulations.reproductions.overview.runs import RESULTS, reproduce_all
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.reproductions.together import run_all
-from kernelswarm.simulations.reproductions.together.run_all import RESULTS, reproduce_all
 from tests.helpers.checkout import ROOT
 from tests.helpers.command_line import commands
 
@@ -104,7 +104,7 @@ def test_data_lies_in_one_folder_under_stated_names(tmp_path: Path, monkeypatch:
     assert files("coin") == () and files("coin-data") == ("coin-data",)
     assert given_in("coin-data", tmp_path) is None
     (tmp_path / "coin-data").write_text("1,2\n")
-    monkeypatch.setattr(run_all.parallel, "answers", in_this_process)
+    monkeypatch.setattr(runs.parallel, "answers", in_this_process)
     found = reproduce_all(tmp_path / "out", tmp_path, names=("coin-data",))
     assert [outcome.state for outcome in found.outcomes] == ["new"]
     again = reproduce_all(tmp_path / "out", tmp_path, names=("coin-data",))
@@ -124,15 +124,15 @@ def in_this_process(function: Any, tasks: Any, *_: Any, **__: Any) -> Any:
 def test_the_longest_begin_first_and_stand_where_the_table_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert set(run_all.LONGEST) <= EVERY
+    assert set(runs.LONGEST) <= EVERY
     begun: list[str] = []
 
     def answers(function: Any, tasks: Any, *_: Any, **__: Any) -> Any:
         begun.extend(task.name for task in tasks)
         return in_this_process(function, tasks)
 
-    monkeypatch.setattr(run_all.parallel, "answers", answers)
-    monkeypatch.setattr(run_all, "LONGEST", ("coin-lost", "coin"))
+    monkeypatch.setattr(runs.parallel, "answers", answers)
+    monkeypatch.setattr(runs, "LONGEST", ("coin-lost", "coin"))
     names = ("coin", "coin-data", "coin-lost")
     (tmp_path / "coin-data").write_text("1,2\n")
     found = reproduce_all(tmp_path / "out", tmp_path, quick=True, names=names)
@@ -143,7 +143,7 @@ def test_the_longest_begin_first_and_stand_where_the_table_has_them(
 def test_the_command_prints_a_line_each_and_fails_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_all.parallel, "answers", in_this_process)
+    monkeypatch.setattr(runs.parallel, "answers", in_this_process)
     del REPRODUCTIONS["coin-broken"], REPRODUCTIONS["coin-slow"]
     monkeypatch.chdir(tmp_path)
     call = commands(capsys)

@@ -14,10 +14,10 @@ from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.lock import held
 from kernelswarm.simulations.records.run_folder import check_place
 from kernelswarm.simulations.reproductions.catalogue import describe, files, given_in
+from kernelswarm.simulations.reproductions.overview import page
+from kernelswarm.simulations.reproductions.overview.outcomes import Asked, Outcome, answering, read
 from kernelswarm.simulations.reproductions.running import reproduce
 from kernelswarm.simulations.reproductions.table import REPRODUCTIONS
-from kernelswarm.simulations.reproductions.together import page
-from kernelswarm.simulations.reproductions.together.results import Asked, Outcome, answering, read
 
 RESULTS = "results"
 """The folder of the reproductions' own folders."""
@@ -27,7 +27,7 @@ LONGEST = ("rivals", "dkla", "unreliable-links")
 
 
 @dataclass(frozen=True)
-class Together:
+class Overview:
     """What became of all reproductions, in the order of their table, and the page of them."""
 
     outcomes: tuple[Outcome, ...]
@@ -47,7 +47,7 @@ def reproduce_all(
     jobs: int | None = None,
     observe: Callable[[ComparisonProgress], None] | None = None,
     names: Sequence[str] | None = None,
-) -> Together:
+) -> Overview:
     """Run all reproductions, each in a process, and write ``index.md`` and ``index.html`` with all of them.
 
     Those that the folder holds already, of the same request and version, are read and not run again. One that fails
@@ -116,7 +116,7 @@ def reproduce_all(
             raise
         outcomes = tuple(found[name] for name in chosen)
         page.write(outcomes, out, quick)
-    return Together(outcomes, out)
+    return Overview(outcomes, out)
 
 
 def _turn(asked: Asked) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 from kernelswarm.simulations.comparison.tables import markdown
 from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.report.page import HERE
+from kernelswarm.simulations.reproductions.overview.outcomes import Outcome
 from kernelswarm.simulations.reproductions.report import HEADINGS, QUICK, cells, markdown_table
-from kernelswarm.simulations.reproductions.together.results import Outcome
 
 COLUMNS = ("reproduction", "hold", "do not hold", "cannot be checked", "no claim", "minutes")
 

@@ -19,21 +19,7 @@ State = Literal["new", "reused", "failed", "no data"]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of one reproduction.
-
-    Attributes
-    ----------
-    name, place : str
-        Its name, and the module and function behind it.
-    folder : Path
-        Where it is written; a taken name gets a number.
-    data : Path or None
-        Its data, an absolute path.
-    quick : bool
-        As in :class:`~kernelswarm.simulations.reproductions.contract.Request`.
-    seed : int
-        The same.
-    """
+    """What is asked of one reproduction; ``place`` is the module and function behind it, ``data`` an absolute path."""
 
     name: str
     place: str
@@ -45,17 +31,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Kept:
-    """A reproduction that was written.
-
-    Attributes
-    ----------
-    folder : Path
-        Where.
-    claims : tuple of Claim
-        The rows of its table.
-    summary : dict
-        Its ``summary.json``.
-    """
+    """A reproduction that was written: its table and its ``summary.json``."""
 
     folder: Path
     claims: tuple[Claim, ...]
@@ -74,19 +50,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one reproduction.
-
-    Attributes
-    ----------
-    name, sentence : str
-        Which, and what it shows.
-    state : str
-        "new", "reused", "failed", or "no data" where it needs some that was not given.
-    cause : str
-        Why it failed, or which data it needs.
-    kept : Kept or None
-        What it has left; None where it failed or was not run.
-    """
+    """What became of one reproduction: why it failed or which data it needs, or else what it has left."""
 
     name: str
     sentence: str
