@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernelswarm.simulations.core.errors import Interrupted, SimulationError
 from kernelswarm.simulations.machine.definitions import hidden_script, is_script, packed, unpack
+from kernelswarm.simulations.machine.interruption import ENDING
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnContext, SpawnProcess
@@ -244,8 +245,9 @@ def _undisturbed() -> Iterator[None]:
 
 def end_with_parent() -> None:
     """Let this process end when the one that started it does, and only then."""
-    # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and the end of a terminal go to the whole process group; the parent alone acts and ends its processes.
+    for number in {signal.SIGINT, *ENDING} - {signal.SIGTERM}:
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_after_parent, daemon=True).start()
