@@ -29,7 +29,7 @@ from kernelswarm.simulations.backends.starting.private_folder import private_fol
 from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
 from kernelswarm.simulations.backends.starting.variables import LOOPBACK, NICENESS, ONE_THREAD, QUIET
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.interruption import take_sigterm_back
+from kernelswarm.simulations.machine.interruption import HANGUP, take_sigterm_back, waiting
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import environment, in_turn
 from kernelswarm.simulations.round.rounds import advance
@@ -115,7 +115,8 @@ class RaySession:
             self._notes.note([], self._private)
             own = {NICENESS: str(niceness), MARK: str(self._private)}
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
-            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean():
+            # SIGHUP of a closed terminal goes to all processes: the driver alone acts on it.
+            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean(), waiting(HANGUP):
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
                     start = partial(

@@ -8,7 +8,8 @@ from types import FrameType
 
 from kernelswarm.simulations.core.errors import Interrupted
 
-ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set[signal.Signals]()
+ENDING = [signal.SIGTERM, *HANGUP]
 """The signals that ask to end beside SIGINT: of the system, and of a terminal that is closed."""
 
 
@@ -24,6 +25,19 @@ class Terminated(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+@contextmanager
+def waiting(numbers: set[signal.Signals]) -> Iterator[None]:
+    """Keep signals waiting in here, and for good from a process that starts in here."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -92,6 +92,10 @@ def _is_of(array: object, shape: tuple[int | None, ...]) -> bool:
     )
 
 
+class NoState(AttributeError, InputError):
+    """A source of a user's own cannot be put back to where it was; ``hasattr`` says so too."""
+
+
 @dataclass(frozen=True)
 class Declared:
     """What a stream says of every sample: the dimensions, and the number of classes."""
@@ -180,6 +184,11 @@ class CheckedSource:
         """Return what sources with checkpoints have beside: a source of a user's own may be without."""
         if name not in ("state", "restore"):
             raise AttributeError(f"{type(self).__name__} has no {name}")
+        if not hasattr(self.given, name):
+            raise NoState(
+                f"stream: {type(self.given).__name__} has no {name}, by which samples are drawn again here: give it "
+                "state() and restore(state), see docs/contributing.md"
+            )
         return getattr(self.given, name)
 
     def draw(self, count: int) -> tuple[Array, Array]:
