@@ -190,7 +190,7 @@ def visible(text: str) -> str:
 
 def shown(value: Any) -> str:
     """Return a value as one would write it in the file, at most 80 characters long."""
-    text = toml(plain(value))
+    text = visible(toml(plain(value)))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -302,7 +302,7 @@ def some(names: Sequence[str]) -> str:
     '16, ..., 98, 99, y'
     """
     shown = names if len(names) <= 20 else [*names[:18], "...", *names[-3:]]
-    return ", ".join(shown)
+    return visible(", ".join(shown))
 
 
 def number_of(count: float, noun: str) -> str:

@@ -62,15 +62,14 @@ def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
     Examples
     --------
     >>> alike(["ALABAMA", "NEW_YORK", 7], ["Alabama", "New York", "b"])
-    '; "ALABAMA" and "Alabama" differ by case, blanks or letters such as _ alone, and so does 1 more pair'
+    '; "ALABAMA" and "Alabama", and 1 more pair, differ by case, blanks or letters such as _ alone'
     """
     known = {_folded(name): str(name) for name in ours}
     pairs = [(known[_folded(name)], str(name)) for name in theirs if _folded(name) in known]
     if not pairs:
         return ""
-    others = f", and so does {number_of(len(pairs) - 1, 'more pair')}" if len(pairs) > 1 else ""
-    both = " and ".join(map(shown, pairs[0]))
-    return f"; {both} differ by case, blanks or letters such as _ alone{others}"
+    others = f", and {number_of(len(pairs) - 1, 'more pair')}," if len(pairs) > 1 else ""
+    return f"; {' and '.join(map(shown, pairs[0]))}{others} differ by case, blanks or letters such as _ alone"
 
 
 def _folded(name: object) -> str:
