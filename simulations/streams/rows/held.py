@@ -145,7 +145,7 @@ class HeldTable(_Described):
 
         for table, name in ((self.table, self.FILE), (self.test, self.TEST_FILE)):
             if table is not None:
-                parquet.write_table(table, (folder / name).absolute())
+                parquet.write_table(table, folder / name)
 
 
 def read_npz_whole(key: str, path: Path) -> HeldArrays:
