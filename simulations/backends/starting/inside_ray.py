@@ -129,7 +129,7 @@ def process_of(name: str) -> int | None:
 def is_alive(process: int) -> bool:
     """Tell whether a process is there, and has not only left its exit code."""
     try:
-        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
