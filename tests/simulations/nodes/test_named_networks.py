@@ -20,6 +20,7 @@ from kernelswarm.graphs.given.names import key
 from kernelswarm.simulations.core.node_names import find_node
 from kernelswarm.simulations.nodes.listed import with_labels, with_names
 from kernelswarm.simulations.report import page
+from kernelswarm.simulations.streams.rows.encoding.text import entries
 from tests.helpers.command_line import SMALL, commands
 
 RUN: dict[str, Any] = {
@@ -154,6 +155,7 @@ def test_two_spellings_of_a_letter_are_one_name(form: str, tmp_path: Path) -> No
     node = np.array([COMPOSED, "Nice", PARTED])[np.arange(90) % 3]
     table = {"x": random.random(90), "y": random.random(90), "node": node}
     keys: dict[str, Any] = {"data": (table["x"][:, None], table["y"], node)}
+    assert entries(pyarrow.chunked_array([node.tolist()])).words == ["Nice", COMPOSED]  # as inputs and classes too
     if form != "arrays":
         path = tmp_path / f"towns.{form}"
         {"csv": csv.write_csv, "parquet": parquet.write_table}[form](pyarrow.table(table), path)
