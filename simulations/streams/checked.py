@@ -14,7 +14,7 @@ import numpy as np
 from kernelswarm.graphs.given.names import is_number
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.core.own_code import is_own
+from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array, Differences, HeldOut, NodeSource, Source, Stream, twin
 
@@ -203,7 +203,9 @@ class CheckedSource:
 
     def held_out(self, samples: int) -> HeldOut:
         """Return test samples; InputError where they are others than declared."""
-        found, where = self.given.held_out(samples), f"held_out({samples}) of {self._called}"
+        where = f"held_out({samples}) of {self._called}"
+        with OwnCode(f"stream: {where}", MemoryError):
+            found = self.given.held_out(samples)
         if not isinstance(found, HeldOut):
             raise InputError(f"stream: {where} returned {_called(found)}: return HeldOut(points, targets, truth)")
         points = self._declared.points(found.points, None, where)

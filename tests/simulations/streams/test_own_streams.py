@@ -202,3 +202,13 @@ def test_a_source_without_state_learns_or_is_refused(keys: dict[str, Any], neede
         return
     with pytest.raises(InputError, match=r"stream: Node has no state, .*: give it state\(\) and restore\(state\)"):
         simulate(stream=Own(), rounds=20, **SIMPLE, **keys)
+
+
+def test_whatever_test_samples_raise_is_named() -> None:
+    def ended(points: Any, targets: Any) -> Any:
+        return next(iter(()))  # a generator that let this through would end without a word
+
+    with pytest.raises(
+        InputError, match=r"stream: held_out\(\d+\) of Node of node 0 failed: .*StopIteration.*: correct"
+    ):
+        simulate(stream=Own(held=ended), rounds=20, protocol="isolated", **SIMPLE)
