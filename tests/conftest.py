@@ -43,7 +43,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.protocols.compiling import Dispatcher
 from kernelswarm.simulations.backends import cache_warmup, ray_backend
 from kernelswarm.simulations.backends.semaphores import made_by, remove
-from kernelswarm.simulations.backends.starting.inside_ray import lean, raylet
+from kernelswarm.simulations.backends.starting.inside_ray import lean, process_of
 from kernelswarm.simulations.backends.starting.private_folder import private_folder
 from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
 from kernelswarm.simulations.command import progress, progress_text
@@ -323,7 +323,7 @@ def ray_session() -> Iterator[None]:
     forks = ForkServer(folder, "kernelswarm.simulations.backends.ray_session")
     with lean(), forks.used():
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    store = raylet()
+    store = process_of("raylet")
     assert store is not None
     yield
     ray.shutdown()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from kernelswarm.graphs.given.names import as_written, own_names
 from kernelswarm.graphs.given.pajek import read_pajek
 from kernelswarm.graphs.given.places import gather
 from kernelswarm.graphs.given.text_lists import ADJACENCY, EDGES, INTEGER, MATRIX, MULTILINE, read_text
+from kernelswarm.shallow_json import parse
 
 TEXT = "text"
 GRAPHML, GML, GEXF, JSON = "GraphML", "GML", "GEXF", "node-link JSON"
@@ -76,6 +76,7 @@ Broken = (
     ValueError,
     EOFError,
     StopIteration,
+    RecursionError,  # records of GML, DOT in one another
 )
 """The libraries' exceptions for a file that is not in their format."""
 
@@ -141,7 +142,7 @@ def _gexf(content: bytes) -> nx.Graph[Any]:
 
 
 def _json(content: bytes) -> nx.Graph[Any]:
-    table = json.loads(content.decode("utf-8-sig"))
+    table = parse(content.decode("utf-8-sig"))
     graph = gather(read_json(table))
     return _identified(graph) if isinstance(table, dict) and "elements" in table else graph
 

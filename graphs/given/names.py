@@ -42,15 +42,15 @@ def are_numbers(labels: Iterable[Any]) -> bool:
 
 
 def text(label: object) -> str:
-    """Return a label as text, the same in every process.
+    """Return a label as text, the same in every process; letters with marks are one character, which some write as two.
 
     Examples
     --------
-    >>> text((0, np.int64(1))), text(frozenset("ba")), text(1.5), text("roof")
-    ('(0, 1)', "{'a', 'b'}", '1.5', 'roof')
+    >>> text((0, np.int64(1))), text(frozenset("ba")), text(1.5), text("roof"), len(text("u\u0308"))
+    ('(0, 1)', "{'a', 'b'}", '1.5', 'roof', 1)
     """
     plain = label.item() if isinstance(label, np.generic) else label
-    return UNWRITTEN.sub(_escaped, plain if isinstance(plain, str) else _written(plain))
+    return normalize("NFC", UNWRITTEN.sub(_escaped, plain if isinstance(plain, str) else _written(plain)))
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -132,16 +132,13 @@ def as_written(texts: Iterable[str]) -> dict[str, Name]:
 def key(name: object) -> str:
     """Return the key by which names are compared: their text, and for the text of a number its value.
 
-    Letters with marks are one character each, which some programs write as two.
-
     Examples
     --------
-    >>> key(1), key("1"), key(1.0), key("a"), len(key("u\u0308"))
-    ('1', '1', '1', 'a', 1)
+    >>> key(1), key("1"), key(1.0), key("a")
+    ('1', '1', '1', 'a')
     """
     plain = name.item() if isinstance(name, np.generic) else name
-    found = str(int(plain)) if isinstance(plain, float) and is_whole(plain) else text(plain)
-    return normalize("NFC", found)
+    return str(int(plain)) if isinstance(plain, float) and is_whole(plain) else text(plain)
 
 
 def compared(ours: Sequence[object], theirs: Sequence[object]) -> tuple[list[str], list[str]]:
@@ -204,7 +201,7 @@ def ordered(labels: Collection[Hashable]) -> list[Any]:
 
 
 def _typed(label: object) -> str:
-    return f"{label!r} ({type(label).__name__})"
+    return f"{label!a} ({type(label).__name__})"
 
 
 def names_of(labels: Sequence[Hashable]) -> list[Name]:

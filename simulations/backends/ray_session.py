@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -18,7 +19,7 @@ from typing import Any
 from kernelswarm.simulations.backends.cluster_address import require_cluster
 from kernelswarm.simulations.backends.host import Host, Whereabouts
 from kernelswarm.simulations.backends.placement import placed
-from kernelswarm.simulations.backends.remote_engine import IN_FLIGHT, Transport, Trouble
+from kernelswarm.simulations.backends.remote_engine import ENDED, IN_FLIGHT, Transport, Trouble
 from kernelswarm.simulations.backends.semaphores import Notes, made_by, opened, remove
 from kernelswarm.simulations.backends.shipping import surroundings
 from kernelswarm.simulations.backends.starting import inside_ray
@@ -28,7 +29,7 @@ from kernelswarm.simulations.backends.starting.private_folder import private_fol
 from kernelswarm.simulations.backends.starting.ray_startup import ForkServer
 from kernelswarm.simulations.backends.starting.variables import LOOPBACK, NICENESS, ONE_THREAD, QUIET
 from kernelswarm.simulations.core.errors import InputError
-from kernelswarm.simulations.machine.interruption import take_sigterm_back
+from kernelswarm.simulations.machine.interruption import HANGUP, take_sigterm_back, waiting
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.machine.temporarily import environment, in_turn
 from kernelswarm.simulations.round.rounds import advance
@@ -41,6 +42,9 @@ STORE_BYTES = 256 * 2**20
 
 ANSWER_SECONDS = 5.0
 """Seconds for a process to report its state after a failure."""
+
+LOOKED_EVERY = 1.0
+"""Seconds between two looks at Ray's own processes, at least."""
 
 ENDING_SECONDS = 10.0
 """Seconds for the actors to leave a compiled graph."""
@@ -68,13 +72,15 @@ class RaySession:
         self._kind: Any = None  # of actor: what a process of it loads is sent once
         self._drivers: inside_ray.DriversActor | None = None  # of one graph after another
         self._store: int | None = None  # the process of a Ray started here that makes the channels
+        self._own: dict[str, int] = {}  # processes of a Ray started here, by their names, without which there is none
+        self._looked = 0.0  # when they were there
         self._notes = Notes()
         self.actors = 0  # of the simulation at hand
 
     def open(self, address: str | None, processes: int, ship: bool, niceness: int) -> None:
         """Connect to the cluster at an address, or start a Ray for some processes; keep what is there already."""
         self._notes.clear_up()
-        if self._open and address == self._address:
+        if self._open and address == self._address and self._ended() is None:
             self._renew()
             return
         self.close()
@@ -109,7 +115,8 @@ class RaySession:
             self._notes.note([], self._private)
             own = {NICENESS: str(niceness), MARK: str(self._private)}
             variables = environment(QUIET | LOOPBACK | ONE_THREAD | own)
-            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean():
+            # SIGHUP of a closed terminal goes to all processes: the driver alone acts on it.
+            with in_turn(), variables, inside_ray.loopback(), inside_ray.lean(), waiting(HANGUP):
                 self.forks = ForkServer(self._private, __name__)
                 with self.forks.used():
                     start = partial(
@@ -124,7 +131,9 @@ class RaySession:
                     context: Any = inside_ray.started_in(self._private / "r", start)  # which Ray opens to everyone
         take_sigterm_back()
         self._folder = context.address_info["session_dir"]
-        self._store = inside_ray.raylet()
+        found = {name: inside_ray.process_of(name) for name in ("raylet", "gcs_server")}
+        self._own = {name: process for name, process in found.items() if process is not None}
+        self._store = self._own.get("raylet")
         self._notes.note([] if self._store is None else [self._store], self._private)
 
     def _renew(self) -> None:
@@ -133,6 +142,20 @@ class RaySession:
             self.gather([host.find_modules.remote(sys.path) for host in self._hosts], ANSWER_SECONDS)
         except Trouble:
             self.discard()
+
+    def _ended(self) -> str | None:
+        """Return which process of a Ray started here has ended without a word; None where all are there."""
+        self._looked = time.monotonic()
+        gone = (name for name, process in self._own.items() if not inside_ray.is_alive(process))
+        return next(gone, None)
+
+    def require_running(self) -> None:
+        """Raise Trouble where a Ray started here has died: a minute later its library would end this process."""
+        if time.monotonic() - self._looked < LOOKED_EVERY:
+            return
+        ended = self._ended()
+        if ended is not None:
+            raise Trouble(f"Ray's {ended}, process {self._own[ended]}, ended without a word: {ENDED}", late=False)
 
     def __len__(self) -> int:
         return len(self._hosts)
@@ -145,13 +168,15 @@ class RaySession:
         return max(1, int(resources.get("CPU", 1)))
 
     def host(self, place: int) -> Any:
-        """Return the actor at a place, a new one if need be."""
+        """Return the actor at a place, a new one if need be; raises Trouble where no machine is left."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         if place == len(self._hosts):
             # No core is reserved, since waiting takes none; of such actors Ray spreads only those that must be there.
             machines: Any = ray.nodes()  # type: ignore[no-untyped-call]
+            if not any(machine["Alive"] for machine in machines):
+                raise Trouble("no machine of Ray's is left", late=False)
             machine = NodeAffinitySchedulingStrategy(placed(machines, self.actors)[place], soft=False)
             if self._kind is None:
                 self._kind = ray.remote(_Actor)
@@ -217,7 +242,7 @@ class RaySession:
 
             if self._store is None:
                 _remove_semaphores([self._hosts[place] for place in ended])
-            for place in ended:
+            for place in ended if self._ended() is None else ():  # a Ray that has died takes its actors with it
                 ray.kill(self._hosts[place])
             self._hosts = [host for place, host in enumerate(self._hosts) if place not in ended]
             self._drivers = None  # which may be lost too
@@ -243,6 +268,7 @@ class RaySession:
         self._remove_files()
         self._open = self._started = False
         self._kind = self._drivers = self._store = None
+        self._own = {}
 
     def _remove_files(self) -> None:
         if self.forks is not None:

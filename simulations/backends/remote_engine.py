@@ -114,6 +114,9 @@ class Processes(Protocol):
     def inquire(self, hosts: Sequence[Any]) -> tuple[dict[int, Whereabouts], list[int]]:
         """Ask hosts where they are: what those say that answer, and the places of those that are dead."""
 
+    def require_running(self) -> None:
+        """Raise Trouble where what the hosts run in has died."""
+
     def keep_logs(self) -> str:
         """Leave the logs on the disk, and return words that say where, to be put behind a sentence."""
 
@@ -315,6 +318,7 @@ class RemoteEngine:
                 time.sleep(max(0.0, min(NAP, ended + ASLEEP * self._quickest * count - time.perf_counter())))
             clock = time.perf_counter()
             pace = self._pace
+            self._processes.require_running()
             done = transport.collect(execution, self._limit(None if pace is None else pace * self._largest))
             self._done += count
             if any(rounds_of_host != self._done for rounds_of_host, _ in done):

@@ -6,7 +6,6 @@ Results go to standard output, progress and errors to standard error. Exit codes
 
 from __future__ import annotations
 
-import io
 import signal
 import sys
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
+from kernelswarm.simulations.command.printing import guarded, show
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.machine.interruption import in_words
@@ -55,12 +55,18 @@ app = typer.Typer(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with guarded():
+        sys.exit(_code(list(sys.argv[1:] if arguments is None else arguments) or ["--help"]))
+
+
+def _code(words: list[str]) -> int:
+    """Run a command and return the exit code."""
     texts = False
-    _show_all_letters()
+    code: int
     try:
         with one_thread_from_the_start(), completion.for_shells():
             code = typer.main.get_command(app).main(words, prog_name="kernelswarm", standalone_mode=False)
+            print(end="", flush=True)
     except (InputError, SimulationError) as error:
         if "--debug" in words:
             raise
@@ -75,18 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = REFUSED
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    except BrokenPipeError:  # whoever reads the output has seen enough of it
+        code = FAILED
     finally:
         if "--install-completion" in words:
             completion.finish_for_zsh(Path.home())
     if code == STOPPED and not texts:
         print_error("stopped by Ctrl-C")
-    sys.exit(code)
-
-
-def _show_all_letters() -> None:
-    """Have letters that a terminal or a file cannot hold printed with their escapes, as on standard error."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    return code
 
 
 @app.callback(invoke_without_command=True)
@@ -98,7 +100,7 @@ def _root(
 
         found = versions()
         others = ", ".join(f"{name} {version}" for name, version in found.items() if name != "kernelswarm")
-        print(f"kernelswarm {found['kernelswarm']} ({others})")
+        show(f"kernelswarm {found['kernelswarm']} ({others})")
 
 
 @app.command(epilog=epilog("run"))
@@ -148,7 +150,7 @@ def run(
             finished = running.run(described, folder, observe, callbacks=callbacks)
     _show(finished, drawing if figures else None)
     if place:
-        print(f"tracked     {place}")
+        show(f"tracked     {place}")
 
 
 @app.command(epilog=epilog("resume"))
@@ -177,7 +179,7 @@ def resume(
         finished = running.resume(folder, options, observe)
     if finished.before:
         done = finished.result.summary["rounds"]
-        print(f"{folder} is complete after {number_of(done, 'round')}; --rounds asks for more")
+        show(f"{folder} is complete after {number_of(done, 'round')}; --rounds asks for more")
     else:
         _show(finished, drawing if figures else None)
 
@@ -252,11 +254,11 @@ def compare(
             )
         folder, runs = comparison.folder or place, comparison.origins.items()
         written = page.write_comparison(comparison, folder)
-    print(as_text(comparison, get_terminal_size((100, 24)).columns))
-    print(f"tables   {folder}: comparison.txt, .csv, .md, .tex, pairs.csv and runs.csv")
-    print(f"figures  {folder / 'figures'}")
-    print(f"report   {written}")
-    print(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
+    show(as_text(comparison, get_terminal_size((100, 24)).columns))
+    show(f"tables   {folder}: comparison.txt, .csv, .md, .tex, pairs.csv and runs.csv")
+    show(f"figures  {folder / 'figures'}")
+    show(f"report   {written}")
+    show(f"runs     {folder / 'runs'}: {', '.join(f'{count} {kind}' for kind, count in runs)}")
     if failed := len(comparison.failed):
         raise SimulationError(
             f"{failed} of {number_of(len(comparison.runs), 'run')} failed; the table gives their reasons"
@@ -290,7 +292,7 @@ def reproduce(
     if name is None:
         from kernelswarm.simulations.command import listing
 
-        print(*listing.reproductions(width), sep="\n")
+        show(*listing.reproductions(width))
         return
     from kernelswarm.simulations.command import progress
     from kernelswarm.simulations.machine.parallel import cores
@@ -300,8 +302,8 @@ def reproduce(
     with in_words(), progress.watch_reproduction(quiet) as observe, warnings_in_one_line():
         finding = running.reproduce(name, data, place, quick, seed, observe, cores() if jobs is None else jobs)
     folder = finding.folder or place
-    print(report.as_text(finding, width))
-    print(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+    show(report.as_text(finding, width))
+    show(f"folder  {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
 def _show(finished: Finished, drawing: Drawing | None) -> None:
@@ -309,8 +311,8 @@ def _show(finished: Finished, drawing: Drawing | None) -> None:
     from kernelswarm.simulations.command.final_figures import as_text
 
     result, folder, _ = finished
-    print(as_text(result, get_terminal_size((100, 24)).columns))
-    print(f"\nrun folder  {folder}")
+    show(as_text(result, get_terminal_size((100, 24)).columns))
+    show(f"\nrun folder  {folder}")
     if drawing is not None:
         with warnings_in_one_line():
             from kernelswarm.simulations.figures.plots import draw
@@ -318,8 +320,8 @@ def _show(finished: Finished, drawing: Drawing | None) -> None:
 
             drawn = draw(result, folder / "figures", drawing.formats, drawing.style)
             written = page.write_run(result, folder)
-        print(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
-        print(f"report      {written}")
+        show(f"figures     {folder / 'figures'}: {', '.join(path.name for path in drawn)}")
+        show(f"report      {written}")
 
 
 app.command(epilog=epilog("plot"))(showing.plot)

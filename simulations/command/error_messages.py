@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kernelswarm.simulations.core.messages import visible
+
 
 def print_error(text: str) -> None:
     """Write one paragraph to standard error."""
-    print(f"kernelswarm: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    print(f"kernelswarm: {' '.join(visible(text).split())}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
+from kernelswarm.simulations.command.printing import show
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of
 from kernelswarm.simulations.machine.interruption import in_words
@@ -45,7 +46,7 @@ def list_parts(
     phrase = " ".join(names or ())
     words = [phrase] if len(names or ()) > 1 and listing.is_term(phrase) else names or ()  # "gaussian process"
     asked = [line for name in dict.fromkeys(words) for line in listing.parts(name, width)]
-    print(*(asked or listing.parts(None, width)), sep="\n")
+    show(*(asked or listing.parts(None, width)))
 
 
 def init(
@@ -103,21 +104,21 @@ def init(
     if example:
         from kernelswarm.simulations.experiment.examples import write_example
 
-        print(write_example(example, path))
-        print(f"{path} is written; next: kernelswarm compare {path}")
+        show(write_example(example, path))
+        show(f"{path} is written; next: kernelswarm compare {path}")
         return
     if data is None:
         from kernelswarm.simulations.experiment.template import write
 
         write(path)
-        print(f"{path} is written; next: kernelswarm run {path}")
+        show(f"{path} is written; next: kernelswarm run {path}")
         return
     from kernelswarm.simulations.experiment.data_template import write_for
 
     chosen = reading.words(features), reading.words(drop)
     with warnings_in_one_line():  # of the network
-        print(write_for(data, path, target, nodes, *chosen, changes or (), network))
-    print(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
+        show(write_for(data, path, target, nodes, *chosen, changes or (), network))
+    show(f"{path} is written; next: kernelswarm suggest {path}, then kernelswarm run {path}")
 
 
 def suggest(
@@ -148,10 +149,10 @@ def suggest(
         found = file.suggest_for(
             experiment, changes or (), everything=everything, pooled=pooled, rounds=rounds, jobs=jobs, watch=observe
         )
-    print(suggestion_table.as_text(found))
+    show(suggestion_table.as_text(found))
     if dry_run:
         return
-    print(file.write(experiment, found))
+    show(file.write(experiment, found))
 
 
 def search(
@@ -196,7 +197,7 @@ def search(
                 observe(f"{done} of {trials} trials, least {by} {least:.4g}", done / trials)
 
         found = tried(described, varied, trials, place, by=by, seeds=seeds, prune=prune, jobs=jobs, observe=on_progress)
-    print(search_table.as_text(found))
+    show(search_table.as_text(found))
 
 
 def check(
@@ -209,8 +210,8 @@ def check(
     from kernelswarm.simulations.running.check import as_text, examine
 
     with warnings_in_one_line():
-        print(as_text(examine(described)))
+        show(as_text(examine(described)))
     if plan.vary:
         before = ", after each is tuned on other seeds" if plan.tune else ""
         rows, runs = number_of(count, "combination"), number_of(count * plan.seeds, "run")
-        print(f"comparison\n  {rows}, {number_of(plan.seeds, 'seed')} each: {runs}{before}")
+        show(f"comparison\n  {rows}, {number_of(plan.seeds, 'seed')} each: {runs}{before}")

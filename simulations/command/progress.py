@@ -14,6 +14,7 @@ from rich.text import Text
 
 from kernelswarm.simulations.command import progress_text
 from kernelswarm.simulations.command.progress_text import Lines, Memory, duration
+from kernelswarm.simulations.core.messages import visible
 from kernelswarm.simulations.machine.compiling import Compilation, watch_compilation
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class View(Display):
         """Return the bar and the lines."""
         yield self.make_tasks_table(self.tasks)
         for line in filter(None, self.below):
-            yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
+            yield Text(f"  {visible(line)}", overflow="ellipsis", no_wrap=True)
 
 
 @contextmanager
@@ -165,7 +166,7 @@ def watch_reproduction(quiet: bool, console: Console | None = None) -> Iterator[
                 display.update(task, description=f"{COMPILING}: {_compiled(compilation)}")
 
         with watch_compilation(compiling):
-            yield lambda what, share: display.update(task, description=what, completed=share)
+            yield lambda what, share: display.update(task, description=visible(what), completed=share)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kernelswarm.simulations.core.messages import number_of
+from kernelswarm.simulations.core.messages import number_of, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,7 +135,7 @@ class Lines:
         """Write a line if it is time for one."""
         if time.monotonic() - self._at >= LINES_EVERY:
             self._at = time.monotonic()
-            self._console.print(f"kernelswarm: {line()}", highlight=False, soft_wrap=True, markup=False)
+            self._console.print(f"kernelswarm: {visible(line())}", highlight=False, soft_wrap=True, markup=False)
 
 
 def pilots(rounds: int, candidates: int) -> str:

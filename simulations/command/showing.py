@@ -20,6 +20,7 @@ from kernelswarm.simulations.command.options import (
     given,
     place_option,
 )
+from kernelswarm.simulations.command.printing import show
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine.interruption import in_words
 
@@ -48,7 +49,7 @@ def plot(
         run_folder.check_place(target, new=False)
         with warnings_in_one_line():
             drawn = draw_comparison(whole, target, format, style, columns, against)
-        print(*drawn, sep="\n")
+        show(*drawn)
         return
     folders = [folder for run in runs for folder in run_folder.folders_in(run)]
     results = [run_folder.read(folder, partial=True) for folder in folders]
@@ -56,7 +57,7 @@ def plot(
     run_folder.check_place(target, new=False)
     with warnings_in_one_line():
         drawn = draw_many(results, target, format, style, columns, against)
-    print(*drawn, sep="\n")
+    show(*drawn)
 
 
 def animate(
@@ -73,7 +74,7 @@ def animate(
     from kernelswarm.simulations.records import run_folder
 
     with warnings_in_one_line():
-        print(drawn(run_folder.read(run, partial=True), out or run / "figures" / "learning.gif", seconds))
+        show(drawn(run_folder.read(run, partial=True), out or run / "figures" / "learning.gif", seconds))
 
 
 def tables(
@@ -95,11 +96,11 @@ def tables(
     with warnings_in_one_line():
         found, chosen = read(folder, safe=safe), reading.words(columns)
         if latex:
-            print(as_latex(found, chosen, spread), end="")
+            show(as_latex(found, chosen, spread), end="")
         elif markdown:
-            print(written.as_markdown(found, chosen), end="")
+            show(written.as_markdown(found, chosen), end="")
         else:
-            print(written.as_text(found, get_terminal_size((100, 24)).columns, columns=chosen), end="")
+            show(written.as_text(found, get_terminal_size((100, 24)).columns, columns=chosen), end="")
 
 
 def report(
@@ -111,7 +112,7 @@ def report(
     from kernelswarm.simulations.report import page
 
     with warnings_in_one_line():
-        print(page.write(folder))
+        show(page.write(folder))
 
 
 def all_reproductions(
@@ -131,10 +132,10 @@ def all_reproductions(
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *others in lines:
         cells = [first.ljust(widths[0]), *(text.rjust(wide) for text, wide in zip(others, widths[1:], strict=True))]
-        print("  ".join(cells).rstrip())
+        show("  ".join(cells).rstrip())
     for outcome in found.outcomes:
         if outcome.cause:
-            print(f"{outcome.state}: {outcome.name}: {outcome.cause}")
-    print("", *page.summary(found.outcomes), f"page  {found.folder / 'index.html'}, and index.md", sep="\n")
+            show(f"{outcome.state}: {outcome.name}: {outcome.cause}")
+    show("", *page.summary(found.outcomes), f"page  {found.folder / 'index.html'}, and index.md")
     if found.failed:
         raise SimulationError(f"{len(found.failed)} of {len(found.outcomes)} reproductions failed, see above")

@@ -14,6 +14,7 @@ from typing import Any
 
 import networkx as nx
 
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.comparison.origins import GRAPH, identified
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown
@@ -164,9 +165,9 @@ def read_index(folder: Path) -> Index:
     if not path.is_file():
         raise InputError(f"{folder} holds no comparison: it lacks {RUNS}/{INDEX}, which says what its runs are")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8"))
         return Index(_described(content["base"]), tuple(_described(entry) for entry in content["runs"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged, and with it which run is where: {AFRESH}") from error
 
 

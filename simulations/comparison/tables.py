@@ -23,6 +23,7 @@ from kernelswarm.simulations.comparison.table_columns import (
 )
 from kernelswarm.simulations.comparison.table_notes import MARKS, above, explanation, under
 from kernelswarm.simulations.comparison.tuning_notes import as_cells, tuned_keys
+from kernelswarm.simulations.core.messages import visible
 from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.records.outcome import METRICS
 
@@ -40,7 +41,7 @@ nothing is rounded, and the error in the unit of the data is what the error says
 def write(comparison: Comparison, folder: Path) -> list[Path]:
     """Write ``comparison.txt``, ``.csv``, ``.md``, ``.tex``, ``runs.csv`` and ``pairs.csv``, and return their paths."""
     texts = {
-        "comparison.txt": as_text(comparison, width=10_000, most=None),
+        "comparison.txt": visible(as_text(comparison, width=10_000, most=None)),  # a terminal may show it
         "comparison.csv": as_csv(comparison),
         "comparison.md": as_markdown(comparison),
         "comparison.tex": as_latex(comparison),

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.comparison.comparison_folder import AFRESH, Described
 from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.core.errors import InputError, SimulationError
@@ -155,14 +156,14 @@ def _read(folder: Path) -> dict[str, Tuned]:
     if not path.is_file():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8"))
         return {
             name: Tuned(
                 dict(one["values"]), tuple(one["keys"]), int(one["pilots"]), tuple(one["seeds"]), dict(one["edges"])
             )
             for name, one in content.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} is damaged, and with it what each row was tuned to: remove it to search again, or {AFRESH}"
         ) from error

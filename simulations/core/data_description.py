@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.coding import Coding
 from kernelswarm.simulations.core.messages import shown
 
@@ -161,7 +162,7 @@ class DataDescription:
         ValueError
             The text is not JSON or describes no data.
         """
-        table = json.loads(text)
+        table = parse(text)
         if not isinstance(table, dict):
             raise ValueError("it holds no table")
         return cls(

@@ -161,9 +161,36 @@ def plain(value: Any) -> Any:
     return value
 
 
+LAYOUT = "\n\t"
+"""Letters without a picture of their own that lay text out."""
+
+UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Letters without a picture that Python takes for printable: fillers, joiners, selectors of variants."""
+
+
+def visible(text: str) -> str:
+    r"""Return text with escapes for what a terminal would obey or not show, as ``repr`` has them.
+
+    Names of nodes, columns and files may hold such letters, and may differ by them alone.
+
+    Examples
+    --------
+    >>> print(visible("a\x1b[31m\u200b b\xa0c"))
+    a\x1b[31m\u200b b\xa0c
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter in LAYOUT or (letter.isprintable() and not UNSEEN.match(letter))
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
 def shown(value: Any) -> str:
     """Return a value as one would write it in the file, at most 80 characters long."""
-    text = toml(plain(value))
+    text = visible(toml(plain(value)))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -275,7 +302,7 @@ def some(names: Sequence[str]) -> str:
     '16, ..., 98, 99, y'
     """
     shown = names if len(names) <= 20 else [*names[:18], "...", *names[-3:]]
-    return ", ".join(shown)
+    return visible(", ".join(shown))
 
 
 def number_of(count: float, noun: str) -> str:

@@ -10,7 +10,7 @@ from kernelswarm.graphs.given.names import Name as Name
 from kernelswarm.graphs.given.names import as_numbers, as_written, compared, is_number, is_whole, text
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Labels
-from kernelswarm.simulations.core.messages import nearest, number_of, shown, some
+from kernelswarm.simulations.core.messages import nearest, number_of, shown, some, underscored
 
 
 def in_order(names: Labels) -> Labels:
@@ -54,6 +54,26 @@ def node_names(nodes: Sequence[int], names: Labels | None) -> dict[int, Name]:
             f"the data names {number_of(len(names), 'node')}, and the network has {len(nodes)}: name each of them once"
         )
     return dict(zip(nodes, nodes if names is None else names.tolist(), strict=True))
+
+
+def alike(ours: Iterable[object], theirs: Iterable[object]) -> str:
+    """Return the end of a sentence on names of two sides that are nearly the same; empty where none are.
+
+    Examples
+    --------
+    >>> alike(["ALABAMA", "NEW_YORK", 7], ["Alabama", "New York", "b"])
+    '; "ALABAMA" and "Alabama", and 1 more pair, differ by case, blanks or letters such as _ alone'
+    """
+    known = {_folded(name): str(name) for name in ours}
+    pairs = [(known[_folded(name)], str(name)) for name in theirs if _folded(name) in known]
+    if not pairs:
+        return ""
+    others = f", and {number_of(len(pairs) - 1, 'more pair')}," if len(pairs) > 1 else ""
+    return f"; {' and '.join(map(shown, pairs[0]))}{others} differ by case, blanks or letters such as _ alone"
+
+
+def _folded(name: object) -> str:
+    return "".join(filter(str.isprintable, underscored(str(name)).casefold())).replace("_", "")
 
 
 MELT = 'pandas\' frame.melt("time", var_name="node", value_name="y") makes a row for each node and time'

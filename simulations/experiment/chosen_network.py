@@ -16,7 +16,7 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, compared, key
 from kernelswarm.graphs.validation import as_network
 from kernelswarm.simulations.core.messages import number_of, shown, some, toml
-from kernelswarm.simulations.core.node_names import columns_of_nodes, in_order
+from kernelswarm.simulations.core.node_names import alike, columns_of_nodes, in_order
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps
 from kernelswarm.simulations.streams.rows.frames import are_names
 from kernelswarm.simulations.streams.rows.guessing import Guess, guess
@@ -122,7 +122,7 @@ def given_network(rows: Rows, path: Path, written: str) -> Chosen:
     if lacking and not (network.names is None and len(names) == len(named)):  # then they are paired by place
         raise ValueError(
             f"network: {path.name} has no node {some(lacking)}, which the rows name: add it to the network, or leave "
-            f"its rows out; its nodes are {some([str(name) for name in names])}"
+            f"its rows out; its nodes are {some([str(name) for name in names])}{alike(names, lacking)}"
         )
     without = [name for name, own in zip(names, known, strict=True) if own not in wanted and not lacking]
     if without:

@@ -8,27 +8,54 @@ from types import FrameType
 
 from kernelswarm.simulations.core.errors import Interrupted
 
+HANGUP = {signal.SIGHUP} if hasattr(signal, "SIGHUP") else set[signal.Signals]()
+ENDING = [signal.SIGTERM, *HANGUP]
+"""The signals that ask to end beside SIGINT: of the system, and of a terminal that is closed."""
+
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, where it ends a program as Ctrl-C does: files are closed, and a message says what is left."""
+    """A signal of ``ENDING`` that ends a program as Ctrl-C does: files are closed, and a message says what is left.
+
+    Parameters
+    ----------
+    number : int
+        The signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def waiting(numbers: set[signal.Signals]) -> Iterator[None]:
+    """Keep signals waiting in here, and for good from a process that starts in here."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
 def terminating() -> Iterator[None]:
-    """Raise Terminated for SIGTERM, which would end the process without a word; not where it is ignored or handled."""
+    """Raise Terminated for signals that would end the process without a word; not where they are ignored or handled."""
     wanted = threading.current_thread() is threading.main_thread()
-    if not wanted or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
+    numbers = [number for number in ENDING if wanted and signal.getsignal(number) == signal.SIG_DFL]
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        raise Terminated(number)
 
-    signal.signal(signal.SIGTERM, end)
+    for number in numbers:
+        signal.signal(number, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def take_sigterm_back() -> None:
@@ -41,20 +68,21 @@ def take_sigterm_back() -> None:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Add to a Ctrl-C or SIGTERM what is left of the run: its notes become the words of Interrupted."""
+    """Add to a Ctrl-C or another signal what is left of the run: its notes become the words of Interrupted."""
     try:
         with terminating():
             yield
     except KeyboardInterrupt as stop:
-        name, number = ("SIGTERM", signal.SIGTERM) if isinstance(stop, Terminated) else ("Ctrl-C", signal.SIGINT)
-        raise Interrupted("; ".join([f"stopped by {name}", *getattr(stop, "__notes__", [])]), number, 0) from stop
+        asked = signal.Signals(stop.number if isinstance(stop, Terminated) else signal.SIGINT)
+        words = [f"stopped by {Asked(asked).cause}", *getattr(stop, "__notes__", [])]
+        raise Interrupted("; ".join(words), asked, 0) from stop
 
 
 class Asked:
     """Whether a signal has asked to end, and which; who ends for it sets ``by`` back to None."""
 
-    def __init__(self) -> None:
-        self.by: signal.Signals | None = None
+    def __init__(self, by: signal.Signals | None = None) -> None:
+        self.by = by
 
     @property
     def cause(self) -> str:
@@ -64,7 +92,7 @@ class Asked:
 
 @contextmanager
 def noted(wanted: bool) -> Iterator[Asked]:
-    """Note SIGINT and SIGTERM, if that is wanted, in place of what they do; the second Ctrl-C interrupts at once.
+    """Note SIGINT and those of ``ENDING``, if wanted, in place of what they do; the second Ctrl-C interrupts at once.
 
     A signal that nobody has ended for when the block is left does then what it always does: one that came in the last
     round would otherwise be lost, and the next run of a comparison begin. Signals that this process ignores stay
@@ -81,7 +109,7 @@ def noted(wanted: bool) -> Iterator[Asked]:
             raise KeyboardInterrupt
         asked.by = signal.Signals(number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
     handled = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
     for number in handled:
         signal.signal(number, note)

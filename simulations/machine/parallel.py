@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernelswarm.simulations.core.errors import Interrupted, SimulationError
 from kernelswarm.simulations.machine.definitions import hidden_script, is_script, packed, unpack
+from kernelswarm.simulations.machine.interruption import HANGUP, waiting
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnContext, SpawnProcess
@@ -231,23 +232,19 @@ def _serve(
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Keep Ctrl-C waiting in here, and from a process that starts in here until it ignores it: importing takes long."""
-    if not hasattr(signal, "pthread_sigmask"):
+    if hasattr(signal, "pthread_sigmask"):
+        resource_tracker.ensure_running()  # whose start would let the signal through
+    with waiting({signal.SIGINT, *HANGUP}):
         yield
-        return
-    resource_tracker.ensure_running()  # whose start would let the signal through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:
     """Let this process end when the one that started it does, and only then."""
-    # Ctrl-C goes to the whole process group; the parent alone acts on it and ends its processes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and the end of a terminal go to the whole process group; the parent alone acts and ends its processes.
+    for number in {signal.SIGINT, *HANGUP}:
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *HANGUP})
     threading.Thread(target=_end_after_parent, daemon=True).start()
 
 

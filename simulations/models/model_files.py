@@ -31,6 +31,7 @@ from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.second_order.posterior import NAMES, NOISE, Posterior
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
@@ -262,8 +263,8 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 
 def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
     try:
-        description = json.loads(str(entry[()]))
-    except (ValueError, RecursionError) as error:  # a JSONDecodeError, or a number of too many digits
+        description = parse(str(entry[()]))
+    except ValueError as error:  # a JSONDecodeError, or a number of too many digits
         raise InputError(f"{path}: description is not JSON text: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')

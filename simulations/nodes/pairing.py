@@ -14,7 +14,7 @@ from kernelswarm.graphs.directed import renumbered
 from kernelswarm.graphs.given.names import Name, are_numbers, as_numbers, compared, key
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import shown, some
-from kernelswarm.simulations.core.node_names import columns_of_nodes, node_names
+from kernelswarm.simulations.core.node_names import alike, columns_of_nodes, node_names
 from kernelswarm.simulations.nodes.without_data import refuse_rows
 from kernelswarm.simulations.streams.contract import Source
 from kernelswarm.simulations.streams.rows.dealing import OtherNodesError
@@ -141,7 +141,7 @@ def _different(ours: Sequence[Name], theirs: Sequence[Name]) -> str:
         remedy = "give both the same names"
     sides = ("the network alone has", alone), ("the data alone have", apart)
     found = ", and ".join(f"{side} {some(names)}" for side, names in sides if names)
-    return f"topology and data name different nodes: {found}: {remedy}"
+    return f"topology and data name different nodes: {found}{alike(alone, apart)}: {remedy}"
 
 
 def _is_numbered(adjacency: Adjacency) -> bool:

@@ -179,8 +179,12 @@ def wandb_library() -> Any:
 
 def mlflow_place(folder: Path) -> str:
     """Return the address of MLflow's store for a run that would have this folder."""
-    database = (folder.parent / "mlflow.db").resolve()
-    return os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{database.as_posix()}")
+    if "MLFLOW_TRACKING_URI" in os.environ:
+        return os.environ["MLFLOW_TRACKING_URI"]
+    database = (folder.parent / "mlflow.db").resolve().as_posix()
+    if set("?#%") & set(database):
+        raise InputError(f"--track mlflow needs an address, and {database} is none with ?, # or %: use another --out")
+    return f"sqlite:///{database}"
 
 
 @dataclass(frozen=True)

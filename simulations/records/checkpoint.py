@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.node.snapshot import Snapshot, leaves
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import plain, shown
 from kernelswarm.simulations.core.toml_tables import check_depth
@@ -201,7 +202,7 @@ def read(path: Path) -> Checkpoint:
         return _checkpoint(arrays, path)
     except InputError:
         raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
         raise Damaged(f"its content is not that of a checkpoint: {type(error).__name__}: {error}") from error
 
 
@@ -227,7 +228,7 @@ def _arrays(checkpoint: Checkpoint) -> dict[str, npt.NDArray[Any]]:
 
 
 def _checkpoint(arrays: Mapping[str, npt.NDArray[Any]], path: Path) -> Checkpoint:
-    facts = json.loads(arrays["facts"].tobytes())
+    facts = parse(arrays["facts"].tobytes())
     if facts["format"] != FORMAT:
         raise InputError(
             f"{path} has the format {facts['format']}, and this version of kernelswarm reads {FORMAT}: resume the run "

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
+from kernelswarm.shallow_json import parse as parse_json
 from kernelswarm.simulations.core import checksums
 from kernelswarm.simulations.core.data_description import DataDescription
 from kernelswarm.simulations.core.errors import InputError, SimulationError
@@ -346,7 +347,7 @@ def _read(path: Path, reader: Callable[[Path], _Content]) -> _Content:
 
     try:
         return reader(path)
-    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, pyarrow.ArrowException) as error:
         # Each library has its own words for a file that is cut off or not what its name says; most are ValueErrors.
         cause = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"{path} is damaged or is no such file: {cause}") from error
@@ -359,7 +360,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 def _read_columns(path: Path) -> MeasuredTable:
     from pyarrow import parquet
 
-    table = parquet.read_table(path)
+    table = parquet.read_table(path.absolute())
     return MeasuredTable({name: as_array(table.column(name)) for name in table.column_names})
 
 
@@ -368,7 +369,7 @@ def _read_models(path: Path) -> dict[str, npt.NDArray[np.float64]]:
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
-    return check_summary(json.loads(path.read_text(encoding="utf-8")))
+    return check_summary(parse_json(path.read_text(encoding="utf-8")))
 
 
 def _finite(value: Any) -> Any:

@@ -77,7 +77,7 @@ def batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[pyarro
     if not path.exists():
         return
     if path.suffix == ".parquet":
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path.absolute()) as file:
             yield from file.iter_batches(GROUP_ROWS, columns=columns)
         return
     schema = None
@@ -128,9 +128,9 @@ def write_table(table: Table, path: Path) -> None:
 
     schema = _schema(table.path) if isinstance(table, StoredTable) else None
     if not isinstance(table, StoredTable) or schema is None:
-        parquet.write_table(pyarrow.table(dict(table)), path, compression="zstd")
+        parquet.write_table(pyarrow.table(dict(table)), path.absolute(), compression="zstd")
         return
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(path.absolute(), schema, compression="zstd") as writer:
         for group in _groups(batches(table.path)):
             writer.write_table(pyarrow.Table.from_batches(group))
 
@@ -141,7 +141,7 @@ def _schema(path: Path) -> pyarrow.Schema | None:
     if not path.exists():
         return None
     if path.suffix == ".parquet":
-        return parquet.read_schema(path)
+        return parquet.read_schema(path.absolute())
     first = next(_whole_pieces(path), None)
     return None if first is None else ipc.open_stream(first).schema  # None: nothing has been measured yet
 

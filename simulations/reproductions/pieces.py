@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.core import checksums
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.machine import parallel
@@ -95,7 +96,7 @@ class Shelf:
 
     def _asked(self) -> object:
         try:
-            return json.loads((self.folder / REQUEST).read_text(encoding="utf-8"))
+            return parse((self.folder / REQUEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
 

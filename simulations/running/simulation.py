@@ -46,7 +46,7 @@ def simulate(
         Called with the progress, about twice a second. When left out, a notebook shows a bar.
     checkpoints : Checkpoints, optional
         The run folder for measurements and checkpoints, and the checkpoint to resume from. Checkpoints are written
-        every ``checkpoint_every`` rounds and at SIGINT or SIGTERM. Without it the result is in memory alone.
+        every ``checkpoint_every`` rounds and at SIGINT, SIGTERM or SIGHUP. Without it the result is in memory alone.
         :func:`~kernelswarm.simulations.running.run.run` makes one.
     callbacks : sequence of callables
         Called with a :class:`~kernelswarm.simulations.observing.state.State` after each evaluation. One may return a

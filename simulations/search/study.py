@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,9 +100,7 @@ class OptunaStudy:
         self._seed = seed
         self._space = space
         self._study: Any = library.create_study(
-            storage=f"sqlite:///{(folder / DATABASE).resolve().as_posix()}",
-            study_name="search",
-            load_if_exists=True,
+            storage=_storage(library, (folder / DATABASE).resolve()), study_name="search", load_if_exists=True
         )
         self._prune = prune
         then = self._study.user_attrs.get("asked", asked)
@@ -200,6 +199,14 @@ class MedianJudge:
             state=library.trial.TrialState.RUNNING, intermediate_values=dict(learning_curve)
         )
         return bool(library.pruners.MedianPruner().prune(study, trial))
+
+
+def _storage(library: Any, database: Path) -> Any:
+    """Return the database at a path, which a URL would hold otherwise: %20, #, ? and {} mean something there."""
+    from sqlalchemy.pool import NullPool
+
+    opening = {"creator": lambda: sqlite3.connect(database), "poolclass": NullPool}
+    return library.storages.RDBStorage("sqlite://", engine_kwargs=opening)
 
 
 def optuna() -> Any:

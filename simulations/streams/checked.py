@@ -14,7 +14,7 @@ import numpy as np
 from kernelswarm.graphs.given.names import is_number
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.core.own_code import is_own
+from kernelswarm.simulations.core.own_code import OwnCode, is_own
 from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array, Differences, HeldOut, NodeSource, Source, Stream, twin
 
@@ -90,6 +90,10 @@ def _is_of(array: object, shape: tuple[int | None, ...]) -> bool:
         and array.ndim == len(shape)
         and all(wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True))
     )
+
+
+class NoState(AttributeError, InputError):
+    """A source of a user's own cannot be put back to where it was; ``hasattr`` says so too."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,11 @@ class CheckedSource:
         """Return what sources with checkpoints have beside: a source of a user's own may be without."""
         if name not in ("state", "restore"):
             raise AttributeError(f"{type(self).__name__} has no {name}")
+        if not hasattr(self.given, name):
+            raise NoState(
+                f"stream: {type(self.given).__name__} has no {name}, by which samples are drawn again here: give it "
+                "state() and restore(state), see docs/contributing.md"
+            )
         return getattr(self.given, name)
 
     def draw(self, count: int) -> tuple[Array, Array]:
@@ -194,7 +203,9 @@ class CheckedSource:
 
     def held_out(self, samples: int) -> HeldOut:
         """Return test samples; InputError where they are others than declared."""
-        found, where = self.given.held_out(samples), f"held_out({samples}) of {self._called}"
+        where = f"held_out({samples}) of {self._called}"
+        with OwnCode(f"stream: {where}", MemoryError):
+            found = self.given.held_out(samples)
         if not isinstance(found, HeldOut):
             raise InputError(f"stream: {where} returned {_called(found)}: return HeldOut(points, targets, truth)")
         points = self._declared.points(found.points, None, where)

@@ -33,7 +33,8 @@ class PooledSource:
 
     def _begin(self) -> None:
         """Start a round of which nothing has been handed out."""
-        self._before: dict[str, Any] = self._states()
+        saved = all(hasattr(source, "state") for source in self.sources)  # one of a user's own may have none
+        self._before: dict[str, Any] | None = self._states() if saved else None
         self._waiting: tuple[Array, Array] | None = None
         self._handed_out = 0  # of the samples that wait
 
@@ -70,7 +71,8 @@ class PooledSource:
 
     def state(self) -> dict[str, Any]:
         """Return the states of the nodes' sources before the round, and how much of it has been handed out."""
-        return {**self._before, "handed_out": self._handed_out}
+        before = self._states() if self._before is None else self._before
+        return {**before, "handed_out": self._handed_out}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state` was taken."""

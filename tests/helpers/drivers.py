@@ -42,6 +42,7 @@ def _live(call: Callable[[], object], errors: Path) -> None:
     # What the tests or Ray have set is left to them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with open(os.devnull, "r+") as null, errors.open("w") as file:
         for stream, target in ((0, null), (1, null), (2, file)):
             os.dup2(target.fileno(), stream)

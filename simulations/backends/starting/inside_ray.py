@@ -120,11 +120,18 @@ def started_in(folder: Path, start: Callable[..., Any]) -> Any:
     return start()
 
 
-def raylet() -> int | None:
-    """Return the process of the Ray that was started here last, which makes the channels."""
-    found = [child for child in psutil.Process().children() if child.name().startswith("raylet")]
-    running = [child for child in found if child.status() != psutil.STATUS_ZOMBIE]
-    return max(running, key=psutil.Process.create_time).pid if running else None
+def process_of(name: str) -> int | None:
+    """Return the process of this name of the Ray that was started here last, such as "raylet"."""
+    found = [child for child in psutil.Process().children() if child.name().startswith(name) and is_alive(child.pid)]
+    return max(found, key=psutil.Process.create_time).pid if found else None
+
+
+def is_alive(process: int) -> bool:
+    """Tell whether a process is there, and has not only left its exit code."""
+    try:
+        return bool(psutil.Process(process).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def prepare_actor(channel_bytes: int) -> None:

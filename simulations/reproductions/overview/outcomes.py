@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelswarm.shallow_json import parse
 from kernelswarm.simulations.machine.versions import versions
 from kernelswarm.simulations.reproductions.contract import Claim, count
 from kernelswarm.simulations.reproductions.report import VERDICTS
@@ -62,7 +62,7 @@ class Outcome:
 def read(folder: Path) -> Kept | None:
     """Read what a reproduction has left in its folder; None where that is not whole."""
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = parse((folder / "summary.json").read_text(encoding="utf-8"))
         rows = list(csv.DictReader((folder / "table.csv").read_text(encoding="utf-8").splitlines()))
         holds = {word: verdict for verdict, word in VERDICTS.items()}
         claims = [

@@ -18,6 +18,7 @@ from kernelswarm.simulations.core.coding import CodedColumn
 from kernelswarm.simulations.core.messages import choices, shown
 from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.streams.rows.encoding.codes import Found, NaValues, array_without, named_in, with_codes
+from kernelswarm.simulations.streams.rows.encoding.text import spelled
 from kernelswarm.simulations.streams.rows.rows import Numbers, Rows, check_exact, plain_labels
 from kernelswarm.simulations.streams.written.reading import call, check_names, column_numbers, shorten
 
@@ -159,7 +160,7 @@ def npz_rows(
     for array, kinds, rule in ((x, "biuf", "real numbers"), (y, "biufU", "real numbers, or labels as text")):
         if arrays[array].dtype.kind not in kinds:
             raise ValueError(f"{name}: {array} has type {arrays[array].dtype}; it must hold {rule}: convert it")
-    points, targets = arrays[x], arrays[y]
+    points, targets = arrays[x], spelled(arrays[y])
     if points.ndim != 2:
         raise ValueError(
             f"{name}: {x} has shape {points.shape}; it must be (rows, inputs): "
@@ -180,7 +181,7 @@ def npz_rows(
                 "ignore it"
             )
         check_exact(name, ids, int, f"in {node} node", "save the names of the nodes as text")
-        ids = plain_labels(ids)
+        ids = spelled(plain_labels(ids))
     places = column_numbers(name, split_columns, points.shape[1])
     if targets.ndim == 1:
         targets = targets[:, None]

@@ -22,6 +22,7 @@ from kernelswarm.simulations.streams.rows.encoding.text import (
     is_text,
     ranking,
     read_text,
+    spelled,
     without_words,
 )
 from kernelswarm.simulations.streams.rows.encoding.times import WhichIsTheDay
@@ -446,7 +447,7 @@ def words(table: pyarrow.Table, column: str) -> Numbers:
     """A column of text as an array (n,) of fixed width, without blanks around each entry; empty for what is missing."""
     values = without_words(table.column(column))
     texts = np.char.strip(np.array(values.fill_null("").to_pylist(), dtype=np.str_).reshape(len(values)))
-    return np.where(np.isin(texts, WRITTEN), "", texts)
+    return spelled(np.where(np.isin(texts, WRITTEN), "", texts))
 
 
 def by_pandas(name: str, table: pyarrow.Table) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from kernelswarm.graphs.given.names import compared
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import number_of, shown
-from kernelswarm.simulations.core.node_names import in_order
+from kernelswarm.simulations.core.node_names import alike, in_order
 from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.calendars import Calendar
@@ -295,9 +295,10 @@ def by_id(rows: Rows, nodes: int) -> Placement:
         owners: Indices = np.array([places.get(name, -1) for name in wanted], dtype=np.intp)[each]
         unknown = np.flatnonzero(owners < 0)
         if len(unknown):
+            nearly = alike(names, [data.ids[unknown[0]]])
             raise ValueError(
                 f"{data.name}: row {data.row(unknown[0])} belongs to node {data.ids[unknown[0]]} "
-                f"({data.counting}), which has no rows to learn from: give it some, or remove the row"
+                f"({data.counting}), which has no rows to learn from{nearly}: give it some, or remove the row"
             )
         return owners
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kernelswarm.shallow_json import TooDeep, require_shallow
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.written.character_encoding import AUTO, copy_in_utf8
 from kernelswarm.simulations.streams.written.objects import odd_object
@@ -37,7 +38,7 @@ def read_table(name: str, path: Path, kind: TypedFormat) -> pyarrow.Table:
         table = readers[kind](name, path)
         while any(pyarrow.types.is_struct(field.type) for field in table.schema):
             table = table.flatten()
-    except (pyarrow.ArrowException, OSError, json.JSONDecodeError, RecursionError) as error:
+    except (pyarrow.ArrowException, OSError, json.JSONDecodeError, TooDeep) as error:
         raise ValueError(
             f"{name} cannot be read as {kind} ({shorten(error)}): check the file, or set format"
         ) from error
@@ -47,7 +48,7 @@ def read_table(name: str, path: Path, kind: TypedFormat) -> pyarrow.Table:
 def _parquet(name: str, path: Path) -> pyarrow.Table:
     from pyarrow import parquet
 
-    return parquet.read_table(path)
+    return parquet.read_table(path.absolute())  # a relative one may look like a URI, such as file:x
 
 
 def _arrow(name: str, path: Path) -> pyarrow.Table:
@@ -106,7 +107,9 @@ def _content(name: str, path: Path) -> pyarrow.Buffer:
     text = pyarrow.BufferOutputStream()
     with binary(name, path) as file:
         copy_in_utf8(name, file, text, AUTO)
-    return text.getvalue()
+    content = text.getvalue()
+    require_shallow(content.to_pybytes())  # Arrow's parser ends the process where lists are too deep
+    return content
 
 
 def _is_list(content: pyarrow.Buffer) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from kernelswarm.simulations.backends import semaphores
 from kernelswarm.simulations.backends.ray_backend import Ray
 from kernelswarm.simulations.backends.semaphores import Notes
-from kernelswarm.simulations.backends.starting.inside_ray import raylet
+from kernelswarm.simulations.backends.starting.inside_ray import process_of
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -155,7 +155,7 @@ def test_a_killed_driver_leaves_no_actor_and_the_next_one_removes_its_semaphores
     assert semaphores.made_by([store])
     (files,) = folder.parent.glob("ray-*")
     # This process is a driver that lives, with a graph and a note.
-    alive = raylet()
+    alive = process_of("raylet")
     assert alive is not None
     notes = Notes(folder)
     notes.note([alive])

@@ -11,6 +11,7 @@ from kernelswarm.simulations.backends.host import Loaded
 from kernelswarm.simulations.backends.remote_engine import RemoteEngine, Trouble
 
 ROUNDS_PER_EXECUTION = 8
+LIVING = SimpleNamespace(require_running=lambda: None)
 
 
 class Clock:
@@ -55,7 +56,7 @@ class Steady:
 def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(remote_engine, "time", clock)
-    engine = RemoteEngine([], None, "compiled", ROUNDS_PER_EXECUTION, 60.0)
+    engine = RemoteEngine([], LIVING, "compiled", ROUNDS_PER_EXECUTION, 60.0)
     engine._transport = transport = Steady(clock, pace, stalls)
     engine._largest = ROUNDS_PER_EXECUTION
     begun = clock.now
@@ -70,7 +71,7 @@ def test_it_sleeps_through_most_of_the_work_and_wakes_in_time(pace, stalls, monk
 def test_the_slowest_are_those_that_worked_longest_in_the_last_rounds(monkeypatch):
     monkeypatch.setattr(remote_engine, "time", clock := Clock())
     blocks = [[SimpleNamespace(neighborhood=SimpleNamespace(node=node))] for node in range(4)]
-    engine = RemoteEngine(blocks, None, "compiled", ROUNDS_PER_EXECUTION, 60.0)
+    engine = RemoteEngine(blocks, LIVING, "compiled", ROUNDS_PER_EXECUTION, 60.0)
     engine._transport = transport = Steady(clock, 0.01, {}, (0.1, 0.9, 0.2, 0.3))
     engine._largest = ROUNDS_PER_EXECUTION
     assert engine.paces() is None

@@ -68,7 +68,7 @@ def stopped(call: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[[signal.
     return run_until
 
 
-STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 1), (signal.SIGINT, 130)])
+STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGINT, 130)])
 
 
 @STOPS

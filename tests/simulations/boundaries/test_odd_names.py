@@ -9,16 +9,19 @@ from pathlib import Path
 import matplotlib
 import networkx as nx
 import numpy as np
+import pyarrow
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pyarrow import parquet
 
 from kernelswarm.simulations.comparison.latex import escape
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.graphml import lines
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.command_line import Command, commands
+from kernelswarm.simulations.streams.rows.file import File
+from tests.helpers.command_line import SMALL, Command, commands
 
 LABELS = ['<b>&"x"', "$\\frac{1}$", "Größe_1%#{}~^", "a\nb"]
 NODES = ["n<&>", "$x_{1$", "Zoë\t'q'", "x" * 150]
@@ -75,6 +78,19 @@ def test_a_run_writes_and_draws_names_of_any_letters(call: Command, monkeypatch:
     figure = result.model("$x_{1$").plot()
     figure.savefig("model.png")
     assert "$in_{$" in {text.get_text().replace(r"\$", "$") for text in figure.findobj(Text)}
+
+
+def test_files_may_be_called_as_addresses_begin(call: Command) -> None:
+    """pyarrow takes a relative path for an address where it begins with a word and a colon."""
+    Path("small.toml").write_text(SMALL)
+    folder = "file:50%20off?#{x}"
+    assert call("run", "small.toml", "--out", folder, "--no-figures", "--set", "checkpoint_every=2").code == 0
+    assert call("plot", folder).code == 0
+    assert call("resume", folder, "--set", "rounds=6", "--no-figures").code == 0
+    table = pyarrow.table({"x": np.arange(40.0), "y": np.arange(40.0) % 3 + 0.25})
+    parquet.write_table(table, Path("hdfs:rows.parquet").absolute())
+    assert len(File(Path("hdfs:rows.parquet")).read()[0]) == 40
+    assert {path.name for path in Path().iterdir()} == {"small.toml", folder, "hdfs:rows.parquet"}
 
 
 def test_texts_of_latex_are_on_one_line_and_no_argument_of_the_row_before() -> None:

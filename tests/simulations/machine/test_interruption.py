@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kernelswarm.simulations.core.errors import Interrupted
-from kernelswarm.simulations.machine.interruption import Terminated, noted, terminating
+from kernelswarm.simulations.machine.interruption import Terminated, noted, terminating, waiting
 
-SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
+SIGINT, SIGTERM, SIGHUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 @pytest.fixture(autouse=True)
 def untouched() -> Iterator[None]:
     """Signals do in a new process what Python has them do; where Ray has run, what Ray does."""
-    before: dict[signal.Signals, Any] = {SIGINT: signal.default_int_handler, SIGTERM: signal.SIG_DFL}
+    before: dict[signal.Signals, Any] = {
+        SIGINT: signal.default_int_handler,
+        SIGTERM: signal.SIG_DFL,
+        SIGHUP: signal.SIG_DFL,
+    }
     for number, handler in before.items():
         before[number] = signal.signal(number, handler)
     yield
@@ -45,9 +51,11 @@ def test_a_signal_that_nobody_has_ended_for_acts_when_the_block_is_left() -> Non
     reached: list[object] = []
     with pytest.raises(KeyboardInterrupt):
         live(reached, SIGINT)
-    with terminating(), pytest.raises(Terminated):
-        live(reached, SIGTERM)
-    assert reached == [(SIGINT, "Ctrl-C"), (SIGTERM, "SIGTERM")] and restored()
+    for number in (SIGTERM, SIGHUP):
+        with terminating(), pytest.raises(Terminated) as stop:
+            live(reached, number)
+        assert stop.value.number == number
+    assert reached == [(SIGINT, "Ctrl-C"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")] and restored()
 
 
 def test_a_signal_before_an_error_that_is_recovered_from_acts_too() -> None:
@@ -80,3 +88,18 @@ def test_signals_are_left_alone_where_that_is_wanted_or_they_are_ignored() -> No
     finally:
         signal.signal(SIGINT, signal.default_int_handler)
     assert reached == [(None, "a signal")]
+
+
+def hang_up_early(reached: list[str]) -> None:
+    with waiting({SIGHUP}):
+        signal.raise_signal(SIGHUP)
+        child = "import signal; print(signal.SIGHUP in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+        reached.append(subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout)
+    reached.append("too late")
+
+
+def test_signals_wait_in_here_and_come_afterwards() -> None:
+    reached: list[str] = []
+    with terminating(), pytest.raises(Terminated):
+        hang_up_early(reached)
+    assert reached == ["True\n"]

@@ -9,14 +9,18 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import csv, parquet
 
 import kernelswarm as ks
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import key
+from kernelswarm.simulations.core.node_names import find_node
 from kernelswarm.simulations.nodes.listed import with_labels, with_names
 from kernelswarm.simulations.report import page
+from kernelswarm.simulations.streams.rows.encoding.text import entries
 from tests.helpers.command_line import SMALL, commands
 
 RUN: dict[str, Any] = {
@@ -125,6 +129,42 @@ def test_data_of_other_names_are_refused() -> None:
         ks.simulate(topology=nx.path_graph(["a", "b", "target", "d"]), data=data, **OF_DATA)
     with pytest.raises(ks.InputError, match=r"nodes: the data alone have d: add these nodes to the graph"):
         ks.simulate(topology=nx.path_graph(["a", "b"]), data=data, **OF_DATA)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (["ALABAMA", "NEW_YORK"], ["Alabama", "New York"], '"ALABAMA" and "Alabama", and 1 more pair, differ by case'),
+        (["a\u200b", "b"], ["a", "b"], r'"a\u200b" and "a" differ by case, blanks or letters such as _ alone'),
+        (["a", "b"], ["a", "d"], ""),
+    ],
+)
+def test_names_that_are_nearly_the_same_are_named(ours: list[str], theirs: list[str], said: str) -> None:
+    data = (np.random.default_rng(0).random((30, 1)), np.zeros(30), np.array(theirs)[np.arange(30) % 2])
+    with pytest.raises(ks.InputError, match="name different nodes") as refused:
+        ks.simulate(topology=nx.Graph([ours]), data=data, **OF_DATA)
+    assert (said in str(refused.value)) and ("differ by case" in str(refused.value)) == bool(said)
+
+
+COMPOSED, PARTED = "Orl\u00e9ans", "Orle\u0301ans"
+
+
+@pytest.mark.parametrize("form", ["arrays", "csv", "parquet"])
+def test_two_spellings_of_a_letter_are_one_name(form: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    node = np.array([COMPOSED, "Nice", PARTED])[np.arange(90) % 3]
+    table = {"x": random.random(90), "y": random.random(90), "node": node}
+    keys: dict[str, Any] = {"data": (table["x"][:, None], table["y"], node)}
+    assert entries(pyarrow.chunked_array([node.tolist()])).words == ["Nice", COMPOSED]  # as inputs and classes too
+    if form != "arrays":
+        path = tmp_path / f"towns.{form}"
+        {"csv": csv.write_csv, "parquet": parquet.write_table}[form](pyarrow.table(table), path)
+        keys = {"stream": {"name": "file", "path": str(path)}}
+    result = ks.simulate(topology=nx.Graph([(PARTED, "Nice")]), **keys, **OF_DATA)
+    assert list(result.node_names.values()) == ["Nice", COMPOSED]
+    assert find_node(PARTED, result.node_names) == find_node(COMPOSED, result.node_names) == 1
+    with pytest.raises(ks.InputError, match=r"two nodes with the text .*'Orle\\u0301ans' .*: rename one"):
+        ks.simulate(topology=nx.Graph([(PARTED, "Nice"), ("Nice", COMPOSED)]), **keys, **OF_DATA)
 
 
 def test_a_number_that_is_a_label_and_another_nodes_name_is_refused() -> None:

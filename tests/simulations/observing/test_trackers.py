@@ -12,7 +12,7 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.observing.state import State
-from kernelswarm.simulations.observing.trackers import find, tracked
+from kernelswarm.simulations.observing.trackers import find, mlflow_place, tracked
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.command_line import SMALL, commands
 from tests.helpers.small_comparisons import experiment
@@ -119,3 +119,15 @@ def test_the_library_itself_writes_an_event_file(tmp_path: Path) -> None:
         data = data[16 + length :]
     wanted = zip(result.network["round"].tolist(), np.float32(result.network["risk"]).tolist(), strict=True)
     assert risks == list(wanted)
+
+
+@pytest.mark.parametrize("letter", ["%", "#", "?"])
+def test_a_folder_that_would_be_another_part_of_an_address_is_refused(
+    letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(InputError, match=r"needs an address, and .*mlflow\.db is none .*: use another --out"):
+        mlflow_place(tmp_path / f"50{letter}20off" / "run")
+    assert mlflow_place(tmp_path / f"50{letter}20off").startswith("sqlite:///")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://localhost")
+    assert mlflow_place(tmp_path / f"50{letter}20off" / "run") == "http://localhost"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
+import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +17,8 @@ import pytest
 
 from kernelswarm.simulations.backends import ray_session
 from kernelswarm.simulations.backends.ray_backend import Ray, RayEngine
+from kernelswarm.simulations.backends.ray_session import RaySession
+from kernelswarm.simulations.backends.remote_engine import Trouble
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.errors import SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
@@ -20,6 +26,7 @@ from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.result import Result
 from kernelswarm.simulations.running.run import run
 from kernelswarm.simulations.running.simulation import Progress, simulate
+from tests.helpers.checkout import ROOT
 from tests.helpers.halves import Dying
 from tests.simulations.backends.test_ray_failures import children, needs_proc
 
@@ -179,3 +186,45 @@ def test_processes_that_die_again_and_again_end_the_run(times: int, tmp_path: Pa
     assert failure.value.partial.summary["recoveries"] == times
     assert "goes on from round 0" in str(failure.value)
     assert newest(tmp_path / "run").round == 0
+
+
+WHOLE_RAY = """
+    import os, signal
+    from pathlib import Path
+    from kernelswarm.simulations.backends import ray_session
+    from kernelswarm.simulations.backends.ray_backend import Ray
+    from kernelswarm.simulations.backends.starting.inside_ray import process_of
+    from tests.simulations.running.test_recovery import described, run
+
+    ray_session.LOOKED_EVERY = 0.0
+    left = {40: "gcs_server", 80: "raylet"}
+
+    def observe(progress):
+        if progress.phase == "evaluating" and progress.done in left:
+            os.kill(process_of(left.pop(progress.done)), signal.SIGKILL)
+
+    print(run(described(Ray(nodes_per_actor=2, restarts=2)), Path("run"), observe).result.summary["digest"], left)
+"""
+
+
+@needs_proc
+def test_a_ray_of_which_the_head_is_killed_is_started_anew(undisturbed: Result, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WHOLE_RAY)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        | {"PYTHONPATH": str(ROOT)},
+    )
+    assert ended.stdout.splitlines()[-1:] == [f"{undisturbed.summary['digest']} {{}}"], ended.stderr
+    assert re.search(r"Ray's gcs_server, process \d+, ended without a word.*replaced", ended.stderr)
+    assert ended.stderr.count("replaced, and going on from") == 2
+
+
+def test_where_no_machine_of_a_cluster_is_left_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(ray, "nodes", lambda: [{"NodeID": "a", "Alive": False, "Resources": {"CPU": 2.0}}])
+    with pytest.raises(Trouble, match="no machine of Ray's is left"):
+        RaySession().host(0)

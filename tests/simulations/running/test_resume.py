@@ -402,9 +402,13 @@ def test_a_process_that_died_does_not_end_the_run_for_good(call: Command) -> Non
     assert_equal(read("here"), simulate(Experiment.from_file("small.toml")))
 
 
-@pytest.mark.parametrize(("number", "code", "name"), [(signal.SIGTERM, 1, "SIGTERM"), (signal.SIGINT, 130, "Ctrl-C")])
-def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code: int, name: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "name", "threads"),
+    [(signal.SIGTERM, 1, "SIGTERM", 1), (signal.SIGHUP, 1, "SIGHUP", 2), (signal.SIGINT, 130, "Ctrl-C", 2)],
+)
+def test_signals_write_a_checkpoint(call: Command, number: signal.Signals, code: int, name: str, threads: int) -> None:
     words = ["run", "small.toml", "--out", "out folder", "--set", "rounds=100000000"]
+    words += ["--set", f"backend.threads={threads}"]
     folder, errors = Path("out folder"), Path("errors")
     with driving(lambda: main(words), errors) as driver:
         # The first one may be gone before it is looked for.

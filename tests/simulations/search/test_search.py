@@ -159,6 +159,10 @@ def test_in_parts_a_search_is_what_it_is_in_one_go(tmp_path: Path, jobs: int, mo
     monkeypatch.setattr(parallel, "answers", backwards)
     vary = {**VARY, "learner.batch_size": "integer:1:3", "protocol.name": ["isolated", "consensus"]}
     whole = search(SMALLER, vary, 14, tmp_path / "whole", jobs=jobs)
+    odd = tmp_path / "50%20off?mode=memory#{x}"  # as parts of an address would mean another file
+    assert outcome(search(SMALLER, vary, 14, odd, jobs=jobs)) == outcome(whole)
+    assert {path.name for path in tmp_path.iterdir()} == {"whole", odd.name}
+    assert "trials.db" in {path.name for path in (odd / "trials").iterdir()}
     assert any(trial.value is None for trial in whole.trials)  # some are given up
     with pytest.raises(KeyboardInterrupt):
         search(SMALLER, vary, 14, tmp_path / "parts", jobs=jobs, observe=interrupted)

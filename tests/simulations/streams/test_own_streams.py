@@ -14,6 +14,7 @@ from kernelswarm.simulations.streams.checked import opened
 from kernelswarm.simulations.streams.contract import HeldOut, Source, twin
 
 NODES = 3
+SIMPLE: dict[str, Any] = {"topology": {"name": "ring", "nodes": NODES}, "learner": "linear"}
 
 
 class Node:
@@ -185,3 +186,29 @@ def test_a_run_ends_in_words_where_samples_outgrow_their_room() -> None:
         simulate(stream=Own(wide), rounds=50, **experiment)
     with pytest.raises(SimulationError, match=r"node 0 failed in round \d+: .*stream: draw"):
         simulate(stream=Own(wide, after=60), rounds=600, **experiment)
+
+
+@pytest.mark.parametrize(
+    ("keys", "needed"),
+    [
+        ({"protocol": "centralized"}, False),
+        ({"protocol": "centralized", "links": {"loss": 0.2}}, True),
+        ({"protocol": "isolated", "fault": [{"nodes": [0], "of": "data", "kind": "offset", "value": 3.0}]}, True),
+    ],
+)
+def test_a_source_without_state_learns_or_is_refused(keys: dict[str, Any], needed: bool) -> None:
+    if not needed:
+        assert np.isfinite(simulate(stream=Own(), rounds=20, **SIMPLE, **keys).final["risk"])
+        return
+    with pytest.raises(InputError, match=r"stream: Node has no state, .*: give it state\(\) and restore\(state\)"):
+        simulate(stream=Own(), rounds=20, **SIMPLE, **keys)
+
+
+def test_whatever_test_samples_raise_is_named() -> None:
+    def ended(points: Any, targets: Any) -> Any:
+        return next(iter(()))  # a generator that let this through would end without a word
+
+    with pytest.raises(
+        InputError, match=r"stream: held_out\(\d+\) of Node of node 0 failed: .*StopIteration.*: correct"
+    ):
+        simulate(stream=Own(held=ended), rounds=20, protocol="isolated", **SIMPLE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +61,7 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool
     whole = values.unify_dictionaries().combine_chunks()
     if isinstance(whole, pyarrow.ChunkedArray):
         whole = pyarrow.concat_arrays(whole.chunks) if whole.num_chunks else pyarrow.array([], values.type)
-    written = [(word or "").strip() for word in whole.dictionary.to_pylist()]
+    written = [normalize("NFC", word or "").strip() for word in whole.dictionary.to_pylist()]
     indices = np.asarray(whole.indices.cast(pyarrow.int64()).fill_null(-1))
     used = set(np.unique(indices).tolist())
     there = {word for place, word in enumerate(written) if place in used}
@@ -68,6 +69,19 @@ def entries(values: pyarrow.ChunkedArray, order: Sequence[str] = (), names: bool
     known = {word: place for place, word in enumerate(words)}
     places = np.array([known.get(word, -1) for word in written] + [-1], dtype=np.intp)  # the last for nulls
     return Entries(words, places[indices])
+
+
+def spelled(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return text in which letters with marks are one character, as some programs write two; other arrays as they are.
+
+    Examples
+    --------
+    >>> np.char.str_len(spelled(np.array(["u\u0308", "u"]))).tolist()
+    [1, 1]
+    """
+    if texts.dtype.kind != "U":
+        return texts
+    return np.array([normalize("NFC", text) for text in texts.ravel().tolist()], dtype=np.str_).reshape(texts.shape)
 
 
 def _dashes(words: Collection[str]) -> set[str]:
