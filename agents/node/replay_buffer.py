@@ -26,6 +26,9 @@ class ReplayBuffer:
     points of far nodes, which come by many hands, have the chance that a node's own have, and as ranks are the same at
     all nodes, what one keeps passes through all. Nothing here depends on what is learned.
 
+    A rank follows from all bits of the coordinates. Those of own data are the same in every unit
+    (`kernelswarm.last_bits`); literal ones, by ``standardize = false``, have other ranks in another unit.
+
     Parameters
     ----------
     replay : Replay

@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 from kernelswarm.graphs.adjacency import Adjacency, Array, Integers, from_edges
 from kernelswarm.graphs.layout import fit
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
+from kernelswarm.last_bits import drop_last_bits
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -62,6 +63,7 @@ class NearestNeighbors:
         """Build the network; the generator draws the places where none are given."""
         assert self.nodes is not None
         places = fit(np.array(self.positions)) if self.positions else generator.random((self.nodes, 2))
+        drop_last_bits([places])
         near = min(self.neighbors, self.nodes - 1)
         edges = nearest_pairs(places, near)
         reach, wider = near, edges

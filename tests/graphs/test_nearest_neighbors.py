@@ -34,6 +34,18 @@ def test_parts_are_connected_by_their_shortest_edge() -> None:
     assert nx.is_connected(network.graph)
 
 
+@pytest.mark.parametrize("neighbors", [1, 3, 20])
+def test_equally_near_nodes_are_chosen_alike_in_every_unit(neighbors: int) -> None:
+    grid = np.array([(x, y) for x in range(7) for y in range(7)], dtype=np.float64)
+    networks = [
+        NearestNeighbors(neighbors=neighbors, positions=tuple(map(tuple, (grid * unit + moved).tolist()))).build(
+            np.random.default_rng(0)
+        )
+        for unit, moved in ((1.0, 0.0), (0.1, 0.3), (0.3048, 5.0), (1e-6, 1e-5), (1e3 / 7, -3.0))
+    ]
+    assert len({network.edges.tobytes() for network in networks}) == 1
+
+
 def test_nodes_at_one_place_are_joined_and_never_with_themselves() -> None:
     network = NearestNeighbors(neighbors=2, positions=((1.0, 2.0),) * 9 + ((4.0, 2.0),)).build(np.random.default_rng(0))
     assert nx.is_connected(network.graph) and nx.number_of_selfloops(network.graph) == 0

@@ -13,6 +13,9 @@ Array = npt.NDArray[np.float64]
 SHARE = 0.01
 """The share of targets below 0 from which on a warning says so."""
 
+ROUNDED = 1e-6
+"""Targets that are 0 by themselves are rounded by less than this share of their deviation."""
+
 TARGETS_BELOW_ZERO = "targets_below_zero"
 
 
@@ -34,7 +37,7 @@ def unreachable(learner: Learner, targets: Array, scaling: Variables) -> dict[st
     if below < SHARE:
         return {}
     remedy = "take a learner whose functions may be negative, or add a constant to the targets"
-    if scaling.mean is not None and (scaling.raw(targets) >= 0.0).all():
+    if scaling.mean is not None and (scaling.raw(targets) > -ROUNDED * scaling.scale).all():
         remedy = "set stream.standardize_targets = false, by which they keep their own values, none below 0"
     return {
         TARGETS_BELOW_ZERO: f"{below:.0%} of the targets are below 0, where no function of this learner is: {remedy}"

@@ -22,7 +22,7 @@ from kernelswarm.simulations.streams.regions import Indices, cut_regions
 from kernelswarm.simulations.streams.rows.encoding.gaps import are_gaps, check_missing
 from kernelswarm.simulations.streams.rows.encoding.learning import TimesAs
 from kernelswarm.simulations.streams.rows.rows import Rows
-from kernelswarm.simulations.streams.rows.scaling import Scaling, check_scaling, scaling_for
+from kernelswarm.simulations.streams.rows.scaling import Scaling, check_scaling, scaling_for, without_unit
 from kernelswarm.simulations.streams.splits import Split, check_split
 
 #: Draws of Dirichlet shares before a label skew that leaves a node without rows is given up.
@@ -248,8 +248,9 @@ def make_rule(
         return skewed(dealing.concentration, rows, classes, nodes, seed, least)
     if dealing.split == "patches":
         places = rows.points if rows.places is None else rows.places
-        regions = cut_regions(places, nodes, least, locations)
-        return lambda data, order: regions.owners(data.points if data.places is None else data.places)
+        plain = without_unit(places)
+        regions = cut_regions(plain(places), nodes, least, locations)
+        return lambda data, order: regions.owners(plain(data.points if data.places is None else data.places))
     if dealing.split == "sorted":
         return lambda data, order: blocks(data, nodes)
     return round_robin(nodes)
@@ -335,7 +336,7 @@ def skewed(concentration: float, rows: Rows, classes: int, nodes: int, seed: int
 
 def blocks(rows: Rows, nodes: int) -> Indices:
     """Blocks of equal size, in order of the target or of the first split column."""
-    key = rows.targets[:, 0] if rows.places is None else rows.places[:, 0]
+    key = (rows.targets if rows.places is None else rows.places)[:, :1]
     owners = np.empty(len(rows), dtype=np.intp)
-    owners[np.argsort(key, kind="stable")] = np.arange(len(rows)) * nodes // len(rows)
+    owners[np.argsort(without_unit(key)(key)[:, 0], kind="stable")] = np.arange(len(rows)) * nodes // len(rows)
     return owners

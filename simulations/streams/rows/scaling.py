@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from kernelswarm.last_bits import bits_away, drop_last_bits
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.core.messages import shown
@@ -50,7 +52,7 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
 
     Test rows move and scale along. A column that is constant, up to rounding, becomes 0; its deviation counts as its
     size, or as 1 where that is 0. With "auto", columns of nothing but 0 and 1 keep their values: they say whether
-    something is so, in no unit.
+    something is so, in no unit. What is left is rounded to 26 bits or so: the others depend on the unit.
 
     Parameters
     ----------
@@ -79,8 +81,16 @@ def standardized(variables: Variables, training: list[Array], testing: list[Arra
     for part in (*training, *testing):
         part -= mean
         part /= deviation
+    drop_last_bits(training, testing)
     # The values may have been scaled before: x -> (x - m) / d -> ((x - m) / d - mean) / deviation.
     return replace(variables, mean=variables.raw(mean), deviation=variables.scale * deviation)
+
+
+def without_unit(columns: npt.NDArray[Any]) -> Callable[[npt.NDArray[Any]], Array]:
+    """Return what standardizes columns (n, k) like these; equal numbers are then equal in every unit."""
+    variables = standardized(Variables(), [np.array(columns, dtype=np.float64)], [], True)
+    large = bits_away([variables.scaled(columns)])
+    return lambda values: variables.scaled(values) + large - large
 
 
 def per_own_volume(inputs: Variables, columns: tuple[str, ...]) -> Variables:

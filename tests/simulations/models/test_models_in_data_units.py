@@ -103,7 +103,7 @@ def test_raw_rows_give_the_runs_own_regression_error(tmp_path: Path) -> None:
         for model in (load_model(folder, node), load_model(result, node), read_run(folder).model(node)):
             predicted = model.predict(data.x[own])
             assert model.node == node
-            assert np.mean((predicted - data.y[own]) ** 2) / variance == pytest.approx(error, rel=1e-9)
+            assert np.mean((predicted - data.y[own]) ** 2) / variance == pytest.approx(error, rel=1e-7)
     assert np.mean(list(measured.values())) < 0.5  # they have learned something
 
 

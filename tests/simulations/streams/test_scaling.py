@@ -14,7 +14,7 @@ from kernelswarm.simulations.core.data_description import Variables
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.openml import OpenML
-from kernelswarm.simulations.streams.rows.scaling import Scaling, standardized
+from kernelswarm.simulations.streams.rows.scaling import Scaling, standardized, without_unit
 
 random = np.random.default_rng(0)
 PLAIN = np.round(random.normal(size=(500, 3)) * 1024) / 1024
@@ -31,9 +31,37 @@ def scaled(columns: Array, scaling: Scaling = "auto") -> tuple[Array, Variables]
 def test_columns_have_mean_0_and_deviation_1_in_every_unit_and_far_from_0(unit: float, offset: float) -> None:
     wanted = (PLAIN - PLAIN.mean(axis=0)) / PLAIN.std(axis=0)
     found, variables = scaled((PLAIN + offset) * unit)
-    # The rounding of the numbers themselves, which the offset makes coarse.
-    assert np.allclose(found, wanted, rtol=0.0, atol=1e-12 + 4.0 * np.finfo(float).eps * abs(offset))
-    assert np.allclose(variables.raw(found), (PLAIN + offset) * unit, rtol=1e-14, atol=0.0 if offset else 1e-14 * unit)
+    # The rounding of the numbers themselves, which the offset makes coarse, and to 26 bits.
+    assert np.allclose(found, wanted, rtol=0.0, atol=2.0**-26 + 4.0 * np.finfo(float).eps * abs(offset))
+    assert np.allclose(variables.raw(found), (PLAIN + offset) * unit, rtol=1e-14, atol=2.0**-26 * unit)
+
+
+COUNT = np.arange(500.0)[:, None]
+COLUMNS = {
+    "real": PLAIN,
+    "quarters": np.round(PLAIN * 4) / 4 * [1.0, 100.0, 1e4],
+    "whole": COUNT,
+    "two values": COUNT % 2 * 2.0 - 1.0,  # their typical distance from the median is a power of 2
+    "mostly 7": np.where(COUNT % 10 == 3, PLAIN, 7.0),
+    "one large": np.where(COUNT == 7, 1e3, PLAIN),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize(("unit", "moved"), [(0.3048, 0.0), (1.8, 32.0), (1e3 / 7, -5.1), (1e-9, 7e-9), (300.0, 1e4)])
+def test_columns_have_the_same_bits_in_every_unit(kind: str, unit: float, moved: float) -> None:
+    first, found = scaled(COLUMNS[kind])[0], COLUMNS[kind] * unit + moved
+    for columns in (found, np.where(COUNT % 3, found, np.nextafter(found, np.inf))):
+        assert scaled(columns)[0].tobytes() == first.tobytes()
+        assert without_unit(columns)(columns).tobytes() == scaled(columns, True)[0].tobytes()
+
+
+def test_one_large_value_leaves_the_others_their_bits() -> None:
+    columns = PLAIN.copy()
+    columns[7] = 1e9
+    found, variables = scaled(columns)
+    wanted = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+    assert np.abs(found - wanted)[np.arange(500) != 7].max() < 2.0**-25 / variables.scale.min()
 
 
 @pytest.mark.parametrize("value", [0.0, 101_325.1, -1e-30, 1e99, 0.1])
@@ -56,13 +84,13 @@ def test_columns_of_0_and_1_keep_their_values() -> None:
     assert np.allclose(scaled(mixed, True)[0].std(axis=0), 1.0)
 
 
-def test_true_gives_the_bits_of_the_textbook() -> None:
-    """Runs that began when there was nothing but true and false go on with the same data."""
+def test_true_gives_the_first_bits_of_the_textbook() -> None:
     columns = np.hstack([PLAIN * 200.0 + 40.0, (PLAIN > 0.0).astype(np.float64)])
     parts = [columns[:200], columns[200:]]
     mean = np.sum([part.sum(axis=0) for part in parts], axis=0) / len(columns)
     squares = np.sum([((part - mean) ** 2).sum(axis=0) for part in parts], axis=0)
-    assert np.array_equal(scaled(columns, True)[0], (columns - mean) / np.sqrt(squares / len(columns)))
+    wanted = (columns - mean) / np.sqrt(squares / len(columns))
+    assert np.array_equal(scaled(columns, True)[0], np.round(wanted * 2.0**26) / 2.0**26)
 
 
 def opened(folder: Path, y: npt.NDArray[Any], **keys: Any) -> Source:
