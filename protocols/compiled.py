@@ -43,14 +43,20 @@ ADVANCE = types.void(
 """``advance(tools, numbers, links, constraint_values (deg,), excess_loss (deg,), eta, curvature, batch_size, round)``
 changes the links; the excess losses are (0,) where the protocol does not compare them."""
 
+JUDGE = types.void(MATRIX_OUT, NUMBERS, NUMBERS, types.float64, types.float64, types.int64)
+"""``judge(links, differences (deg,), excess_loss (deg,), zero_loss, curvature, round)`` changes the links before the
+answers of a round pull. Differences are mean squares at the node's samples; they and excess losses are NaN without an
+answer. ``zero_loss`` is the mean loss of the function 0 there."""
+
 NEXT_TOLERANCES = types.void(NUMBERS, NUMBERS, types.float64, types.int64, VECTOR_OUT, VECTOR_OUT)
 """``next(numbers, excess_loss (deg,), curvature, round, tolerances (deg,), averages (deg,))`` changes the last two."""
 
-coupling_gradient_at, neighbor_gradient_at, advance_at, constraints_at = (
+coupling_gradient_at, neighbor_gradient_at, advance_at, constraints_at, judge_at = (
     at(COUPLING_GRADIENT),
     at(COUPLING_GRADIENT_AT_NEIGHBOR),
     at(ADVANCE),
     at(CONSTRAINT_VALUES),
+    at(JUDGE),
 )
 next_tolerances_at = at(NEXT_TOLERANCES)
 
@@ -82,6 +88,8 @@ class CompiledRule(NamedTuple):
         The rows of the matrix with the dual variables and the tolerances, both or neither.
     constraint_values : function or None
         The mean constraint values, where they are not the mean squared differences.
+    judge : function or None
+        Where answers are judged before they pull. ``coupling_gradient`` is then given NaN where none is at a point.
     forget : callable or None
         Called with a matrix that was packed and is no longer used.
     """
@@ -96,6 +104,7 @@ class CompiledRule(NamedTuple):
     duals: int | None = None
     tolerances: int | None = None
     constraint_values: Compiled | None = None
+    judge: Compiled | None = None
     forget: Callable[[Array], None] | None = None
 
 

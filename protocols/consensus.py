@@ -18,7 +18,7 @@ from kernelswarm.protocols.robust import (
     guarded,
     guarded_pull,
     guarded_pull_back,
-    learned,
+    judged,
     named,
     unknown,
     weights_of,
@@ -131,6 +131,11 @@ class Consensus:
         return self.robust in ("none", "trust")
 
     @property
+    def judges(self) -> bool:
+        """Whether answers are judged before they pull: with a defence."""
+        return self.robust != "none"
+
+    @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the coupling stronger, with its value."""
         return {"penalty": self.strength}
@@ -157,7 +162,11 @@ class Consensus:
     def init(self, neighborhood: Neighborhood) -> Array | Guarded:
         """Return the strength of every directed edge, c, (deg,); with a defence also its rows."""
         strengths = np.full(len(neighborhood.neighbors), self.strength)
-        return strengths if self.robust == "none" else Guarded(strengths, unknown(self.robust, len(strengths)))
+        return (
+            strengths
+            if self.robust == "none"
+            else Guarded(strengths, unknown(self.robust, len(strengths), neighborhood.distinct))
+        )
 
     def coupling_gradient(self, links: Array | Guarded, own: Array, answers: Array) -> Pull:
         """Return each neighbour's pull at the node's samples: ``c (f_i - f_j)`` and the bound c, if h is squared."""
@@ -183,6 +192,21 @@ class Consensus:
             lambda replaced: self.distance.pull_back(self.strength, mine, replaced),
         )
 
+    def judge(
+        self,
+        links: Array | Guarded,
+        differences: Array,
+        excess_loss: Array | None,
+        zero_loss: float,
+        curvature: float,
+        round: int,
+    ) -> Array | Guarded:
+        """Return the links with the rows of a defence that has judged a round's answers."""
+        if not isinstance(links, Guarded):
+            return links
+        rows = judged(self.robust, links.rows, differences, excess_loss, zero_loss, curvature, round)
+        return links._replace(rows=rows)
+
     def advance(
         self,
         links: Array | Guarded,
@@ -191,10 +215,8 @@ class Consensus:
         eta: float,
         round: int,
     ) -> Array | Guarded:
-        """Return the strengths unchanged, and the new rows of a defence."""
-        if not isinstance(links, Guarded):
-            return links
-        return links._replace(rows=learned(self.robust, links.rows, constraint_values, excess_loss, round))
+        """Return the links unchanged."""
+        return links
 
     def duals(self, links: Array | Guarded) -> None:
         """Return no dual variables."""

@@ -256,6 +256,33 @@ class Constrained(Protocol):
         ...
 
 
+@runtime_checkable
+class Judging(Protocol):
+    """A rule that may judge a round's answers before they pull."""
+
+    @property
+    def judges(self) -> bool:
+        """Whether it does. ``coupling_gradient`` is then given NaN where no answer is at a point."""
+        ...
+
+    def judge(
+        self,
+        links: Any,
+        differences: Array,
+        excess_loss: Array | None,
+        zero_loss: float,
+        curvature: float,
+        round: int,
+    ) -> Any:
+        """Return the link state with which the answers of a round pull.
+
+        ``differences`` (deg,) are the mean squared differences to them at the node's samples, NaN without an answer.
+        ``excess_loss`` is that of :meth:`Rule.advance`. ``zero_loss`` is the mean loss there of the function 0, with
+        which a node begins. ``curvature`` bounds the loss's second derivative; 0 where nothing does.
+        """
+        ...
+
+
 FLAGS = ("form", "step", "communicates", "pooled", "averaged", "offline", "sends_duals", "compares_losses")
 """The attributes of every protocol, as fields, properties or class variables."""
 

@@ -27,10 +27,11 @@ from kernelswarm.protocols.robust import (
     guarded,
     guarded_pull,
     guarded_pull_back,
-    learned,
+    judged,
     named,
     unknown,
     weights_of,
+    within_reach,
 )
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
 from kernelswarm.refused_key import RefusedKey
@@ -53,7 +54,7 @@ class Allowed(NamedTuple):
 
 class ProximityState(NamedTuple):
     """The dual variables of the directed edges that the node owns, (deg,), and their tolerances; with a defence its
-    rows, (4, deg)."""
+    rows, (7, deg)."""
 
     duals: Array
     tolerances: ToleranceState
@@ -179,6 +180,11 @@ class Proximity:
         return self.robust in ("none", "trust")
 
     @property
+    def judges(self) -> bool:
+        """Whether answers are judged before they pull: with a defence."""
+        return self.robust != "none"
+
+    @property
     def strengths(self) -> dict[str, float]:
         """The key that makes the coupling stronger, with its value."""
         return {"dual_max": self.dual_max}
@@ -207,7 +213,7 @@ class Proximity:
             neighborhood = replace(neighborhood, differences=growth * neighborhood.differences**power)
         tolerances = self.gamma.init(neighborhood)
         allowed = Allowed(_grown(tolerances.values, growth, power), growth) if self._translates else None
-        guard = None if self.robust == "none" else unknown(self.robust, len(duals))
+        guard = None if self.robust == "none" else unknown(self.robust, len(duals), neighborhood.distinct)
         return ProximityState(duals, tolerances, neighborhood.curvature, neighborhood.batch_size, allowed, guard)
 
     @property
@@ -244,10 +250,31 @@ class Proximity:
         """Return the mean of h_ij over the node's samples, (deg,)."""
         return self._constrained.constraint_values(own, answers)
 
+    def judge(
+        self,
+        links: ProximityState,
+        differences: Array,
+        excess_loss: Array | None,
+        zero_loss: float,
+        curvature: float,
+        round: int,
+    ) -> ProximityState:
+        """Return the links with the rows of a defence that has judged a round's answers."""
+        if links.guard is None:
+            return links
+        guard = judged(self.robust, links.guard, differences, excess_loss, zero_loss, curvature, round)
+        return links._replace(guard=guard)
+
     def advance(
         self, links: ProximityState, constraint_values: Array, excess_loss: Array | None, eta: float, round: int
     ) -> ProximityState:
-        """Return the next dual variables, from tolerances updated by this round's excess losses."""
+        """Return the next dual variables, from tolerances updated by this round's excess losses.
+
+        With a defence an answer out of reach counts as none.
+        """
+        if links.guard is not None:
+            constraint_values = within_reach(links.guard, constraint_values)
+            excess_loss = None if excess_loss is None else within_reach(links.guard, excess_loss)
         tolerances, allowed, bound = links.tolerances, links.allowed, self.dual_max
         if excess_loss is not None and self.gamma.adapts:
             tolerances = self.gamma.next(tolerances, excess_loss, links.curvature, round)
@@ -260,10 +287,7 @@ class Proximity:
         duals = links.duals.copy()
         within = tolerances.values if allowed is None else allowed.values
         ascend(duals, constraint_values, within, decay, self.ascent * eta, bound)
-        guard = links.guard
-        if guard is not None:
-            guard = learned(self.robust, guard, constraint_values, excess_loss, round)
-        return links._replace(duals=duals, tolerances=tolerances, allowed=allowed, guard=guard)
+        return links._replace(duals=duals, tolerances=tolerances, allowed=allowed)
 
     def duals(self, links: ProximityState) -> Array:
         """Return the dual variables, (deg,)."""

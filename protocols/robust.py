@@ -1,7 +1,8 @@
 """What a node makes of its neighbours' answers where some neighbours may be faulty.
 
 A defence puts another value in the place of each answer at the node's own points, where all neighbours answer. It also
-says how much each edge counts, and how far a neighbour may pull at its own points, where it alone answers.
+says how much each edge counts, and how far a neighbour may pull where it alone answers. It judges the answers of a
+round before they pull.
 """
 
 import math
@@ -34,16 +35,25 @@ ROUNDS = 3.0
 RATE = 0.01
 """The least weight of a new round in the means: they remember some 200 rounds."""
 
-COUNT, MEAN, SQUARE, WEIGHT = range(4)
-"""The rows of an edge: the sum of the squared weights of rounds; the mean excess loss and its mean square, or the mean
-squared difference and the largest accepted difference; the weight of the edge."""
+REACH = 4.0
+"""How far a neighbour may differ from the node under every defence, over the largest distance of its targets from 0."""
 
-ROWS = 4
+MOST = (1.0 + REACH) ** 2
+"""The largest excess loss in the means of ``trust``, in units of the largest loss of the function 0.
+
+An answer just within reach of a node that predicts 0 has this squared loss."""
+
+COUNT, MEAN, SQUARE, WEIGHT, LOSS, BOUND, WITHIN = range(7)
+"""The rows of an edge: the sum of the squared weights of rounds; the mean excess loss and its mean square, or the mean
+squared difference and the largest accepted difference; the weight of the edge; the largest loss of the function 0, in
+units of which excess losses are; the reach of a neighbour; whether its last answer was within it, 1 or 0."""
+
+ROWS = 7
 RADIUS = SQUARE
 
 
 class Guarded(NamedTuple):
-    """The link state of a protocol with a defence: its own, and the rows of the defence (4, deg)."""
+    """The link state of a protocol with a defence: its own, and the rows of the defence (7, deg)."""
 
     links: Array
     rows: Array
@@ -61,12 +71,16 @@ def code_of(robust: Defence | bool) -> int:
     return ("none", "trimmed", "median", "clipped", "trust").index(named(robust))
 
 
-def unknown(robust: Defence | bool, degree: int) -> Array:
-    """Return the rows before the first round, (4, deg): every neighbour has the weight 1."""
+def unknown(robust: Defence | bool, degree: int, distinct: float) -> Array:
+    """Return the rows before the first round, (7, deg): every neighbour has the weight 1.
+
+    Nobody is within reach before a node's first sample. Everybody is where it has no ``distinct`` samples to judge by.
+    """
     rows = np.zeros((ROWS, degree))
     if named(robust) != "trust":
         rows[RADIUS] = np.inf
-    rows[WEIGHT] = 1.0
+    rows[WEIGHT] = rows[WITHIN] = 1.0
+    rows[BOUND] = 0.0 if distinct else np.inf
     return rows
 
 
@@ -80,9 +94,9 @@ def guarded_pull(
     robust : str
         The defence; not "none".
     rows : Array
-        The rows of its neighbours, (4, deg).
+        The rows of its neighbours, (7, deg).
     own, answers : Array
-        The node's values and theirs, (b, C) and (deg, b, C).
+        The node's values and theirs, (b, C) and (deg, b, C); NaN where no answer is.
     pull : callable
         The pull of accepted answers.
     """
@@ -106,13 +120,20 @@ def guarded_pull_back(
     return Pull(gradients, curvatures)
 
 
-def learned(
-    robust: Defence | bool, rows: Array, constraint_values: Array, excess_loss: Array | None, round: int
+def judged(
+    robust: Defence | bool,
+    rows: Array,
+    differences: Array,
+    excess_loss: Array | None,
+    zero_loss: float,
+    curvature: float,
+    round: int,
 ) -> Array:
-    """Return the rows of a node's neighbours after a round, (4, deg), from the mean squared differences to them and,
-    for ``trust``, from their excess losses, (deg,); NaN without an answer."""
+    """Return the rows of a node's neighbours with the answers of a round, (7, deg), from the mean squared differences
+    to them and, for ``trust``, from their excess losses, (deg,); NaN without an answer."""
     found = rows.copy()
-    learn_in(code_of(robust), found, constraint_values, NOTHING if excess_loss is None else excess_loss, round)
+    losses = NOTHING if excess_loss is None else excess_loss
+    judge_in(code_of(robust), found, differences, losses, zero_loss, curvature, round)
     return found
 
 
@@ -125,37 +146,42 @@ def weights_of(robust: Defence | bool, rows: Array) -> Array | None:
 
 
 @cached_njit
-def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
-    """Fill in the accepted answers at a node's own points, (deg, b, C).
-
-    Neighbours without an answer have the node's own values in its place: these stay.
-    """
-    degree, size, outputs = answers.shape
-    for k in range(size):
-        if code in (TRIMMED, MEDIAN):
-            _trim(code, own[k], answers[:, k], replaced[:, k])
-            continue
-        for j in range(degree):
-            if code == CLIPPED:
-                _clip(rows[RADIUS, j], own[k], answers[j, k], replaced[j, k])
-            else:
-                for c in range(outputs):
-                    replaced[j, k, c] = answers[j, k, c]
+def within_reach(rows: ReadOnly, seen: ReadOnly) -> Array:
+    """Return what was seen of neighbours, (deg,), with NaN, as without an answer, for those out of reach."""
+    found = np.empty(len(seen))
+    for j in range(len(seen)):
+        found[j] = seen[j] if rows[WITHIN, j] > 0.0 else np.nan
+    return found
 
 
 @cached_njit
-def _trim(code: int, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
-    """Fill the mean of the middle answers, number by number, in place of all answers at a point, (deg, C)."""
+def replace_in(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
+    """Fill in the accepted answers at a node's own points, (deg, b, C): its own values for those who have none."""
+    degree, size, _ = answers.shape
+    for k in range(size):
+        if code in (TRIMMED, MEDIAN):
+            _trim(code, rows, own[k], answers[:, k], replaced[:, k])
+            continue
+        for j in range(degree):
+            _accept(code, rows[:, j], own[k], answers[j, k], replaced[j, k])
+
+
+@cached_njit
+def _trim(code: int, rows: ReadOnly, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
+    """Fill the mean of the middle answers, number by number, in place of all answers at a point, (deg, C).
+
+    It is within reach. One answer alone is accepted as at a neighbour's point.
+    """
     degree, outputs = answers.shape
-    there = np.zeros(degree, dtype=np.bool_)
+    there = np.ones(degree, dtype=np.bool_)
     for j in range(degree):
         for c in range(outputs):
-            there[j] = there[j] or answers[j, c] != own[c]
+            there[j] = there[j] and math.isfinite(answers[j, c])
     count = there.sum()
     cut = max(count - 1, 0) // 2
     if code == TRIMMED:
         cut = min(cut, max(1, int(SHARE * count)))
-    values = np.empty(count)
+    values, mean = np.empty(count), np.zeros(outputs)
     for c in range(outputs):
         n = 0
         for j in range(degree):
@@ -163,34 +189,51 @@ def _trim(code: int, own: ReadOnly, answers: ReadOnly, replaced: Array) -> None:
                 values[n] = answers[j, c]
                 n += 1
         values.sort()
-        mean = 0.0
         for n in range(cut, count - cut):
-            mean += values[n]
-        mean /= max(count - 2 * cut, 1)
-        for j in range(degree):
-            replaced[j, c] = mean if there[j] else answers[j, c]
+            mean[c] += values[n] / (count - 2 * cut)
+    for j in range(degree):
+        if not there[j]:
+            replaced[j] = own
+        elif count == 1:
+            _accept(code, rows[:, j], own, mean, replaced[j])
+        else:
+            _clip(rows[BOUND, j], own, mean, replaced[j])
+
+
+@cached_njit
+def _accept(code: int, row: ReadOnly, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
+    """Fill in the answer (C,) of a neighbour with its rows (7,): refused out of reach by ``trust``, else clipped."""
+    if code == TRUST:
+        _clip(row[BOUND] if _length(own, answer) <= row[BOUND] else 0.0, own, answer, replaced)
+    else:
+        _clip(min(row[RADIUS], row[BOUND]), own, answer, replaced)
+
+
+@cached_njit
+def _length(own: ReadOnly, answer: ReadOnly) -> float:
+    square = 0.0
+    for c in range(len(own)):
+        square += (answer[c] - own[c]) * (answer[c] - own[c])
+    return math.sqrt(square)
 
 
 @cached_njit
 def _clip(radius: float, own: ReadOnly, answer: ReadOnly, replaced: Array) -> None:
-    """Fill in the answer (C,), moved to the largest accepted distance from the own value if it is farther."""
-    square = 0.0
+    """Fill in the answer (C,), moved to the largest accepted distance from the own value if it is farther; the own
+    value for an answer that is not finite."""
+    length = _length(own, answer)
     for c in range(len(own)):
-        square += (answer[c] - own[c]) * (answer[c] - own[c])
-    length = math.sqrt(square)
-    for c in range(len(own)):
-        replaced[c] = own[c] + (answer[c] - own[c]) * (radius / length) if length > radius else answer[c]
+        if not length < np.inf:
+            replaced[c] = own[c]
+        else:
+            replaced[c] = own[c] + (answer[c] - own[c]) * (radius / length) if length > radius else answer[c]
 
 
 @cached_njit
 def believe_in(code: int, rows: ReadOnly, neighbor: int, mine: ReadOnly, theirs: ReadOnly, replaced: Array) -> None:
     """Fill in the accepted values of a neighbour at its own points, (b, C)."""
     for k in range(mine.shape[0]):
-        if code == TRUST:
-            for c in range(mine.shape[1]):
-                replaced[k, c] = theirs[k, c]
-        else:
-            _clip(rows[RADIUS, neighbor], mine[k], theirs[k], replaced[k])
+        _accept(code, rows[:, neighbor], mine[k], theirs[k], replaced[k])
 
 
 @cached_njit
@@ -210,21 +253,64 @@ def weigh_back_in(weight: float, gradients: Array, curvatures: Array) -> None:
 
 
 @cached_njit
-def learn_in(code: int, rows: Array, constraint_values: ReadOnly, excess_loss: ReadOnly, round: int) -> None:
-    """Update the rows of the neighbours by a round."""
-    beta, evidence = min(1.0, max(RATE, 2.0 / (round + 1))), excess_loss if code == TRUST else constraint_values
+def judge_in(
+    code: int,
+    rows: Array,
+    differences: ReadOnly,
+    excess_loss: ReadOnly,
+    zero_loss: float,
+    curvature: float,
+    round: int,
+) -> None:
+    """Update the rows of the neighbours by the answers of a round."""
+    beta = min(1.0, max(RATE, 2.0 / (round + 1)))
+    _measure_reach(code, rows, abs(zero_loss), curvature)
     for j in range(rows.shape[1]):
-        if math.isnan(evidence[j]):
+        if math.isnan(differences[j]):
             continue
-        kept = 1.0 - beta if rows[COUNT, j] > 0.0 else 0.0
-        now = 1.0 - kept
-        rows[COUNT, j] = kept * kept * rows[COUNT, j] + now * now
-        rows[MEAN, j] = kept * rows[MEAN, j] + now * evidence[j]
-        if code == TRUST:
-            rows[SQUARE, j] = kept * rows[SQUARE, j] + now * evidence[j] * evidence[j]
-            rows[WEIGHT, j] = 0.0 if _is_worse(rows[COUNT, j], rows[MEAN, j], rows[SQUARE, j]) else 1.0
+        evidence = (
+            _in_units(excess_loss[j], rows[LOSS, j]) if code == TRUST else min(differences[j], rows[BOUND, j] ** 2)
+        )
+        if not math.isnan(evidence):
+            kept = 1.0 - beta if rows[COUNT, j] > 0.0 else 0.0
+            now = 1.0 - kept
+            rows[COUNT, j] = kept * kept * rows[COUNT, j] + now * now
+            rows[MEAN, j] = kept * rows[MEAN, j] + now * evidence
+            if code == TRUST:
+                rows[SQUARE, j] = kept * rows[SQUARE, j] + now * evidence * evidence
+                rows[WEIGHT, j] = 0.0 if _is_worse(rows[COUNT, j], rows[MEAN, j], rows[SQUARE, j]) else 1.0
+        rows[WITHIN, j] = 1.0 if math.sqrt(differences[j]) <= rows[BOUND, j] else 0.0
     if code != TRUST:
         _learn_radius(rows)
+
+
+@cached_njit
+def _measure_reach(code: int, rows: Array, loss: float, curvature: float) -> None:
+    """Update the largest loss of the function 0, the unit of excess losses, and the reach of the neighbours.
+
+    A loss l with the second derivative l'' belongs to a target ``sqrt(2 l / l'')`` from 0, one without a bound on it to
+    a target l from 0. Targets are the node's own: no neighbour can widen its reach.
+    """
+    largest = rows[LOSS, 0]
+    if not loss > largest:
+        return
+    if code == TRUST:
+        for j in range(rows.shape[1]):
+            rows[MEAN, j] *= largest / loss
+            rows[SQUARE, j] *= (largest / loss) * (largest / loss)
+    rows[LOSS] = loss
+    rows[BOUND] = REACH * (math.sqrt(loss) * math.sqrt(2.0 / curvature) if curvature > 0.0 else loss)
+
+
+@cached_njit
+def _in_units(excess_loss: float, unit: float) -> float:
+    """Return an excess loss in units of the largest loss, at most ``MOST`` from 0; NaN for NaN."""
+    most = MOST * unit
+    if excess_loss > most:
+        return MOST
+    if excess_loss < -most:
+        return -MOST
+    return excess_loss / unit if unit > 0.0 else excess_loss
 
 
 @cached_njit
@@ -259,19 +345,21 @@ def guarded(form: CompiledRule, robust: Defence | bool, at: int) -> CompiledRule
     """Return a protocol for compiled rounds with a defence, whose rows follow the protocol's own ``at`` rows."""
     if code_of(robust) == NONE:
         return form
-    functions = _functions(
+    gradient, gradient_at_neighbor, judge, advance = _functions(
         code_of(robust), at, form.coupling_gradient, form.coupling_gradient_at_neighbor, form.advance
     )
-    gradient, gradient_at_neighbor, advance = functions
     return form._replace(
-        coupling_gradient=gradient, coupling_gradient_at_neighbor=gradient_at_neighbor, advance=advance
+        coupling_gradient=gradient,
+        coupling_gradient_at_neighbor=gradient_at_neighbor,
+        judge=judge,
+        advance=None if form.advance is None else advance,
     )
 
 
 def _functions(
     code: int, at: int, pull: Compiled, pull_back: Compiled | None, follow: Compiled | None
-) -> tuple[Compiled, Compiled, Compiled]:
-    trusts, follows = code == TRUST, follow is not None
+) -> tuple[Compiled, Compiled, Compiled, Compiled]:
+    trusts = code == TRUST
 
     @cached_njit
     def coupling_gradient(
@@ -301,6 +389,12 @@ def _functions(
             weigh_back_in(links[at + WEIGHT, neighbor], gradients, curvatures)
 
     @cached_njit
+    def judge(
+        links: Array, differences: ReadOnly, excess_loss: ReadOnly, zero_loss: float, curvature: float, round: int
+    ) -> None:
+        judge_in(code, links[at:], differences, excess_loss, zero_loss, curvature, round)
+
+    @cached_njit
     def advance(
         tools: Integers,
         numbers: Array,
@@ -312,8 +406,17 @@ def _functions(
         batch_size: int,
         round: int,
     ) -> None:
-        if follows:
-            follow(tools, numbers, links[:at], constraint_values, excess_loss, eta, curvature, batch_size, round)  # type: ignore[misc]
-        learn_in(code, links[at:], constraint_values, excess_loss, round)
+        rows = links[at:]
+        follow(  # type: ignore[misc]
+            tools,
+            numbers,
+            links[:at],
+            within_reach(rows, constraint_values),
+            within_reach(rows, excess_loss),
+            eta,
+            curvature,
+            batch_size,
+            round,
+        )
 
-    return coupling_gradient, coupling_gradient_at_neighbor, advance
+    return coupling_gradient, coupling_gradient_at_neighbor, judge, advance

@@ -27,7 +27,7 @@ too short within a round. RETURNED: nodes come back that have forgotten their fu
 EVALUATE, INNER, GRADIENT, STEP, LOSS_VALUES, LOSS_DERIVATIVES, REPACK, PLACE, TAUGHT_STEP = range(9)
 """The functions of a learner, by their addresses."""
 
-COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES = range(4)
+COUPLING_GRADIENT, COUPLING_GRADIENT_AT_NEIGHBOR, ADVANCE, CONSTRAINT_VALUES, JUDGE = range(5)
 """The functions of a protocol."""
 
 ABSENT = -1
@@ -77,7 +77,7 @@ class Sums(NamedTuple):
 class Coupling(NamedTuple):
     """The protocol."""
 
-    functions: Integers  # (4,) addresses
+    functions: Integers  # (5,) addresses
     tools: Integers  # addresses that those call
     numbers: Array
     rows: int  # k, of the matrices that hold the links' state
@@ -288,7 +288,7 @@ class LossyWork(NamedTuple):
     values_sent: Integers  # (deg,) the number of their points
     values_share: Array  # (deg,) their weight by their age
     duals: Array  # (deg,) the dual variables that came with them
-    answers: Array  # (deg, n, C) the answers; the node's own values where one is missing
+    answers: Array  # (deg, n, C) the answers; where one is missing NaN for a protocol that judges, else own values
     pull: Array  # (deg, n, C) at earlier points
     bounds: Array  # (deg, n) their curvatures
     pair_row_sums: Array  # (n,) the sums of both ends' row sums
@@ -311,6 +311,7 @@ class Workspace(NamedTuple):
     pair_row_sums: Array  # (deg, n) the sums of both ends' row sums
     pulling: Array  # (n, C) the pulls of all neighbours together
     constraint_values: Array  # (deg,)
+    differences: Array  # (deg,) the mean squared ones
     excess_loss: Array  # (deg,)
     losses: Array  # (b,)
     sizes: Array  # (k,) of the step

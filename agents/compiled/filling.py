@@ -36,6 +36,7 @@ from kernelswarm.protocols.compiled import (
     CONSTRAINT_VALUES,
     COUPLING_GRADIENT,
     COUPLING_GRADIENT_AT_NEIGHBOR,
+    JUDGE,
     CompiledRule,
 )
 from kernelswarm.protocols.contract import Rule
@@ -54,7 +55,7 @@ NO_BUFFERS = Buffers(np.zeros((0, 0, 0)), NO_KEYS, NO_KEYS, (0, 0), NO_KEYS, 0.0
 def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling:
     """Return the functions and the numbers of a protocol for these links."""
     none = Coupling(
-        functions=np.full(4, NONE),
+        functions=np.full(5, NONE),
         tools=np.zeros(0, dtype=np.int64),
         numbers=np.zeros(0),
         rows=0,
@@ -75,6 +76,7 @@ def coupling_of(rule: Rule, form: CompiledRule | None, links: Links) -> Coupling
             (form.coupling_gradient_at_neighbor, COUPLING_GRADIENT_AT_NEIGHBOR),
             (form.advance, ADVANCE),
             (form.constraint_values, CONSTRAINT_VALUES),
+            (form.judge, JUDGE),
         )
     ]
     return none._replace(
@@ -294,6 +296,7 @@ def workspace(
         pair_row_sums=np.zeros((widest, size)),
         pulling=np.zeros((size, outputs)),
         constraint_values=np.zeros(widest),
+        differences=np.zeros(widest),
         excess_loss=np.zeros(widest),
         losses=np.zeros(size),
         sizes=np.zeros(sizes),

@@ -30,6 +30,7 @@ from kernelswarm.agents.compiled.arrays import (
     DONE,
     GRADIENT,
     INNER,
+    JUDGE,
     LARGE_VALUES,
     LOSS_DERIVATIVES,
     LOSS_VALUES,
@@ -48,7 +49,7 @@ from kernelswarm.agents.compiled.pulling import (
     pulls_at_neighbors_of,
     pulls_of,
 )
-from kernelswarm.protocols.compiled import advance_at
+from kernelswarm.protocols.compiled import advance_at, judge_at
 from kernelswarm.protocols.compiling import force_inline
 from kernelswarm.protocols.coupling import total
 from kernelswarm.protocols.first_class import NONE, Compiled
@@ -103,6 +104,27 @@ def admit(i: int, values: Array, targets: Array, largest_target: Array, diverged
             if not abs(values[k, c]) <= diverged * (1.0 + largest):
                 return False
     return True
+
+
+@force_inline
+def judge(i: int, targets: Array, completed: int, network: Network) -> None:
+    """Let the protocol judge the answers that were compared with node i's values at its samples."""
+    links, coupling, work, size = network.links, network.coupling, network.work, targets.shape[0]
+    if coupling.functions[JUDGE] == NONE:
+        return
+    begin, degree = links.start[i], links.start[i + 1] - links.start[i]
+    losses, zeros = line(work.losses, 0, size), table(work.pulling, 0, size, work.pulling.shape[1])
+    zeros[:] = 0.0
+    loss_values = loss_values_at(network.kinds.functions[network.kinds.of[i], LOSS_VALUES])
+    loss_values(learner_of(i, network).loss_numbers, zeros, targets, losses)
+    judge_at(coupling.functions[JUDGE])(
+        table(links.state, coupling.rows * begin, coupling.rows, degree),
+        line(work.differences, 0, degree),
+        line(work.excess_loss, 0, degree if coupling.compares_losses else 0),
+        total(losses) / size,
+        network.kinds.curvature[network.kinds.of[i]],
+        completed,
+    )
 
 
 def following(ideal: bool) -> Compiled:
@@ -201,18 +223,18 @@ def learning(ideal: bool) -> Compiled:
             loss = total(losses)
             sums.loss[i] += loss
             descend(i, sample, network)
+        if degree and size:
+            compare(i, sent, sample.targets, loss, gathered, network, own, received)
+            judge(i, sample.targets, completed, network)
         if degree and sent:
             reason, curvature, part = pull(i, at, rate, gathered, network, own, received)
             if reason != DONE:
                 return reason, curvature
-        if size:
-            if degree:
-                compare(i, sent, sample.targets, loss, gathered, network, own, received)
-            for k in range(size):
-                work.stiffness[k] = curvature * share
-                if share < 1.0:
-                    for c in range(work.gradients.shape[1]):
-                        work.gradients[k, c] *= share
+        for k in range(size):
+            work.stiffness[k] = curvature * share
+            if share < 1.0:
+                for c in range(work.gradients.shape[1]):
+                    work.gradients[k, c] *= share
         if sent > size:
             reason, strength = pull_at_replayed(i, at, rate, part, network, own)
             if reason != DONE:

@@ -17,6 +17,7 @@ from kernelswarm.agents.compiled.arrays import (
     COUPLING_GRADIENT,
     COUPLING_GRADIENT_AT_NEIGHBOR,
     DONE,
+    JUDGE,
     LOSS_VALUES,
     UNSTABLE,
     Gathered,
@@ -47,7 +48,10 @@ def answers_of(ideal: bool) -> Compiled:
 
     @force_inline
     def answer(i: int, values: Array, network: Network, own: Own, received: Received) -> Answered:
-        """Return the answers at the points of node i's step; its own ``values`` (n, C) where no prompt one arrived."""
+        """Return the answers at the points of node i's step.
+
+        Where no prompt one arrived they are its own ``values`` (n, C), or NaN for a protocol that judges answers.
+        """
         links, work, room, (size, outputs) = network.links, network.work, own.values.shape[1], values.shape
         begin, degree = links.start[i], links.start[i + 1] - links.start[i]
         if ideal:
@@ -55,13 +59,14 @@ def answers_of(ideal: bool) -> Compiled:
             row_sums = line(own.row_sums, i * room, size)
         else:
             answers, row_sums = cube(work.lossy.answers, 0, degree, size, outputs), line(work.row_sums, 0, size)
+            judged = network.coupling.functions[JUDGE] != NONE
             for d in range(degree):
                 at = work.lossy.answer_at[d]
                 prompt = at != ABSENT and work.lossy.earlier_at[d] == ABSENT
                 taken = table(received.answers, at * room * outputs, size, outputs) if prompt else values
                 for k in range(size):
                     for c in range(outputs):
-                        answers[d, k, c] = taken[k, c]
+                        answers[d, k, c] = taken[k, c] if prompt or not judged else np.nan
         return Answered(answers, row_sums)
 
     return answer
@@ -215,7 +220,7 @@ def pull_late(
     room, outputs = received.answers.shape[-2], received.answers.shape[-1]
     begin, degree, kind = links.start[i], links.start[i + 1] - links.start[i], kinds.of[i]
     edges = table(links.state, coupling.rows * begin, coupling.rows, degree)
-    at = gathered.prompt
+    at, judged = gathered.prompt, coupling.functions[JUDGE] != NONE
     for d in range(degree if gathered.taken > at else 0):
         if lossy.earlier_at[d] == ABSENT:
             continue
@@ -232,7 +237,8 @@ def pull_late(
         for other in range(degree):
             for k in range(size):
                 for c in range(outputs):
-                    answers[other, k, c] = answer[k, c] if other == d else values[k, c]
+                    absent = np.nan if judged else values[k, c]
+                    answers[other, k, c] = answer[k, c] if other == d else absent
         coupling_gradient_at(coupling.functions[COUPLING_GRADIENT])(
             coupling.numbers, edges, values, answers, pulls, bounds
         )
@@ -360,7 +366,7 @@ def constraints_of(ideal: bool) -> Compiled:
             if not ideal:
                 place = work.lossy.answer_at[d]
                 at_answer = place * whole
-                work.constraint_values[d] = work.excess_loss[d] = np.nan
+                work.constraint_values[d] = work.differences[d] = work.excess_loss[d] = np.nan
                 if place == ABSENT:
                     continue
                 earlier = work.lossy.earlier_at[d]
@@ -379,17 +385,22 @@ def constraints_of(ideal: bool) -> Compiled:
                         loss_values(loss_numbers, predicted, wanted, losses)
                         before = total(losses)
             answer = cube(received.answers, at_answer, 1, sent, outputs)
+            mean_square_differences_in(values, answer, line(work.differences, d, 1))
             if coupling.functions[CONSTRAINT_VALUES] == NONE:
-                mean_square_differences_in(values, answer, line(work.constraint_values, d, 1))
+                work.constraint_values[d] = work.differences[d]
             else:
                 constraints_at(coupling.functions[CONSTRAINT_VALUES])(
                     values, answer, line(work.constraint_values, d, 1)
                 )
+            for compared in (work.constraint_values, work.differences):
+                if np.isnan(compared[d]):
+                    compared[d] = np.inf  # NaN is no answer
             if coupling.compares_losses:
                 work.excess_loss[d] = np.nan
                 if new:
                     losses = line(work.losses, 0, size)
                     loss_values(loss_numbers, table(answer, 0, size, outputs), wanted, losses)
-                    work.excess_loss[d] = (total(losses) - before) / size
+                    excess = (total(losses) - before) / size
+                    work.excess_loss[d] = np.inf if np.isnan(excess) else excess
 
     return compare

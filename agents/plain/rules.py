@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kernelswarm.agents.plain.filling import fill
 from kernelswarm.protocols.compiled import CompiledRule, NotCompiledError, handed_over
-from kernelswarm.protocols.contract import Constrained, Exchange, Rule
+from kernelswarm.protocols.contract import Constrained, Exchange, Judging, Rule
 from kernelswarm.protocols.core.fulfilling import fulfils
 
 Array = npt.NDArray[np.float64]
@@ -71,6 +71,7 @@ class _Plain:
             duals=DUALS if self._constrained else None,
             tolerances=TOLERANCES if self._constrained else None,
             constraint_values=self._constraint_values if fulfils(self._rule, Constrained) else None,
+            judge=self._judge if fulfils(self._rule, Judging) and self._rule.judges else None,
             forget=self._forget,
         )
 
@@ -135,6 +136,13 @@ class _Plain:
 
     def _constraint_values(self, own: Array, answers: Array, values: Array) -> None:
         fill(values, cast(Constrained, self._rule).constraint_values(own, answers), f"{self._name}.constraint_values")
+
+    def _judge(
+        self, links: Array, differences: Array, excess: Array, zero_loss: float, curvature: float, round: int
+    ) -> None:
+        place, compared = int(links[KEPT, 0]), excess if self._rule.compares_losses else None
+        judge = cast(Judging, self._rule).judge
+        self._kept[place] = judge(self._kept[place], differences, compared, zero_loss, curvature, round)
 
     def _advance(
         self,
