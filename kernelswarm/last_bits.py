@@ -59,4 +59,5 @@ def bits_away(parts: Sequence[Array]) -> Array:
         apart = apart[apart > NOTHING * np.abs(values).max()]
         if len(apart):
             sizes[column] = min(1.0, _SHIFT * float(np.median(apart)))
-    return np.ldexp(1.5, BITS - 1 + np.frexp(sizes)[1])
+    large: Array = np.ldexp(1.5, BITS - 1 + np.frexp(sizes)[1])
+    return large

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.graphs.layout import fit
-from kernelswarm.last_bits import drop_last_bits
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.streams.contract import Array
 
@@ -83,10 +81,7 @@ def cut_regions(rows: Array, nodes: int, least: int, locations: Array | None) ->
     lower, upper = np.full((nodes, rows.shape[1]), -np.inf), np.full((nodes, rows.shape[1]), np.inf)
     scales = rows.std(axis=0)
     scales[scales == 0.0] = 1.0
-    axes = None
-    if locations is not None and rows.shape[1] == 2:
-        axes = fit(locations)
-        drop_last_bits([axes])
+    axes = locations if rows.shape[1] == 2 else None
 
     def divide(indices: Indices, members: Indices) -> Cut | int:
         if len(members) == 1:

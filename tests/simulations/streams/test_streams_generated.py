@@ -290,13 +290,6 @@ def test_western_nodes_get_western_rows() -> None:
         assert stats.spearmanr(middles[:, axis], locations[:, axis]).statistic > 0.7
 
 
-def test_nodes_in_line_are_divided_alike_in_every_unit() -> None:
-    rows, grid = np.random.default_rng(0).normal(size=(400, 2)), np.mgrid[:5, :5].reshape(2, -1).T[::-1]
-    found = [cut_regions(rows, 25, 1, grid * unit + moved) for unit, moved in ((1.0, 0.0), (0.1, 0.3), (1e3 / 7, -5.1))]
-    for regions in found:
-        assert np.array_equal(regions.owners(rows), found[0].owners(rows))
-
-
 def test_equal_rows_cannot_be_cut() -> None:
     with pytest.raises(ValueError, match='split = "patches" cannot cut 10 rows into regions of 2 nodes'):
         cut_regions(np.ones((10, 2)), 2, 1, None)
