@@ -67,7 +67,21 @@ class _Scaled(_Compiled):
     """A kernel of the distance between its points, measured in one length or in one for each input."""
 
     bandwidth: Bandwidth
+    supremum: ClassVar[float | None] = 1.0
     absolute: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+
+    @cached_property
+    def _numbers(self) -> Array:
+        """The kernel's own numbers."""
+        return bandwidths.numbers(self.bandwidth)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -118,22 +132,8 @@ class Gaussian(_Scaled):
     """
 
     bandwidth: Bandwidth = "auto"
-    supremum: ClassVar[float | None] = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
 
     _formula = staticmethod(kernel_formulas.gaussian)
-
-    @cached_property
-    def _numbers(self) -> Array:
-        """The kernel's own numbers."""
-        return bandwidths.numbers(self.bandwidth)
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel's functions and numbers for compiled steps."""
-        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -148,23 +148,9 @@ class Laplacian(_Scaled):
     """
 
     bandwidth: Bandwidth = "auto"
-    supremum: ClassVar[float | None] = 1.0
     absolute: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
-
     _formula = staticmethod(kernel_formulas.laplacian)
-
-    @cached_property
-    def _numbers(self) -> Array:
-        """The kernel's own numbers."""
-        return bandwidths.numbers(self.bandwidth)
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel's functions and numbers for compiled steps."""
-        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -186,10 +172,9 @@ class Matern(_Scaled):
 
     bandwidth: Bandwidth = "auto"
     smoothness: float = 1.5
-    supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+        super().__post_init__()
         if self.smoothness not in (1.5, 2.5):
             raise RefusedKey(
                 "smoothness",
@@ -204,11 +189,6 @@ class Matern(_Scaled):
     def _numbers(self) -> Array:
         """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.smoothness)
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel's functions and numbers for compiled steps."""
-        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -230,10 +210,9 @@ class StudentT(_Scaled):
 
     bandwidth: Bandwidth = "auto"
     degrees: float = 1.0
-    supremum: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", bandwidths.checked(self.bandwidth))
+        super().__post_init__()
         object.__setattr__(self, "degrees", _factor("degrees", self.degrees))
 
     _formula = staticmethod(kernel_formulas.student_t)
@@ -242,11 +221,6 @@ class StudentT(_Scaled):
     def _numbers(self) -> Array:
         """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.degrees)
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel's functions and numbers for compiled steps."""
-        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)

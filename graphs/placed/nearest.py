@@ -62,8 +62,11 @@ class NearestNeighbors:
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Build the network; the generator draws the places where none are given."""
         assert self.nodes is not None
-        places = fit(np.array(self.positions)) if self.positions else generator.random((self.nodes, 2))
-        drop_last_bits([places])
+        if self.positions:
+            places = fit(np.array(self.positions))
+            drop_last_bits([places])
+        else:
+            places = generator.random((self.nodes, 2))
         near = min(self.neighbors, self.nodes - 1)
         edges = nearest_pairs(places, near)
         reach, wider = near, edges

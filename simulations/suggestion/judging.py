@@ -6,12 +6,15 @@ The least of many risks is lower than the same candidate's next one, since luck 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from kernelswarm.simulations.suggestion.pilots import Figures
+
+Array = npt.NDArray[np.float64]
 
 SEEDS = 4
 """Draws that both are run with."""
@@ -61,19 +64,13 @@ class Judgement:
         return f"the {name} rises from {before.mean():.4g} to {after.mean():.4g}"
 
 
-def judge(run: Callable[[Sequence[int]], list[tuple[Figures, ...]]], chosen: int, pooled: bool) -> Judgement:
-    """Run candidate ``chosen`` and the experiment as it is, which is candidate 0, with other seeds."""
-    figures = run([0, chosen] if chosen else [0])
-    return Judgement(figures[0], figures[-1], pooled)
-
-
-def _risks(figures: Sequence[Figures], pooled: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _risks(figures: Sequence[Figures], pooled: bool) -> Array:
     return np.array([each.pooled_risk if pooled else each.risk for each in figures])
 
 
-def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _standard_error(values: Array) -> float:
     return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def _with_error(risks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+def _with_error(risks: Array) -> str:
     return f"{risks.mean():.4g} ± {_standard_error(risks):.2g}" if np.isfinite(risks).all() else "fails"

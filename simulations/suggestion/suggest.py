@@ -17,7 +17,7 @@ from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion.candidates import candidates
 from kernelswarm.simulations.suggestion.halving import halve
-from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement, judge
+from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE, refine
 from kernelswarm.simulations.suggestion.trials import Search, Trial, refuse_untried
@@ -129,7 +129,8 @@ def suggest(
         trials, best = search.trials, _chosen(finals, search)
         if math.isinf(search.score(best)):
             raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
-        judgement = judge(lambda places: search.afresh(places, SEEDS), best, pooled)
+        before, *after = search.afresh([0, best] if best else [0], SEEDS)
+    judgement = Judgement(before, after[0] if after else before, pooled)
     chosen = best if judgement.holds else 0
     order = sorted(trials, key=lambda place: (-trials[place].rounds, search.score(place), place))
     return Suggestion(

@@ -145,8 +145,7 @@ class Search:
         pilots, owners = [], []
         for seed, fold in product(self._seeds, range(self._folds)):  # in this order each seed's data are drawn once
             for place, experiment in tried.items():
-                seeded = replace(experiment, seed=seed)
-                pilots.append(Pilot(seeded, self._nodes, rounds, self._samples, fold, self._measured))
+                pilots.append(self._pilot(experiment, rounds, seed, fold))
                 owners.append(place)
         figures = self._run(pilots, lambda share: self._watch(rounds, len(places), share))
         self.node_rounds += rounds * self._nodes * len(pilots)
@@ -163,21 +162,15 @@ class Search:
         for place in places:
             experiment = self._experiments[place]
             assert isinstance(experiment, Experiment)  # refused ones have no risk
-            pilots = [
-                Pilot(
-                    replace(experiment, seed=first + turn),
-                    self._nodes,
-                    self.longest,
-                    self._samples,
-                    turn % self._folds,
-                    self._measured,
-                )
-                for turn in range(seeds)
-            ]
+            turns = range(seeds)
+            pilots = [self._pilot(experiment, self.longest, first + turn, turn % self._folds) for turn in turns]
             found.append(tuple(self._run(pilots, lambda share: self._watch(self.longest, 1, share))))
             self.node_rounds += self.longest * self._nodes * seeds
             self.pilots += seeds
         return found
+
+    def _pilot(self, experiment: Experiment, rounds: int, seed: int, fold: int) -> Pilot:
+        return Pilot(replace(experiment, seed=seed), self._nodes, rounds, self._samples, fold, self._measured)
 
     def _run(self, pilots: Sequence[Pilot], watch: Callable[[float], None]) -> list[Figures]:
         """Run pilots, in other processes where that saves more time than starting them takes."""
