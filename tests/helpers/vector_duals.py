@@ -3,6 +3,7 @@ sent."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,9 @@ class Admm(Rule):
     def say(self) -> Array:
         return self.weights.reshape(-1)
 
+    @abstractmethod
     def solve(self, last_sent: Array, apart: Array, near: float, samples: Samples) -> None:
-        raise NotImplementedError
+        """Move the weights."""
 
     def weigh(self, vectors: Sequence[Array], counts: Array) -> None:
         pass

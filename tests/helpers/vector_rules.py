@@ -6,6 +6,7 @@ receives what its neighbours sent, each with a count: 1, less where it is old, 0
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,20 +79,21 @@ def metropolis(known: Known) -> Array:
     return np.asarray(1.0 / (1.0 + np.maximum(len(known.degrees), known.degrees)))
 
 
-class Rule:
+class Rule(ABC):
     """A protocol of weights alone: those of a node's function, which it sends as they are."""
 
     def __init__(self, known: Known) -> None:
         self.weights = known.weights
 
-    def adapt(self, samples: Samples) -> None:
+    def adapt(self, samples: Samples) -> None:  # noqa: B027  most only look at samples with what arrives
         pass
 
     def send(self) -> Array:
         return self.weights.reshape(-1)
 
+    @abstractmethod
     def receive(self, arrived: Arrived, samples: Samples) -> None:
-        raise NotImplementedError
+        """Take in what has arrived."""
 
     def shaped(self, vector: Array) -> Array:
         return vector.reshape(self.weights.shape)
