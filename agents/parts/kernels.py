@@ -64,7 +64,11 @@ class _Compiled(ABC):
 
 
 class _Scaled(_Compiled):
-    """A kernel of the distance between its points, measured in one length or in one for each input."""
+    """A kernel of the distance between its points, measured in one length or in one for each input.
+
+    Each has ``compiled`` of its own: an inherited one does not count (`hands_over`), since a class that extends another
+    one may compute something else.
+    """
 
     bandwidth: Bandwidth
     supremum: ClassVar[float | None] = 1.0
@@ -77,11 +81,6 @@ class _Scaled(_Compiled):
     def _numbers(self) -> Array:
         """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth)
-
-    @property
-    def compiled(self) -> CompiledKernel:
-        """The kernel's functions and numbers for compiled steps."""
-        return CompiledKernel(self._formula, self._numbers, unit=True)
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -135,6 +134,11 @@ class Gaussian(_Scaled):
 
     _formula = staticmethod(kernel_formulas.gaussian)
 
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
 
 @dataclass(frozen=True)
 class Laplacian(_Scaled):
@@ -151,6 +155,11 @@ class Laplacian(_Scaled):
     absolute: ClassVar[bool] = True
 
     _formula = staticmethod(kernel_formulas.laplacian)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
@@ -190,6 +199,11 @@ class Matern(_Scaled):
         """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.smoothness)
 
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
+
 
 @dataclass(frozen=True)
 class StudentT(_Scaled):
@@ -221,6 +235,11 @@ class StudentT(_Scaled):
     def _numbers(self) -> Array:
         """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.degrees)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The kernel's functions and numbers for compiled steps."""
+        return CompiledKernel(self._formula, self._numbers, unit=True)
 
 
 @dataclass(frozen=True)
