@@ -120,7 +120,7 @@ def marks(row: Row, column: str) -> list[str]:
 
 
 def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
-    """Return the keys that are not compared and yet differ between rows.
+    """Return the keys that are not compared and yet differ between rows; tuned ones have columns of their own.
 
     Rows that name different parts are compared as these parts, and differ unasked in a key that several of the parts
     have, with other values. Rows of the same part differ as they were asked to.
@@ -136,9 +136,10 @@ def differing_keys(comparison: Comparison) -> dict[str, dict[str, list[Any]]]:
     ]
     found: dict[str, dict[str, list[Any]]] = {}
     asked = [key.removesuffix(".name") for key in comparison.keys]
+    tuned = tuning_notes.tuned_keys(comparison)
     for key in sorted({key for table in tables for key in table}):
         above, _, last = key.rpartition(".")
-        if key in comparison.keys or (last == "name" and above in asked):
+        if key in comparison.keys or key in tuned or (last == "name" and above in asked):
             continue
         if any(key.startswith(f"{other.removesuffix('.name')}.") for other in found if other.endswith(".name")):
             continue  # of a part that is itself another one

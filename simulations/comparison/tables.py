@@ -105,7 +105,7 @@ def as_csv(comparison: Comparison) -> str:
     ]
     of = best(comparison)
     if tuned := tuned_keys(comparison):
-        header += ["tuned", "pilots", "edges"]
+        header += ["tuned", "pilots", "edges", "pilot_risk", "pilot_risk_error"]
     lines = [
         [
             *comparison.exact(place),

@@ -16,7 +16,8 @@ from kernelswarm.simulations.comparison.origins import Digests, origins
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.core.messages import plain
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell, Tuned
+from kernelswarm.simulations.experiment.judging import Figures, Judgement, Tuned
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Cell
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.whole_files import write_text
 from kernelswarm.simulations.suggestion.trials import APART
@@ -79,7 +80,8 @@ def tuned_cells(
         A process ended before its search.
     """
     names = _names(experiments, vary, pooled, pilot_seeds)
-    known = {} if folder is None else _read(folder)
+    before = {} if folder is None else _read(folder)
+    known = {name: one for name, one in before.items() if one.judgement is not None or not one.pilots}  # one rule
     left = [place for place, name in enumerate(names) if name not in known]
     watch(len(found) - len(left))
     tasks = [_Task(experiments[place], ", ".join(found[place].labels), pooled, pilot_seeds) for place in left]
@@ -159,7 +161,12 @@ def _read(folder: Path) -> dict[str, Tuned]:
         content = parse(path.read_text(encoding="utf-8"))
         return {
             name: Tuned(
-                dict(one["values"]), tuple(one["keys"]), int(one["pilots"]), tuple(one["seeds"]), dict(one["edges"])
+                dict(one["values"]),
+                tuple(one["keys"]),
+                int(one["pilots"]),
+                tuple(one["seeds"]),
+                dict(one["edges"]),
+                _judgement(one.get("judgement")),
             )
             for name, one in content.items()
         }
@@ -167,6 +174,13 @@ def _read(folder: Path) -> dict[str, Tuned]:
         raise InputError(
             f"{path} is damaged, and with it what each row was tuned to: remove it to search again, or {AFRESH}"
         ) from error
+
+
+def _judgement(content: Mapping[str, Any] | None) -> Judgement | None:
+    if content is None:
+        return None
+    before, after = (tuple(Figures(**one) for one in content[name]) for name in ("before", "after"))
+    return Judgement(before, after, bool(content["pooled"]), int(content["first"]))
 
 
 def _write(folder: Path, known: Mapping[str, Tuned]) -> None:

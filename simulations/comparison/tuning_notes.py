@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from kernelswarm.simulations.core.messages import last_words, shown, toml
 from kernelswarm.simulations.experiment.changes import value_at
-from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE, Tuned
+from kernelswarm.simulations.experiment.judging import Tuned, lower, standard_error
+from kernelswarm.simulations.experiment.variation import NOT_APPLICABLE
 from kernelswarm.simulations.records.outcome import label
 
 if TYPE_CHECKING:
@@ -33,10 +36,13 @@ def tuned_columns(comparison: Comparison) -> list[list[str]]:
 
 
 def as_cells(cell: Cell) -> list[str]:
-    """Return a row's tuned values, its number of pilots, and the keys whose optimum may lie beyond."""
+    """Return a row's tuned values, its number of pilots, the keys whose optimum may lie beyond, and what the pilots
+    that judge it risk, with the standard error."""
     found = cell.tuned or Tuned()
     values = [f"{key} = {_value(cell, key)}" for key in found.keys]
-    return ["; ".join(values), str(found.pilots), "; ".join(f"{key} {side}" for key, side in found.edges.items())]
+    judged = [] if found.judgement is None else [found.judgement.chosen.mean(), standard_error(found.judgement.chosen)]
+    sides = "; ".join(f"{key} {side}" for key, side in found.edges.items())
+    return ["; ".join(values), str(found.pilots), sides, *([repr(float(one)) for one in judged] or ["", ""])]
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -52,9 +58,11 @@ def notes(comparison: Comparison) -> list[str]:
     with_seeds = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else " and ".join(map(str, seeds))
     lines = [
         f"tuned: each row by the same search, {number} pilot runs a row with seeds {with_seeds}, "
-        "none of which is measured"
+        f"none of which is measured{_judges(dict(found))}"
     ]
     lines += _not_tuned(comparison, dict(found))
+    lines += [_judged(comparison, place, tuned) for place, tuned in found if tuned.pilots]
+    lines += _below(comparison)
     for place, tuned in found:
         for key, side in tuned.edges.items():
             beyond = "higher" if side == "high" else "lower"
@@ -64,6 +72,58 @@ def notes(comparison: Comparison) -> list[str]:
                 "values, and the optimum may lie there"
             )
     return lines
+
+
+def _judges(found: Mapping[int, Tuned]) -> str:
+    """Return the seeds of the pilots that judge, and how many of the row's pilots these are."""
+    judgement = next((one.judgement for one in found.values() if one.judgement is not None), None)
+    if judgement is None:
+        return ""
+    seeds = len(judgement.after)
+    last = judgement.first + seeds - 1
+    return (
+        f"; {seeds} or {2 * seeds} of them judge the best candidate and the row as it is afresh, with seeds "
+        f"{judgement.first} to {last}"
+    )
+
+
+def _judged(comparison: Comparison, place: int, tuned: Tuned) -> str:
+    """Return the risk of what was found on pilots that did not choose it, and whether it was taken."""
+    row, judgement = _named(comparison, place), tuned.judgement
+    if judgement is None:
+        return f"not judged: {row} was tuned by an earlier version, which had no pilots for it; compare again has them"
+    if judgement.holds:
+        return f"judged: {row}: {'; '.join(filter(None, [judgement.sentence, judgement.worse]))}"
+    why = "no other did better" if judgement.after == judgement.before else "the best gains no more than luck"
+    return f"judged: {row} stays as it is, since {why}: {judgement.sentence}"
+
+
+def _below(comparison: Comparison) -> list[str]:
+    """Return which rows err less as they are than others do with what was found for them."""
+    lines = []
+    for group in comparison.groups():
+        for place in group:
+            beaten = [_named(comparison, other) for other in group if _errs_less(comparison, place, other)]
+            if beaten:
+                lines.append(
+                    f"below: {_named(comparison, place)} errs less untuned than tuned {'; '.join(beaten)}, by more "
+                    "than one standard error of paired seeds"
+                )
+    return lines
+
+
+def _errs_less(comparison: Comparison, place: int, other: int) -> bool:
+    """Return whether a row as it is errs less than another one tuned: in pilots, or measured if it has none."""
+    one, tuned = (comparison.cells[row].tuned for row in (place, other))
+    if place == other or one is None or tuned is None or tuned.judgement is None:
+        return False
+    if one.judgement is not None:
+        return lower(one.judgement.given, tuned.judgement.chosen)
+    name = "global_risk" if tuned.judgement.pooled else "risk"
+    ones, others = ({run.seed: run.final.get(name, np.nan) for run in comparison.done(row)} for row in (place, other))
+    shared = [seed for seed in ones if seed in others]
+    found = [np.array([risks[seed] for seed in shared]) for risks in (ones, others)]
+    return not one.pilots and len(shared) > 1 and lower(*found)
 
 
 def _not_tuned(comparison: Comparison, found: Mapping[int, Tuned]) -> list[str]:

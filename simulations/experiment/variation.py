@@ -15,6 +15,7 @@ from kernelswarm.simulations.core.messages import join, nearest, shown
 from kernelswarm.simulations.core.toml_tables import read_file
 from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
 from kernelswarm.simulations.experiment.draws import drawn_keys, drawn_together, is_drawn, short
+from kernelswarm.simulations.experiment.judging import Tuned
 from kernelswarm.simulations.experiment.parts import kind_of, merge
 from kernelswarm.simulations.experiment.registry import PARTS, find
 
@@ -27,31 +28,6 @@ NOT_APPLICABLE = "–"
 
 PILOT_SEEDS = 2
 """The default number of seeds with which a search tries each candidate."""
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """Values that a cell does best with in pilot runs; none where it has no key to tune.
-
-    Parameters
-    ----------
-    values : mapping of str to object
-        What the search changed, by dotted keys; none where the cell does best as it is.
-    keys : tuple of str
-        All that were tried.
-    pilots : int
-        How many pilots were run.
-    seeds : tuple of int
-        Theirs; none of them is measured.
-    edges : mapping of str to str
-        The keys whose optimum is the lowest ("low") or the highest ("high") value that was tried.
-    """
-
-    values: Mapping[str, Any] = field(default_factory=dict)
-    keys: tuple[str, ...] = ()
-    pilots: int = 0
-    seeds: tuple[int, ...] = ()
-    edges: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.errors import InputError, Interrupted, SimulationError
 from kernelswarm.simulations.experiment.experiment import Evaluation, Experiment
+from kernelswarm.simulations.experiment.judging import Figures, failed
 from kernelswarm.simulations.machine import parallel
 from kernelswarm.simulations.machine.threads import one_thread
 from kernelswarm.simulations.running.resolving import ScaleWarning
@@ -64,28 +64,6 @@ class Pilot:
         )
 
 
-@dataclass(frozen=True)
-class Figures:
-    """The outcome of a pilot.
-
-    Attributes
-    ----------
-    risk : float
-        On the nodes' own samples that were set aside, mean over the nodes; infinite where the pilot failed.
-    pooled_risk : float
-        The same on the samples of all nodes together.
-    model_order : float
-        Mean over the nodes.
-    failure : str
-        Why it failed; empty where it did not.
-    """
-
-    risk: float
-    pooled_risk: float
-    model_order: float
-    failure: str = ""
-
-
 def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Figures:
     """Run a pilot in this process; a refused or diverging one has failed, and one whose scale is held back."""
     with warnings.catch_warnings():
@@ -101,11 +79,6 @@ def run(pilot: Pilot, tell: Callable[[float], None] = lambda share: None) -> Fig
     if risk is None or pooled is None:
         return failed("its risk is not a number")
     return Figures(risk, pooled, final.get("model_order") or 0.0)
-
-
-def failed(cause: str) -> Figures:
-    """Return the figures of a failed pilot."""
-    return Figures(math.inf, math.inf, math.inf, cause)
 
 
 def run_all(pilots: Sequence[Pilot], jobs: int, watch: Callable[[float], None]) -> list[Figures]:

@@ -13,11 +13,11 @@ from kernelswarm.simulations.core.messages import toml
 from kernelswarm.simulations.core.notebook import watched
 from kernelswarm.simulations.experiment.changes import changed
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.judging import Judgement
 from kernelswarm.simulations.machine.parallel import cores
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion.candidates import candidates
 from kernelswarm.simulations.suggestion.halving import halve
-from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement
 from kernelswarm.simulations.suggestion.ranges import Range, ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE, refine
 from kernelswarm.simulations.suggestion.trials import Search, Trial, refuse_untried
@@ -129,8 +129,7 @@ def suggest(
         trials, best = search.trials, _chosen(finals, search)
         if math.isinf(search.score(best)):
             raise SimulationError(f"every pilot failed, the experiment as it is with: {trials[0].figures.failure}")
-        before, *after = search.afresh([0, best] if best else [0], SEEDS)
-    judgement = Judgement(before, after[0] if after else before, pooled)
+        judgement = search.judged(best)
     chosen = best if judgement.holds else 0
     order = sorted(trials, key=lambda place: (-trials[place].rounds, search.score(place), place))
     return Suggestion(

@@ -10,8 +10,9 @@ from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.judging import SEEDS, Figures, Judgement, failed
 from kernelswarm.simulations.running.network import Network
-from kernelswarm.simulations.suggestion.pilots import MEASURED, Figures, Pilot, failed, run_all
+from kernelswarm.simulations.suggestion.pilots import MEASURED, Pilot, run_all
 from kernelswarm.simulations.suggestion.set_aside import FOLDS, refuse_too_few
 
 WORK = 3e7
@@ -155,19 +156,20 @@ class Search:
             self.trials[place] = Trial(self.values[place], rounds, _mean(own))
         return [self.score(place) for place in places]
 
-    def afresh(self, places: Sequence[int], seeds: int) -> list[tuple[Figures, ...]]:
-        """Run candidates for the full length with other seeds than they were tried with, one pilot for each."""
-        found = []
+    def judged(self, best: int) -> Judgement:
+        """Run the best candidate and the experiment as it is for the full length, with seeds that chose neither."""
         first = self._seeds[-1] + APART
-        for place in places:
+
+        def afresh(place: int) -> tuple[Figures, ...]:
             experiment = self._experiments[place]
             assert isinstance(experiment, Experiment)  # refused ones have no risk
-            turns = range(seeds)
-            pilots = [self._pilot(experiment, self.longest, first + turn, turn % self._folds) for turn in turns]
-            found.append(tuple(self._run(pilots, lambda share: self._watch(self.longest, 1, share))))
-            self.node_rounds += self.longest * self._nodes * seeds
-            self.pilots += seeds
-        return found
+            pilots = [self._pilot(experiment, self.longest, first + turn, turn % self._folds) for turn in range(SEEDS)]
+            self.node_rounds += self.longest * self._nodes * len(pilots)
+            self.pilots += len(pilots)
+            return tuple(self._run(pilots, lambda share: self._watch(self.longest, 1, share)))
+
+        before = afresh(0)
+        return Judgement(before, afresh(best) if best else before, self._pooled, first)
 
     def _pilot(self, experiment: Experiment, rounds: int, seed: int, fold: int) -> Pilot:
         return Pilot(replace(experiment, seed=seed), self._nodes, rounds, self._samples, fold, self._measured)

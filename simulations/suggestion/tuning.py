@@ -8,7 +8,8 @@ from typing import Any
 
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.experiment.variation import PILOT_SEEDS, Tuned
+from kernelswarm.simulations.experiment.judging import Tuned
+from kernelswarm.simulations.experiment.variation import PILOT_SEEDS
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion.bracketing import bracket, edges
 from kernelswarm.simulations.suggestion.candidates import candidates
@@ -36,7 +37,9 @@ def tuned(
 
     Successive halving of as many candidates for every experiment, then a pattern search around the best one, see
     :func:`~kernelswarm.simulations.suggestion.bracketing.bracket`. Pilots are those of
-    :func:`~kernelswarm.simulations.suggestion.suggest.suggest`, with seeds of their own. The least risk counts.
+    :func:`~kernelswarm.simulations.suggestion.suggest.suggest`, with seeds of their own. The candidate with the least
+    risk and the experiment as it is are run with four further seeds. It is taken where it risks less by more than one
+    standard error of the paired differences.
 
     Parameters
     ----------
@@ -76,4 +79,7 @@ def tuned(
     finals = bracket(halve(len(search.values), search.longest, search.scores), found, search, POLLED)
     best = min(finals, key=lambda place: finals[place])
     keys = tuple(entry.key for entry in found)
-    return Tuned(search.trials[best].values, keys, search.pilots, seeds, edges(best, finals, found, search))
+    judgement = search.judged(best)
+    taken = best if judgement.holds else 0
+    sides = edges(taken, finals, found, search)
+    return Tuned(search.trials[taken].values, keys, search.pilots, seeds, sides, judgement)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ from kernelswarm.simulations.comparison.compare import compare, read
 from kernelswarm.simulations.comparison.tables import as_text
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.judging import SEEDS, Figures, Judgement, Tuned
 from kernelswarm.simulations.experiment.keywords import build_experiment
 from kernelswarm.simulations.experiment.variation import read_compare
 from kernelswarm.simulations.records.outcome import Comparison
 from kernelswarm.simulations.report.tables import of_comparison
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.suggestion import trials
-from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run_all
+from kernelswarm.simulations.suggestion.pilots import Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import own_ranges
 from kernelswarm.simulations.suggestion.trials import APART
+from kernelswarm.simulations.suggestion.tuning import tuned as search_values
 
 TABLE: dict[str, Any] = {
     "seed": 3,
@@ -118,17 +121,147 @@ def test_no_pilot_has_a_seed_that_is_measured(monkeypatch: pytest.MonkeyPatch) -
     assert {run.seed for run in found.runs} == {3, 4, 5, 6} and not seeds & {3, 4, 5, 6}
     for cell in found.cells:
         mine = [pilot for pilot in seen if pilot.experiment.to_dict()["protocol"]["name"] == cell.protocol]
-        assert cell.tuned is not None and (len(mine), set(cell.tuned.seeds)) == (cell.tuned.pilots, seeds)
+        assert cell.tuned is not None and cell.tuned.judgement is not None and len(mine) == cell.tuned.pilots
+        judging = {cell.tuned.judgement.first + turn for turn in range(SEEDS)}
+        assert {pilot.experiment.seed for pilot in mine} == {*cell.tuned.seeds, *judging}
+        assert not judging & set(cell.tuned.seeds)
 
 
 def test_each_candidate_is_tried_with_as_many_seeds_as_are_asked_for(tmp_path: Path) -> None:
     found = compare(experiment(rounds=10), VARY, 2, 1, tmp_path / "out", tune=True, pilot_seeds=3)
     apart = 3 + APART
     assert all(cell.tuned and cell.tuned.seeds == tuple(range(apart, apart + 3)) for cell in found.cells)
-    assert all(cell.tuned and cell.tuned.pilots % 3 == 0 for cell in found.cells)
+    for cell in found.cells:
+        assert cell.tuned is not None and cell.tuned.judgement is not None
+        judging = SEEDS * (1 + (cell.tuned.judgement.before != cell.tuned.judgement.after))
+        assert (cell.tuned.pilots - judging) % 3 == 0
     assert f"with seeds {apart} to {apart + 2}, none of which is measured" in as_text(found, 200)
     assert read_compare(tmp_path / "out" / "experiment.toml").pilot_seeds == 3
     assert [cell.tuned for cell in read(tmp_path / "out").cells] == [cell.tuned for cell in found.cells]
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, risk: Callable[[Pilot], float]) -> Tuned:
+    """Return what is found for a consensus row whose pilots risk what a function says of them."""
+
+    def drawn(pilots: Sequence[Pilot], *rest: Any) -> list[Figures]:
+        return [Figures(risk(pilot), risk(pilot), 5.0) for pilot in pilots]
+
+    monkeypatch.setattr(trials, "run_all", drawn)
+    return search_values(experiment(protocol={"name": "consensus", "penalty": 1.0}))
+
+
+def test_where_no_key_matters_the_row_mostly_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of many risks would move it in every case."""
+    taken, quoted = 0, []
+    for draw in range(40):
+        generator = np.random.default_rng(draw)
+
+        def lucky(pilot: Pilot, generator: np.random.Generator = generator) -> float:
+            return float(1.0 + 0.1 * generator.normal())
+
+        found = searched(monkeypatch, lucky)
+        assert found.judgement is not None
+        assert bool(found.values) == found.judgement.holds
+        taken += found.judgement.holds
+        quoted.append(found.judgement.given.mean())
+    assert taken < 16  # a fifth of 40 by chance: t of 3 degrees of freedom beyond 1
+    assert np.mean(quoted) == pytest.approx(1.0, abs=0.05)  # the least of 40 means of two draws would be near .84
+
+
+def test_what_is_truly_better_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(1)
+
+    def bowl(pilot: Pilot) -> float:
+        penalty = pilot.experiment.to_dict()["protocol"]["penalty"]
+        return float(1.0 + np.log(penalty / 5.0) ** 2 + 0.01 * generator.normal())
+
+    found = searched(monkeypatch, bowl)
+    assert found.values["protocol.penalty"] == pytest.approx(5.0, rel=0.3)
+    assert found.judgement is not None and found.judgement.holds
+    assert found.judgement.chosen.mean() < found.judgement.given.mean() - 2.0
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_risk_that_is_quoted_is_that_of_pilots_which_chose_nothing(pooled: bool) -> None:
+    given = experiment(step=0.0005)
+    found = search_values(given, pooled=pooled)
+    judgement, first = found.judgement, 3 + 2 * APART + 1
+    assert judgement is not None and judgement.holds and judgement.first == first
+    afresh = [
+        run(Pilot(replace(given.with_changes(found.values), seed=first + turn), 4, 40, 40, 0, 20_000))
+        for turn in range(SEEDS)
+    ]
+    risks = np.array([figures.pooled_risk if pooled else figures.risk for figures in afresh])
+    assert judgement.chosen.tolist() == risks.tolist()
+    quoted = f"it risks {risks.mean():.4g} ± {np.std(risks, ddof=1) / SEEDS**0.5:.2g}, the experiment as it is"
+    assert quoted in judgement.sentence
+
+
+def test_the_table_quotes_the_judgement_of_each_row_and_what_got_worse(tuned: Comparison) -> None:
+    def risking(risk: float, pooled: float) -> tuple[Figures, ...]:
+        return tuple(Figures(risk + draw, pooled + draw, 5.0) for draw in (0.0, 0.1, 0.2, 0.1))
+
+    def with_judgements(*judgements: Judgement | None) -> str:
+        cells = [
+            replace(cell, tuned=cell.tuned and replace(cell.tuned, judgement=judgement))
+            for cell, judgement in zip(tuned.cells, judgements, strict=True)
+        ]
+        return as_text(replace(tuned, cells=tuple(cells)), 400)
+
+    kept = Judgement(risking(3.0, 3.0), risking(3.0, 3.0), False, 7)
+    moved = Judgement(risking(2.0, 2.0), risking(1.0, 4.0), False, 7)
+    text = with_judgements(kept, moved)
+    assert "; 4 or 8 of them judge the best candidate and the row as it is afresh, with seeds 7 to 10" in text
+    error = np.std([0.0, 0.1, 0.2, 0.1], ddof=1) / 2.0
+    assert (
+        f"judged: isolated stays as it is, since no other did better: with 4 other seeds it risks 3.1 ± {error:.2g}\n"
+        in text
+    )
+    assert f"judged: consensus: with 4 other seeds it risks 1.1 ± {error:.2g}, the experiment as it is 2.1 ±" in text
+    assert "; the pooled risk rises from 2.1 to 4.1\n" in text
+    assert "below: consensus errs less untuned than tuned isolated" in text
+    lucky = Judgement(risking(3.0, 3.0), risking(3.2, 3.0), False, 7)
+    text = with_judgements(lucky, replace(moved, before=risking(3.5, 2.0)))
+    assert "judged: isolated stays as it is, since the best gains no more than luck: with 4 other seeds it ris" in text
+    assert "below" not in text
+    assert "not judged: isolated was tuned by an earlier version" in with_judgements(None, moved)
+
+
+def test_a_row_without_keys_stands_below_one_that_risks_more_in_every_seed() -> None:
+    found = compare(experiment(), {"protocol.name": ["batch", "isolated"]}, 2, 1, tune=True)
+    assert found.cells[0].tuned == Tuned()
+    for factor, stands in ((0.9, True), (1.1, False)):
+        of_batch = {run.seed: factor * run.final["risk"] for run in found.done(1)}
+        runs = [replace(run, final={**run.final, "risk": of_batch[run.seed]}) for run in found.done(0)]
+        text = as_text(replace(found, runs=(*runs, *found.done(1))), 400)
+        assert ("below: batch errs less untuned than tuned isolated" in text) == stands
+    assert "not tuned, since they have no such key: batch" in text
+
+
+def test_tuned_keys_that_have_columns_are_not_warned_of() -> None:
+    one = experiment(step="auto", learner={"name": "newton", "kernel": TABLE["learner"]["kernel"]})
+    found = compare(one, {"learner.name": ["newton", "rls"]}, 1, 1)
+    ridges = [
+        replace(cell, config=one.with_changes({"learner.ridge": ridge, "learner.name": cell.labels[0]}).to_dict())
+        for cell, ridge in zip(found.cells, (0.2, 0.3), strict=True)
+    ]
+    warned = replace(found, cells=tuple(ridges))
+    assert "warning: rows differ in learner.ridge, which is not compared" in as_text(warned, 200)
+    shown = [replace(cell, tuned=Tuned({}, ("learner.ridge",), 9, (1, 2))) for cell in ridges]
+    assert "warning" not in as_text(replace(found, cells=tuple(shown)), 200)
+
+
+def test_values_that_an_earlier_version_found_are_read_and_judged_when_gone_on_with(tmp_path: Path) -> None:
+    one = experiment(step=6.0, rounds=10)
+    before = compare(one, {}, 1, 1, tmp_path / "out", tune=True)
+    path = tmp_path / "out" / tuning.TUNING
+    content = json.loads(path.read_text())
+    for entry in content.values():
+        del entry["judgement"]
+    path.write_text(json.dumps(content))
+    assert "not judged" in as_text(read(tmp_path / "out"), 200)
+    again = compare(one, {}, 1, 1, tmp_path / "out", tune=True)
+    assert again.cells == before.cells and again.origins == {"reused": 1}
 
 
 def test_rows_that_do_not_communicate_do_not_win_by_being_tuned() -> None:
@@ -203,12 +336,6 @@ def test_rows_that_were_given_one_step_are_said_to_be_untuned() -> None:
     assert "untuned" not in as_text(compare(experiment(), steps, 1, 1), 200)
     alone = {"topology.name": ["ring", "complete"]}
     assert "untuned" not in as_text(compare(experiment(), alone, 1, 1), 200)
-
-
-def test_a_row_without_keys_is_said_not_to_be_tuned() -> None:
-    found = compare(experiment(), {"protocol.name": ["batch", "isolated"]}, 1, 1, tune=True)
-    assert found.cells[0].tuned is not None and found.cells[0].tuned.pilots == 0
-    assert "not tuned, since they have no such key: batch" in as_text(found, 200)
 
 
 @pytest.mark.parametrize(

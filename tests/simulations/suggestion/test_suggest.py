@@ -11,9 +11,9 @@ import pytest
 
 from kernelswarm.simulations.core.errors import InputError, SimulationError
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.experiment.judging import SEEDS, Figures, Judgement
 from kernelswarm.simulations.suggestion import trials as module
-from kernelswarm.simulations.suggestion.judging import SEEDS, Judgement
-from kernelswarm.simulations.suggestion.pilots import Figures, Pilot, run, run_all
+from kernelswarm.simulations.suggestion.pilots import Pilot, run, run_all
 from kernelswarm.simulations.suggestion.ranges import ranges
 from kernelswarm.simulations.suggestion.refining import ALIKE
 from kernelswarm.simulations.suggestion.suggest import Suggestion, suggest
@@ -144,12 +144,12 @@ def test_the_risk_that_is_quoted_is_that_of_runs_that_took_no_part_in_the_choice
 def test_a_candidate_is_taken_that_gains_more_than_a_standard_error(gains: tuple[float, ...], holds: bool) -> None:
     before = tuple(Figures(math.inf if math.isnan(gain) else 5.0 + gain, 7.0, 9.0) for gain in gains)
     after = (Figures(5.0, 8.0, 9.0),) * 4
-    judgement = Judgement(before, after, pooled=False)
+    judgement = Judgement(before, after, pooled=False, first=7)
     assert judgement.holds == holds
     assert judgement.worse == "the pooled risk rises from 7 to 8"
-    assert Judgement(after, after, pooled=False).worse == ""
+    assert Judgement(after, after, pooled=False, first=7).worse == ""
     failing = (Figures(math.inf, math.inf, math.inf, "diverged"),) * 4
-    assert not Judgement(before, failing, pooled=False).holds
+    assert not Judgement(before, failing, pooled=False, first=7).holds
 
 
 def test_where_all_candidates_are_alike_the_luckiest_is_seldom_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_where_all_candidates_are_alike_the_luckiest_is_seldom_taken(monkeypatch
         taken += bool(found.chosen.values)
         if not found.chosen.values:
             assert found.reason.startswith("the experiment as it is")
-    assert taken < 16  # a sixth of 40 by chance: a mean of four paired draws beyond one standard error
+    assert taken < 16  # a fifth of 40 by chance: t of 3 degrees of freedom beyond 1
 
 
 def test_pilots_that_diverge_lose_and_are_shown() -> None:
