@@ -1,4 +1,4 @@
-"""What forgetting errs on targets that move, and costs on those that stay: constants, "auto", and POLK.
+"""What forgetting errs on targets that move, and costs on those that stay: constants, "auto", random walks, and POLK.
 
     python benchmarks/drift.py [--seeds 3] [--first 10] [--learner newton] [--protocols isolated consensus summaries]
 
@@ -26,6 +26,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], int]] = {
     "500": ({"name": "drifting", "period": 500.0}, 1000),
 }
 FORGETTING = (1.0, 0.98, 0.95, "auto")
+WALKING = (1e-4, 1e-3, 1e-2, 1e-1)
+"""Process noises, of rls."""
 
 
 def errors(stream: dict[str, Any], rounds: int, learner: Any, protocol: str, seeds: range) -> list[float]:
@@ -59,17 +61,19 @@ def main() -> None:
     parser.add_argument("--protocols", nargs="+", default=["isolated", "consensus"])
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + asked.seeds)
-    print("| target | protocol | polk |", " | ".join(str(share) for share in FORGETTING), "|")
-    print("|---|---|", "---:|" * (1 + len(FORGETTING)), sep="")
+    memories = [("forgetting", share) for share in FORGETTING]
+    memories += [("process_noise", noise) for noise in WALKING] if asked.learner == "rls" else []
+    print("| target | protocol | polk |", " | ".join(f"{key} {value}" for key, value in memories), "|")
+    print("|---|---|", "---:|" * (1 + len(memories)), sep="")
     for name, (stream, rounds) in PROBLEMS.items():
         for protocol in asked.protocols:
             cells = [number(float(np.mean(errors(stream, rounds, "polk", protocol, seeds))))]
-            for share in FORGETTING:
-                if (protocol, share) == ("summaries", "auto"):  # refused
+            for key, value in memories:
+                if protocol == "summaries" and (value == "auto" or key == "process_noise"):  # refused
                     cells.append("")
                     continue
-                each = errors(stream, rounds, {"name": asked.learner, "forgetting": share}, protocol, seeds)
-                range_of = f" ({number(min(each))} to {number(max(each))})" if share == "auto" else ""
+                each = errors(stream, rounds, {"name": asked.learner, key: value}, protocol, seeds)
+                range_of = f" ({number(min(each))} to {number(max(each))})" if value == "auto" else ""
                 cells.append(number(float(np.mean(each))) + range_of)
             print(f"| {name} | {protocol} |", " | ".join(cells), "|", flush=True)
 

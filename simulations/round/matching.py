@@ -16,6 +16,7 @@ from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.parameters.contract import ParameterRule
 from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.simulations.core.errors import InputError
+from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.experiment.registry import part_name
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
@@ -109,6 +110,12 @@ def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
             raise InputError(
                 f'learner.name = "{part_name(learner)}" of node {node}: the protocol {name} fits a sum of kernels or '
                 'of fixed features: take "newton", "polk", "krls", "rls", "random_features" or "linear", or the '
+                'protocol "consensus"'
+            )
+        if getattr(learner, "process_noise", 0.0) > 0.0:
+            raise InputError(
+                f"learner.process_noise = {shown(learner.process_noise)} of node {node}: the cells of the protocol "
+                f"{name} are means of samples, and no weights walk there: set learner.forgetting instead, or take the "
                 'protocol "consensus"'
             )
         if getattr(learner, "forgetting", 1.0) == "auto":

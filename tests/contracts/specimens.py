@@ -137,6 +137,7 @@ LEARNERS = [
     *(learner("newton", batch_size=batch, forgetting="auto") for batch in (1, 5)),
     learner("rls", kernel={"name": "linear", "offset": 1.0}, forgetting=0.99),
     learner("rls", batch_size=2, forgetting="auto"),
+    learner("rls", batch_size=2, process_noise=0.01),
     learner("krls", forgetting=0.95),
     learner("krls", batch_size=3, forgetting="auto"),
 ]

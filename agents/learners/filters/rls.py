@@ -1,5 +1,6 @@
 """Recursive least squares on random Fourier features of a kernel, or on the inputs themselves."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from kernelswarm.agents.learners.contract import Evaluated, Info, together
 from kernelswarm.agents.learners.features.linear import Linear as Affine
 from kernelswarm.agents.learners.features.linear_in_features import FeatureFunction
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
-from kernelswarm.agents.learners.filters import rls_steps
+from kernelswarm.agents.learners.filters import random_walk, rls_steps
 from kernelswarm.agents.learners.second_order.adaptive_memory import WINDOW, Memory
 from kernelswarm.agents.learners.second_order.certainty import (
     CertainDescent,
@@ -27,6 +28,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Linear
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.protocols.solving.noise_variance import ROWS, noise_of
+from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +36,8 @@ Array = npt.NDArray[np.float64]
 class RlsState:
     """Everything the learner changes, in one vector: coefficients, R, Q, the noise and the cursor; and the steps.
 
-    Where the learner finds what to forget, R, Q and the noise of recent samples are there too, and their window.
+    Where the learner finds what to forget, R, Q and the noise of recent samples are there too, and their window. Where
+    its weights walk, their covariance P stands in the place of R.
 
     Parameters
     ----------
@@ -44,6 +47,8 @@ class RlsState:
         The ridge of each feature, (L,).
     adaptive : bool
         Whether the learner finds what to forget.
+    walking : bool
+        Whether its weights walk.
     """
 
     __slots__ = (
@@ -61,7 +66,7 @@ class RlsState:
         "window",
     )
 
-    def __init__(self, function: FeatureFunction, ridges: Array, adaptive: bool = False) -> None:
+    def __init__(self, function: FeatureFunction, ridges: Array, adaptive: bool = False, walking: bool = False) -> None:
         self.function = function
         self.adaptive = adaptive
         self.steps = 0
@@ -78,7 +83,7 @@ class RlsState:
         known = features * (features + outputs) + ROWS * outputs
         self.move_to(np.zeros(features * outputs + known + 1 + (known + WINDOW if adaptive else 0)))
         for root in (self.root, self.recent_root) if adaptive else (self.root,):
-            np.fill_diagonal(root, np.sqrt(ridges))
+            np.fill_diagonal(root, 1.0 / ridges if walking else np.sqrt(ridges))
 
     def __getstate__(self) -> tuple[FeatureFunction, Array, int, bool]:
         """Return the contents for a copy: its parts must lie in its own vector."""
@@ -122,6 +127,12 @@ class Rls(CertainDescent):
     g_n and curvature r_n when the sample came, ``t_n = f_n(x_n) - g_n / r_n``. The ridge is not forgotten but renewed,
     some features after each step: inputs that stay away for long would else leave nothing that holds W.
 
+    Where the target moves all the time, ``process_noise`` is the other way to forget: weights that walk at random,
+
+        w_t = w_(t-1) + N(0, process_noise / lambda I)
+
+    from one step with samples to the next, and W is their mean given all samples (Kalman filter).
+
     A triangular factor is carried, into which samples are rotated (Haykin, Adaptive Filter Theory, QR-RLS). A step
     takes O(L^2). Least squares on Nystroem features is `krls`.
 
@@ -141,6 +152,9 @@ class Rls(CertainDescent):
     forgetting : float or "auto"
         beta, what a sample still counts when one more has come, in (0, 1]; 1 forgets nothing. "auto" finds it out, as
         `newton` does.
+    process_noise : float
+        Variance by which each weight walks from one step with samples to the next, over that of its prior; 0 or above.
+        0, the default, is the model of weights that stay. It takes the place of ``forgetting``.
     batch_size : int
         b, the samples that a node draws in a round.
     features : int
@@ -157,10 +171,18 @@ class Rls(CertainDescent):
     batch_size: int = 1
     features: int = 100
     seed: int = 0
+    process_noise: float = 0.0
 
     def __post_init__(self) -> None:
         check_certain(self.ridge, self.batch_size, self.loss)
         check_forgetting(self.forgetting, self.loss)
+        if not 0.0 <= self.process_noise < math.inf:
+            raise RefusedKey("process_noise", f"= {self.process_noise!r} must be at least 0 and finite")
+        if self.process_noise > 0.0 and self.forgetting != 1.0:
+            raise RefusedKey(
+                "forgetting",
+                f"= {self.forgetting!r} beside process_noise = {self.process_noise!r} forgets twice: leave one out",
+            )
         self._mapping()
 
     def _mapping(self) -> Affine | RandomFeatures:
@@ -179,11 +201,15 @@ class Rls(CertainDescent):
         found = np.full(len(state.root), self.penalty)
         return _with_offset(found, self.kernel)
 
+    def walk(self, state: RlsState) -> Array:
+        """Return the variance by which each weight walks, (L,), or of none where weights stay."""
+        return self.process_noise / self.ridges(state) if self.process_noise > 0.0 else np.empty(0)
+
     def init(self, inputs: int, outputs: int) -> RlsState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
         function = self._mapping().init(inputs, outputs).function
         ridges = _with_offset(np.full(len(function.coefficients), self.penalty), self.kernel)
-        return RlsState(function, ridges, self.adaptive)
+        return RlsState(function, ridges, self.adaptive, self.process_noise > 0.0)
 
     def evaluate(self, state: RlsState, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
@@ -194,6 +220,9 @@ class Rls(CertainDescent):
         """Return how far a weight of 1 at each point moves f at each other where steps are implicit, (n, n)."""
         gram = np.empty((len(at.rows), len(at.rows)))
         rows = np.require(at.rows, requirements=["C", "W"])
+        if self.process_noise > 0.0:
+            random_walk.products(state.root, rows, self.reach, gram)
+            return gram
         rls_steps.products(state.root, rows, self.reach, gram, np.empty((len(gram), len(state.root))))
         return gram
 
@@ -220,7 +249,9 @@ class Rls(CertainDescent):
         terms = Terms(coupled, pulls, unit, bends, aims, taught)
         known, coefficients = Information(state.root, state.moments, state.noise), state.function.coefficients
         cursor, ridges = float(state.cursor[0]), self.ridges(state)
-        if self.adaptive:
+        if self.process_noise > 0.0:
+            random_walk.learn(work, coefficients, state.root, state.noise, rows, terms, self.walk(state))
+        elif self.adaptive:
             recent = Information(state.recent_root, state.recent_moments, state.recent_noise)
             memory = Memory(known, recent, state.window)
             state.cursor[0] = rls_steps.learn_adaptively(work, coefficients, memory, cursor, rows, terms, ridges)
@@ -246,11 +277,13 @@ class Rls(CertainDescent):
         if not self.gaussian:
             return None
         noise = noise_of(state.noise)
-        return Posterior(state.function, state.root.copy(), None, self.penalty, self.loss.curvature, noise)
+        root = random_walk.triangle(state.root) if self.process_noise > 0.0 else state.root.copy()
+        return Posterior(state.function, root, None, self.penalty, self.loss.curvature, noise)
 
     def snapshot(self, state: RlsState) -> dict[str, Array]:
-        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), ``noise`` (3, C), ``progress``, and where
-        the learner finds what to forget, the same of recent samples and their ``window``."""
+        """Return ``coefficients`` and ``moments`` (L, C), ``root`` (L, L), the covariance where weights walk, ``noise``
+        (3, C), ``progress``, and where the learner finds what to forget, the same of recent samples and their
+        ``window``."""
         found = {
             "coefficients": state.function.coefficients.copy(),
             "root": state.root.copy(),

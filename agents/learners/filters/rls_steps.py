@@ -18,6 +18,7 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.informed_expansion import Information
 from kernelswarm.agents.learners.features.feature_steps import FEATURES, CompiledVector, features_at
+from kernelswarm.agents.learners.filters import random_walk
 from kernelswarm.agents.learners.second_order import information, sample_terms
 from kernelswarm.agents.learners.second_order.adaptive_memory import (
     MEMORY,
@@ -204,9 +205,18 @@ def _ridges(numbers: Array) -> Array:
 
 
 @inline_always
+def _walk(numbers: Array) -> Array:
+    """Return the variance by which each weight walks, (L,), or of none where weights stay."""
+    own = _own(numbers)
+    first = 1 + len(own) + int(own[OWN])
+    return line(numbers, first + 1, int(numbers[first]))
+
+
+@inline_always
 def _feature_numbers(numbers: Array) -> Array:
     own = _own(numbers)
     first = 1 + len(own) + int(own[OWN])
+    first += 1 + int(numbers[first])
     return line(numbers, first, len(numbers) - first)
 
 
@@ -232,8 +242,10 @@ def taught_step(given: StepArguments, taught: Array) -> float:
     terms = sample_terms.terms(given, taught, sample_terms.asked_in(own), line(scratch, 0, taken), DERIVATIVES)
     coefficients, work = table(storage, 0, order, outputs), line(scratch, taken, len(scratch) - taken)
     known, last = _information(storage, order * outputs, order, outputs)  # other learners' vectors may be longer
-    cursor = storage[last]
-    if own[FORGETTING] == 0.0:
+    cursor, walk = storage[last], _walk(given.numbers)
+    if len(walk):
+        random_walk.learn(work, coefficients, known.root, known.noise, given.rows, terms, walk)
+    elif own[FORGETTING] == 0.0:
         recent, window = _information(storage, last + 1, order, outputs)
         memory = Memory(known, recent, line(storage, window, WINDOW))
         storage[last] = learn_adaptively(work, coefficients, memory, cursor, given.rows, terms, ridges)
@@ -273,7 +285,10 @@ def inner(
     own, outputs = _own(numbers), values.shape[1]
     order = int(own[OWN])
     root = table(storage, order * outputs, order, order)
-    products(root, rows, own[REACH], gram, np.empty((len(gram), order)))
+    if len(_walk(numbers)):
+        random_walk.products(root, rows, own[REACH], gram)
+    else:
+        products(root, rows, own[REACH], gram, np.empty((len(gram), order)))
 
 
 class CompiledRls(CompiledVector):
@@ -301,10 +316,12 @@ class CompiledRls(CompiledVector):
         self._features = numbers
 
     def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner, the ridge of each feature, and the numbers of the features."""
+        """Return the numbers of the learner, the ridge of each feature, how far its weight walks, and the numbers of
+        the features."""
         ridges = self._learner.ridges(state)
         own = sample_terms.numbers_of(self._learner, float(len(ridges)), self._learner.share)
-        return np.concatenate([[float(len(own))], own, ridges, self._features(state)])
+        walk = self._learner.walk(state)
+        return np.concatenate([[float(len(own))], own, ridges, [float(len(walk))], walk, self._features(state)])
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers of the samples' terms, and of what a step works with."""

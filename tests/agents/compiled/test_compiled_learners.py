@@ -32,6 +32,7 @@ LEARNERS = {
     "qklms": {"name": "qklms", "kernel": KERNEL, "quantization": 0.1},
     "qklms, polynomial": {"name": "qklms", "kernel": CUBIC},
     "rls": {"name": "rls", "kernel": KERNEL, "features": 21, "forgetting": 0.95},
+    "rls, walking": {"name": "rls", "kernel": KERNEL, "features": 21, "process_noise": 0.01},
     "rls, linear": {"name": "rls", "kernel": {"name": "linear", "offset": 0.5}},
     "linear": {"name": "linear"},
     "linear, through the origin": {"name": "linear", "intercept": False},

@@ -87,8 +87,78 @@ def test_with_the_linear_kernel_it_is_ridge_regression_in_its_space(offset):
     np.testing.assert_allclose(state.function.values(GRID), expected, atol=1e-9)
 
 
-def test_a_pull_moves_the_function_as_the_inner_products_say():
-    ours, (points, targets) = learner(), samples(60, 2)
+class KalmanFilter:
+    """Weights that walk, in dense matrices with inverses; P in units of the noise's variance over a curvature of 1."""
+
+    def __init__(self, ours, outputs):
+        size = ours.features
+        self.walk, self.covariance = ours.process_noise / ours.penalty * np.eye(size), np.eye(size) / ours.penalty
+        self.weights, self.errors = np.zeros((size, outputs)), []
+
+    def observe(self, row, aim, curvature):
+        error, deviation = aim - row @ self.weights, 1.0 / curvature + row @ self.covariance @ row
+        information = np.linalg.inv(self.covariance)
+        after = np.linalg.inv(information + curvature * np.outer(row, row))
+        self.weights = after @ (information @ self.weights + curvature * np.outer(row, aim))
+        self.covariance = after
+        self.errors.append(error**2 / (curvature * deviation))
+
+    def step(self, features, aims, curvatures):
+        self.covariance = self.covariance + self.walk
+        for row, aim, curvature in zip(features, aims, curvatures, strict=True):
+            self.observe(row, aim, curvature)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("loss", [Squared(), Huber(0.3), MulticlassLogistic()], ids=repr)
+@pytest.mark.parametrize("process_noise", [1e-9, 0.01, 3.0])
+def test_weights_that_walk_are_those_of_the_kalman_filter(process_noise, loss, batch_size):
+    ours = learner(loss=loss, batch_size=batch_size, process_noise=process_noise)
+    points, targets = samples(90, 2)
+    outputs = 2 if loss.task == "regression" else 3
+    if loss.task != "regression":
+        targets = np.digitize(targets[:, :1], [0.2, 0.9]).astype(float)
+    state, dense = ours.init(2, outputs), KalmanFilter(ours, outputs)
+    random = np.random.default_rng(4)
+    for start in range(0, 90, batch_size):
+        batch, wanted = points[start : start + batch_size], targets[start : start + batch_size]
+        features, values = state.function.features(batch), state.function.values(batch)
+        bends = curvatures_of(loss, values, wanted)
+        taught = np.zeros((batch_size, 2 * outputs + 1))
+        taught[:, :outputs], taught[-1, -1] = random.normal(size=outputs), 0.3
+        own = ours.evaluate(state, batch)
+        ours.step(state, [own], [ours.gradient(state, own, wanted)], None, wanted, taught=taught)
+        dense.step(features, values - loss.derivatives(values, wanted) / bends[:, None], bends)
+        before = features[-1] @ dense.covariance @ features[-1]
+        if before > 0.3:  # what leaves the variance 0.3 there
+            dense.observe(features[-1], taught[-1, :outputs], 1.0 / 0.3 - 1.0 / before)
+            dense.errors.pop()
+        for found, expected in ((state.function.coefficients, dense.weights), (state.root, dense.covariance)):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    assert np.array_equal(state.root, state.root.T)
+    if loss.task == "regression":
+        steps = np.mean(np.reshape(dense.errors, (-1, batch_size, outputs)), axis=1)
+        weights = np.arange(1.0, len(steps) + 1.0)  # as `noise_variance` has them
+        np.testing.assert_allclose(ours.noise(state)[0], weights @ steps / weights.sum(), rtol=1e-9)
+    if loss.quadratic and loss.task == "regression":
+        posterior = ours.posterior(state)
+        features = state.function.features(GRID)
+        variances = loss.curvature * np.einsum("ni,ij,nj->n", features, dense.covariance, features)
+        np.testing.assert_allclose(posterior.variance(GRID), variances, rtol=1e-9)
+        assert np.all(np.diag(posterior.root) > 0.0) and not np.tril(posterior.root, -1).any()
+
+
+def test_a_covariance_stays_positive_where_inputs_say_nothing_or_all():
+    ours, (points, targets) = learner(process_noise=1e-12, ridge=1e-9), samples(60)
+    state = ours.init(2, 1)
+    for _ in range(200):
+        passes.learn(ours, state, points, targets)
+    assert np.linalg.eigvalsh(state.root).min() > 0.0 and np.isfinite(ours.posterior(state).root).all()
+
+
+@pytest.mark.parametrize("keys", [{}, {"process_noise": 0.05}], ids=["stay", "walk"])
+def test_a_pull_moves_the_function_as_the_inner_products_say(keys):
+    ours, (points, targets) = learner(**keys), samples(60, 2)
     state = ours.init(2, 2)
     passes.learn(ours, state, points, targets)
     at, pull = ours.evaluate(state, GRID[:2]), np.array([[0.3, -0.1], [0.2, 0.4]])
@@ -114,6 +184,11 @@ def test_a_copy_goes_its_own_way():
         ({"loss": Absolute()}, r"^loss = .* has no curvature"),
         ({"kernel": Polynomial()}, r"^kernel = .* has no random Fourier features"),
         ({"features": 0}, r"^features = 0 must be at least 1"),
+        ({"process_noise": -1e-9}, r"^process_noise = -1e-09 must be at least 0 and finite"),
+        ({"process_noise": np.inf}, r"^process_noise = inf must be at least 0"),
+        ({"process_noise": np.nan}, r"^process_noise = nan must be at least 0"),
+        ({"process_noise": 0.1, "forgetting": 0.99}, r"^forgetting = 0.99 beside process_noise = 0.1 forgets twice"),
+        ({"process_noise": 0.1, "forgetting": "auto"}, r"^forgetting = 'auto' beside process_noise = 0.1 forgets"),
     ],
 )
 def test_what_makes_no_sense_is_refused(keys, message):

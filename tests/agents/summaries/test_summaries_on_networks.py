@@ -141,6 +141,7 @@ def test_bands_hold_as_much_as_they_say() -> None:
         ({"learner": "multi_kernel"}, 'learner.name = "multi_kernel" of node 0'),
         ({"learner": "okfeb"}, 'learner.name = "okfeb" of node 0'),
         ({"learner": {"name": "newton", "forgetting": "auto"}}, 'learner.forgetting = "auto" of node 0'),
+        ({"learner": {"name": "rls", "process_noise": 0.1}}, "learner.process_noise = 0.1 of node 0"),
         ({"links": {"quantization": {"bits": 8}}}, "leave links.quantization"),
         ({"protocol": {"name": "summaries", "cells": 1}}, "protocol.cells = 1 must be at least 2"),
         ({"protocol": {"name": "summaries", "growth": 0.0}}, "protocol.growth = 0.0 must be positive"),

@@ -32,6 +32,7 @@ CLASSES = {
 CASES = {
     "rls": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30}},
     "rls, forgetting": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "forgetting": 0.95}},
+    "rls, walking": {"learner": {"name": "rls", "kernel": KERNEL, "features": 30, "process_noise": 0.01}},
     "krls": {"learner": {"name": "krls", "kernel": KERNEL, "batch_size": 2}},
     "newton": {"learner": {"name": "newton", "kernel": KERNEL}},
     "newton, fresh points": {
