@@ -112,9 +112,10 @@ def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
                 'of fixed features: take "newton", "polk", "krls", "rls", "random_features" or "linear", or the '
                 'protocol "consensus"'
             )
-        if getattr(learner, "process_noise", 0.0) > 0.0:
+        walk = getattr(learner, "process_noise", 0.0)
+        if walk > 0.0:
             raise InputError(
-                f"learner.process_noise = {shown(learner.process_noise)} of node {node}: the cells of the protocol "
+                f"learner.process_noise = {shown(walk)} of node {node}: the cells of the protocol "
                 f"{name} are means of samples, and no weights walk there: set learner.forgetting instead, or take the "
                 'protocol "consensus"'
             )
