@@ -9,7 +9,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER / "extensions"))
 
+from matplotlib import rcParams  # noqa: E402
+
 import kernelswarm  # noqa: E402
+from kernelswarm.simulations.figures import style  # noqa: E402
 
 project = "kernelswarm"
 author = "the kernelswarm developers"
@@ -50,7 +53,14 @@ smartquotes_action = "D"  # dashes, no quotes: l' is a derivative
 highlight_language = "none"  # indented blocks are formulas and commands
 toc_object_entries = False
 
+
+def one_look(gallery: dict[str, object], example: str) -> None:
+    """Give the figures of the examples the colours and sizes of all others."""
+    rcParams.update(style.RC)
+
+
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", one_look),
     "examples_dirs": ["../examples/gallery", "../examples/stories"],
     "gallery_dirs": ["gallery", "stories"],
     "filename_pattern": r"\.py$",

@@ -13,6 +13,7 @@ import argparse
 from pathlib import Path
 
 from kernelswarm import Experiment, compare
+from kernelswarm.simulations.figures import style
 
 CONDITIONS = [(0.5, 1000), (1.5, 300), (3.0, 1500)]  # noise, samples of each node
 LENGTHS = [0.5, 2.0, 10.0]  # correlation length of the field; the nodes live in the unit square
@@ -123,7 +124,6 @@ def draw(results: dict[tuple[float, int, float], dict[str, tuple[float, float, s
     from matplotlib import pyplot
 
     families = [family for family in next(iter(results.values())) if family != "isolated"]
-    colours = ["#E69F00", "#56B4E9", "#009E73", "#0072B2", "#CC79A7", "#D55E00", "#000000"]
     markers = ["o", "s", "^", "D", "v", "P", "*"]
     conditions = list(dict.fromkeys((noise, samples) for noise, samples, _ in results))
     figure, panels = pyplot.subplots(
@@ -131,7 +131,7 @@ def draw(results: dict[tuple[float, int, float], dict[str, tuple[float, float, s
     )
     for panel, (noise, samples) in zip(panels[0], conditions, strict=True):
         lengths = [length for n, s, length in results if (n, s) == (noise, samples)]
-        for family, colour, marker in zip(families, colours, markers, strict=True):
+        for family, colour, marker in zip(families, style.CLASS_COLORS, markers, strict=False):
             ratios = [
                 results[noise, samples, length][family][0] / results[noise, samples, length]["isolated"][0]
                 for length in lengths

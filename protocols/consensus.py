@@ -57,7 +57,7 @@ class Consensus:
         deviation, so that it suits every unit; 0.1 for classes, and where no data are looked at. For the absolute
         distance that times the deviation. With implicit steps of ``newton``, ``rls`` and ``krls``, whose pulls count as
         samples do, the 0.1 is replaced by a number up to 10, the larger the more surely the data show that nodes learn
-        the same.
+        the same; for the absolute distance up to 0.1, or a faulty neighbour would pull as hard as a hundred samples.
     form : {"symmetric", "one_sided"}
         Terms at the node's own samples and at its neighbours', or, as published, at its own alone.
     step : {"implicit", "explicit"}
@@ -155,8 +155,8 @@ class Consensus:
         unit = sample.unit ** (2 - self.distance.degree)
         difference = None if self.step == "explicit" else sample.difference  # explicit pulls are in units of steps
         if difference is not None:
-            most = ALIKE / max(sample.neighbors * difference, ALIKE / MOST)
-            unit *= most / USUAL
+            most = USUAL if self.distance.degree == 1 else MOST  # such pulls do not vanish at agreement
+            unit *= ALIKE / max(sample.neighbors * difference, ALIKE / most) / USUAL
         return replace(self, penalty=usual_penalty(sample, unit))
 
     def init(self, neighborhood: Neighborhood) -> Array | Guarded:

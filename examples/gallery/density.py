@@ -34,7 +34,7 @@ figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="const
 for protocol, panel in zip([{"name": "isolated"}, {"name": "consensus", "penalty": 1.0}], panels, strict=True):
     result = simulate(protocol=protocol, **keys)
     for node in range(10):
-        panel.plot(grid, result.model(node).predict(grid), color="#0072B2", linewidth=0.7)
+        panel.plot(grid, result.model(node).predict(grid), color="C0", linewidth=0.7)
     panel.plot(grid, 0.2 + 0.4 * (bumps[0] + bumps[1]), color="black", linestyle="--")
     panel.set(title=f"{protocol['name']}: integrated squared error {result.final['error']:.3f}", xlabel="x")
 panels[0].set_ylabel("density")

@@ -27,7 +27,7 @@ protocols = [{"name": "isolated"}, {"name": "consensus", "penalty": 5.0}, {"name
 
 rows = compare(experiment, {"protocol": protocols, "links.loss": losses}, seeds=3, jobs=1).rows()
 figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
-for protocol, look in {"isolated": "s--", "consensus": "o-", "proximity": "^-."}.items():
+for protocol, look in {"isolated": "C1s--", "consensus": "C0o-", "proximity": "C2^-."}.items():
     mine = [row for row in rows if row.labels[0].startswith(protocol)]
     means, deviations = [row.mean["error"] for row in mine], [row.deviation["error"] for row in mine]
     if len(mine) == 1:  # isolated nodes send nothing that could be lost

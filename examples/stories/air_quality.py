@@ -117,7 +117,7 @@ def errors(result):
     return dict(zip(names, result.nodes["error"][last], strict=True))
 
 
-looks = {"alone": ("#E69F00", "--"), "together": ("#56B4E9", ":"), "together, radio": ("#0072B2", "-")}
+looks = {"alone": ("C1", "--"), "together": ("C4", ":"), "together, radio": ("C0", "-")}
 figure, (bars, course) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", width_ratios=[1, 1.3])
 for place, (title, result) in enumerate(runs.items()):
     found = errors(result)

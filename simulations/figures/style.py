@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 
-# Okabe and Ito (2008), without its yellow, which a white page swallows.
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
+# Okabe and Ito (2008), and of Tol's colours two dark ones; yellow is the last, since a white page swallows it.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, YELLOW = (
     "#000000",
     "#E69F00",
     "#56B4E9",
@@ -36,9 +36,10 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE = (
     "#0072B2",
     "#D55E00",
     "#CC79A7",
+    "#F0E442",
 )
-GREY = "#8C8C8C"
-CLASS_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#F0E442", GREY, "#332288", "#882255")
+GREY, INDIGO, WINE = "#8C8C8C", "#332288", "#882255"
+CLASS_COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, INDIGO, GREY, WINE, YELLOW)
 CLASS_MARKERS = "osD^vPX<>*"
 
 # One colour, dash and marker per protocol in every figure, so that a reader learns them once.
@@ -49,7 +50,7 @@ PROTOCOLS: dict[str, tuple[str, Any, str]] = {
     "centralized": (BLACK, ":", "D"),
     "batch": (PURPLE, (0, (5, 1, 1, 1, 1, 1)), "v"),
 }
-OTHER_COLORS = (VERMILLION, SKY, GREY, "#332288", "#882255")
+OTHER_COLORS = (VERMILLION, SKY, GREY, INDIGO, WINE)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 MARKERS = "o^svDPX<>*"
 SWEEP = 5  # curves of one protocol; of more the shades say in which order they are
@@ -58,6 +59,7 @@ RC: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.labelsize": 10,
+    "axes.prop_cycle": f"cycler(color={list(CLASS_COLORS)})",
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 10,

@@ -10,6 +10,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 
 RING = {"name": "ring", "nodes": 6}
+FIELD = {"name": "sensor_field", "noise": 0.5, "length": 0.5}
 GEOMETRIC = {"name": "random_geometric", "nodes": 10, "radius": 0.5}
 LEARNERS = ["newton", "rls", "krls"]
 
@@ -45,16 +46,25 @@ def test_where_targets_differ_it_errs_no_more_than_nodes_alone(learner: str, noi
     assert found < 1.05 * alone < large
 
 
-def penalty(learner: str, protocol: dict[str, Any], noise: float = 0.3, **keys: Any) -> float:
-    stream = {"name": "sine_regression", "noise": noise}
+def resolved(learner: str, stream: dict[str, Any], protocol: dict[str, Any], **keys: Any) -> float:
     described = experiment(learner, stream, {"name": "consensus", **protocol}, **keys)
-    found: float = open_network(described).experiment.to_dict()["protocol"]["penalty"]
-    return found
+    number: float = open_network(described).experiment.to_dict()["protocol"]["penalty"]
+    return number
+
+
+def penalty(learner: str, protocol: dict[str, Any], noise: float = 0.3, **keys: Any) -> float:
+    return resolved(learner, {"name": "sine_regression", "noise": noise}, protocol, **keys)
 
 
 def test_pulls_in_units_of_steps_have_the_usual_penalty() -> None:
     assert penalty("polk", {}) == penalty("newton", {"step": "explicit"}) == penalty("newton", {"as_published": True})
     assert penalty("polk", {}) == penalty("newton", {"name": "stacking"}) == 0.1
+
+
+def test_pulls_that_do_not_vanish_at_agreement_stay_small() -> None:
+    distance = {"distance": "absolute"}
+    assert penalty("newton", distance) == penalty("polk", distance)  # one target: no larger than for steps
+    assert resolved("newton", FIELD, distance) < 0.1 * resolved("polk", FIELD, distance)
 
 
 def test_it_falls_with_the_number_of_neighbors() -> None:
