@@ -133,7 +133,7 @@ def run(
     drawing = reading.drawing(format, style)
     asked = [*(changes or ()), *([] if rounds is None else [f"rounds={rounds}"])]
     described = reading.read(experiment, asked, backend, address)
-    reading.plan(experiment, None, None).combinations(described.to_dict())  # what `check` refuses is not run
+    reading.plan(experiment, None, None, changes).combinations(described.to_dict())  # what `check` refuses is not run
     folder = run_folder.default_folder(experiment.stem, described.to_dict()) if out is None else out
     run_folder.check_place(folder)
     from kernelswarm.simulations.running import run as running
@@ -233,7 +233,7 @@ def compare(
     from kernelswarm.simulations.report import page
 
     drawing = reading.drawing(format, style)
-    plan = reading.plan(experiment, vary, seeds)
+    plan = reading.plan(experiment, vary, seeds, changes)
     described = reading.read(experiment, changes, backend, address, plan.vary)
     place = Path("runs") / f"{experiment.stem}-compare" if out is None else out
     with in_words(), warnings_in_one_line():

@@ -204,7 +204,7 @@ def check(
     experiment: ExperimentFile, changes: Sets = None, trust: Trust = False, safe: Safe = False, debug: Debug = False
 ) -> None:
     """Validate an experiment, show its network, its data and what its rounds will cost; run nothing."""
-    plan = reading.plan(experiment, None, None)
+    plan = reading.plan(experiment, None, None, changes)
     described = reading.read(experiment, changes, varied=plan.vary)
     count = plan.combinations(described.to_dict())
     from kernelswarm.simulations.running.check import as_text, examine

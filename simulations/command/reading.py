@@ -38,11 +38,11 @@ def options(changes: Sequence[str] | None, backend: str | None, address: str | N
     return found
 
 
-def plan(path: Path, vary: Sequence[str] | None, seeds: int | None) -> Plan:
+def plan(path: Path, vary: Sequence[str] | None, seeds: int | None, changes: Sequence[str] | None = None) -> Plan:
     """Return the variations of an experiment file, with those of the options first."""
     from kernelswarm.simulations.experiment.variation import parse_vary, read_compare
 
-    return read_compare(path).with_options(parse_vary(vary or ()), seeds)
+    return read_compare(path, changes or ()).with_options(parse_vary(vary or ()), seeds)
 
 
 def drawing(format: str, style: str, columns: str = "", against: str = "samples") -> Drawing:

@@ -13,7 +13,7 @@ from typing import Any
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import join, nearest, shown
 from kernelswarm.simulations.core.toml_tables import read_file
-from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_values
+from kernelswarm.simulations.experiment.changes import changed, parse_assignment, parse_value, parse_values
 from kernelswarm.simulations.experiment.draws import drawn_keys, drawn_together, is_drawn, short
 from kernelswarm.simulations.experiment.judging import Tuned
 from kernelswarm.simulations.experiment.parts import kind_of, merge
@@ -135,18 +135,23 @@ def parse_vary(options: Sequence[str]) -> dict[str, Any]:
     return varied
 
 
-def read_compare(path: Path) -> Plan:
+def read_compare(path: Path, changes: Sequence[str] = ()) -> Plan:
     """Read the table ``[compare]`` of an experiment file; an empty plan when there is none.
 
     ``[compare.vary]`` has the shape of the experiment with a list of values, or a text that says how they are drawn, in
-    the place of each value; ``seeds`` and ``pilot_seeds`` are whole numbers, ``tune`` and ``pooled`` true or false.
+    the place of each value; ``seeds`` and ``pilot_seeds`` are whole numbers, ``tune`` and ``pooled`` true or false. Of
+    ``changes``, such as "compare.tune=false", those of this table are made before.
 
     Raises
     ------
     InputError
         When the file cannot be read, or the table holds something else.
     """
-    table = read_file(path).get("compare", {})
+    table = read_file(path)
+    for key, value in map(parse_assignment, changes):
+        if key.partition(".")[0] == "compare":
+            table = changed(table, key, parse_value(value), explicit=True)
+    table = table.get("compare", {})
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: compare = {shown(table)} must be a table with vary and seeds")
     for key in table:

@@ -7,6 +7,7 @@ import multiprocessing
 import textwrap
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,9 @@ def test_the_file_says_what_to_vary_and_options_come_first(tmp_path: Path) -> No
         )
     )
     plan = read_compare(path)
+    assert read_compare(path, ["rounds=3", "compare.tune=true", "compare.seeds=2"]) == replace(plan, tune=True, seeds=2)
+    with pytest.raises(InputError, match=r"compare\.tuned is not known"):
+        read_compare(path, ["compare.tuned=true"])
     protocols = [{"name": "isolated"}, {"name": "consensus", "penalty": 0.02}]
     assert plan == Plan({"topology.name": ["ring", "star"], "protocol": protocols}, 4)
     assert plan.with_options() == plan
