@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=None)
     asked = parser.parse_args()
     print(f"{'task':36}{'learner':14}{'protocol':26}{'r':>6}{'pooled':>18}{'own':>18}{'MB':>8}", flush=True)
-    for task, (_, _, _, protocols) in TASKS.items():
+    for task, (topology, _, _, protocols) in TASKS.items():
         if not task.startswith(tuple(asked.tasks)) or (task.startswith("housing") and asked.data is None):
             continue
         for learner in asked.learners:
@@ -125,9 +125,10 @@ def main() -> None:
                         for s in (asked.certainty if certain else [0.0])
                         for r in asked.replay
                     ]
-            if learner == "polk":
-                rows.append(("isolated", "", {"name": "isolated"}))
-            rows.append(("one place", "", {"name": "centralized"}))
+            nulls = {"isolated": "isolated", "flooding": "flooding", "one place": "centralized"}
+            if task in CONDITIONS or "schedule" in topology:
+                del nulls["flooding"]  # it is refused where a message may be lost
+            rows += [(words, "", {"name": name}) for words, name in nulls.items()]
             for words, r, protocol in rows:
                 runs = [measured(task, learner, protocol, seed, asked.data) for seed in range(asked.seeds)]
                 *errors, sent = np.mean(runs, axis=0)
