@@ -53,6 +53,7 @@ FORMS: dict[str, Table] = {
     "trust": {"name": "consensus", "penalty": PENALTY, "robust": "trust"},
     "proximity": {"name": "proximity"},
     "proximity, trust": {"name": "proximity", "robust": "trust"},
+    "summaries": {"name": "summaries"},
 }
 BOUNDED = 0.5
 """What is left of an error, at most, where a defence bounds it."""
