@@ -15,6 +15,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.axes import Axes
 
 from kernelswarm import Experiment, Simulation
+from kernelswarm.simulations.figures import style
 
 ROOT = Path(__file__).resolve().parent.parent
 EVERY, ROUNDS, PER_SECOND = 20, 500, 5
@@ -36,7 +37,7 @@ def moments(replay: float, grid: np.ndarray) -> Iterator[Moment]:
 
 def prepared(ax: Axes, grid: np.ndarray, target: np.ndarray, nodes: int) -> list:
     """Draw what stays, and return the lines of the nodes."""
-    colors = plt.get_cmap("viridis")(np.linspace(0, 0.95, nodes))
+    colors = style.CLASS_COLORS[:nodes]
     lines = [ax.plot(grid[:, 0], np.full(len(grid), np.nan), color=color, linewidth=1.4)[0] for color in colors]
     ax.plot(grid[:, 0], target, color="black", linestyle="--", linewidth=1.2, zorder=0)
     for node, color in enumerate(colors):
