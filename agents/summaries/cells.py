@@ -22,8 +22,7 @@ class Cells(NamedTuple):
     targets: Array  # (K, C) mean targets, or shares of the classes
     weights: Array  # (K,) numbers of samples n
     spread: Array  # (K, C) sums of the squared deviations of targets from their mean
-    version: Integers  # (K,) the round in which the cell was last published
-    published: Array  # (K,) its weight then, 0 before the first time
+    published: Array  # (K,) its weight when it was last published, 0 before the first time
     used: Integers  # (1,)
 
 
@@ -34,7 +33,6 @@ def empty_cells(most: int, inputs: int, outputs: int) -> Cells:
         np.zeros((most, outputs)),
         np.zeros(most),
         np.zeros((most, outputs)),
-        np.full(most, -1, dtype=np.int64),
         np.zeros(most),
         np.zeros(1, dtype=np.int64),
     )

@@ -4,7 +4,7 @@ With orthonormal features z of a space, kappa(x, x') = z(x)'z(x'), node j's func
 ``w ~ N(0, a I)`` and ``d_j ~ N(0, t_j I)``; its cells are observations of it with independent errors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,48 +83,85 @@ def scale_of(seen: Observed) -> float:
 
 def _by_ratio(seen: Observed) -> tuple[Array, Array]:
     """Return the squares of the targets along the axes of their covariance, (N, C), and for each ratio of the noise's
-    variance to the function's the variances along these, in units of the noise's, (R, N)."""
+    variance to the function's the variances along these, in units of the noise's, (R, N).
+
+    With fewer features than targets, the axes are those of the features, and one more for all that is beside them.
+    """
     root = 1.0 / np.sqrt(seen.variances)[:, np.newaxis]
-    values, vectors = np.linalg.eigh(_symmetric((seen.features * root) @ (seen.features * root).T))
-    return (vectors.T @ (seen.targets * root)) ** 2, np.maximum(values, 0.0) / RATIOS[:, np.newaxis] + 1.0
+    rows, aims = seen.features * root, seen.targets * root
+    if rows.shape[1] >= len(rows):
+        values, vectors = np.linalg.eigh(_symmetric(rows @ rows.T))
+        squares = (vectors.T @ aims) ** 2
+    else:
+        values, vectors = np.linalg.eigh(_symmetric(rows.T @ rows))
+        values = np.maximum(values, 1e-12 * values[-1] + 1e-300)
+        squares = (vectors.T @ (rows.T @ aims)) ** 2 / values[:, np.newaxis]
+        beside = np.maximum((aims**2).sum(axis=0) - squares.sum(axis=0), 0.0)
+        values, squares = np.append(values, 0.0), np.vstack([squares, beside])
+    return squares, np.maximum(values, 0.0) / RATIOS[:, np.newaxis] + 1.0
+
+
+def alike(groups: Sequence[Observed]) -> list[tuple[Integers, Observed]]:
+    """Return the cells of nodes that have similar numbers of them as common arrays, and the places of these nodes.
+
+    A node with fewer cells than others has rows of zeros, with variances of 1, behind its own.
+    """
+    sizes = np.array([len(seen.targets) for seen in groups])
+    found = []
+    for length in np.unique(np.frexp(sizes)[1]).tolist():
+        places = np.flatnonzero(np.frexp(sizes)[1] == length)
+        shape, first = (len(places), int(sizes[places].max())), groups[0]
+        common = Observed(
+            np.zeros((*shape, first.features.shape[1])), np.zeros((*shape, first.targets.shape[1])), np.ones(shape)
+        )
+        for row, place in enumerate(places.tolist()):
+            for part, own in zip(common, groups[place], strict=True):
+                part[row, : len(own)] = own
+        found.append((places, common))
+    return found
 
 
 def combined(groups: Sequence[Observed], differences: Sequence[float], prior: float) -> tuple[Array, Array]:
     """Return the precision (M, M) of w, and the precision times its mean (M, C), from nodes with these differences."""
-    precision = np.eye(groups[0].features.shape[1]) / prior
-    moments = np.zeros((len(precision), groups[0].targets.shape[1]))
-    for seen, difference in zip(groups, differences, strict=True):
-        rows, aims = seen.features / np.sqrt(seen.variances)[:, None], seen.targets / np.sqrt(seen.variances)[:, None]
-        if difference > 0.0:
-            factor = _lower(_covariance(seen, seen.features, difference))
-            rows = _behind(factor, seen.features)
-            aims = _behind(factor, seen.targets)
-        precision += rows.T @ rows
-        moments += rows.T @ aims
-    return precision, moments
+    inputs = groups[0].features.shape[1]
+    rows = []
+    for places, seen in alike(groups):
+        both = np.concatenate([seen.features, seen.targets], axis=2)
+        each = np.asarray(differences)[places]
+        apart = each > 0.0
+        rows.append((both[~apart] / np.sqrt(seen.variances[~apart])[:, :, np.newaxis]).reshape(-1, both.shape[2]))
+        if apart.any():
+            some = Observed(*(part[apart] for part in seen))
+            root = _inverse_root(_covariance(some, some.features, each[apart, np.newaxis, np.newaxis]))
+            rows.append((root @ both[apart]).reshape(-1, both.shape[2]))
+    whole = np.concatenate(rows)
+    products = whole.T @ whole
+    return _symmetric(products[:inputs, :inputs]) + np.eye(inputs) / prior, products[:inputs, inputs:].copy()
 
 
-def likelihoods(seen: Observed, mean: Array, spread: Array, prior: float) -> Array:
-    """Return the logarithms of the likelihoods of all `DIFFERENCES` of another node's function from one's own.
+def likelihoods(groups: Sequence[Observed], mean: Array, spread: Array, prior: float) -> Array:
+    """Return the logarithms of the likelihoods of all `DIFFERENCES` of other nodes' functions from one's own, (J, D).
 
     Parameters
     ----------
-    seen : Observed
-        The other node's cells.
+    groups : sequence of Observed
+        The cells of the other nodes.
     mean, spread : Array
         The weights of the own function (M, C), and a root of their covariance, (M, M).
     prior : float
         The variance of a function.
     """
-    factor = _lower(_covariance(seen, seen.features @ spread, 1.0))
-    inner = seen.features @ seen.features.T + UNSPANNED * np.eye(len(seen.targets))
-    inner = _behind(factor, _behind(factor, inner).T)
-    values, vectors = np.linalg.eigh(_symmetric(inner))
-    residuals = _behind(factor, seen.targets - seen.features @ mean)
-    squares = (vectors.T @ residuals) ** 2
-    stretched = 1.0 + prior * DIFFERENCES[:, None] * np.maximum(values, 0.0)
-    score = seen.targets.shape[1] * np.log(stretched).sum(axis=1) + ((1.0 / stretched) @ squares).sum(axis=1)
-    found: Array = -0.5 * score
+    found = np.empty((len(groups), len(DIFFERENCES)))
+    for places, seen in alike(groups):
+        root = _inverse_root(_covariance(seen, seen.features @ spread, np.ones((1, 1, 1))))
+        inner = seen.features @ seen.features.swapaxes(1, 2)
+        np.einsum("jkk->jk", inner)[:] += UNSPANNED * seen.features.any(axis=2)
+        values, vectors = np.linalg.eigh(_symmetric(root @ inner @ root.swapaxes(1, 2)))
+        residuals = root @ (seen.targets - seen.features @ mean)
+        squares = ((vectors.swapaxes(1, 2) @ residuals) ** 2).sum(axis=2)  # (J, L)
+        stretched = 1.0 + prior * DIFFERENCES[:, np.newaxis] * np.maximum(values, 0.0)[:, np.newaxis]  # (J, D, L)
+        score = seen.targets.shape[2] * np.log(stretched).sum(axis=2)
+        found[places] = -0.5 * (score + ((1.0 / stretched) @ squares[:, :, np.newaxis])[:, :, 0])
     return found
 
 
@@ -169,7 +206,7 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     root = _lower(alone)
     mean, spread = _solved(root, moments), _behind(root, np.eye(len(root))).T
     others = [seen for place, seen in enumerate(groups) if place != own]
-    differences = prior * differences_of(np.array([likelihoods(seen, mean, spread, prior) for seen in others]))
+    differences = prior * differences_of(likelihoods(others, mean, spread, prior))
     share = float(np.median(differences)) / 2.0
     precision, moments = combined(others, np.maximum(differences - share, 0.0).tolist(), prior)
     if share > 0.0:  # that of one's own function is added to the covariance: inv(inv(P) + h I)
@@ -183,24 +220,36 @@ def fit(groups: Sequence[Observed], own: int, prior: float, learned: bool) -> Ga
     return Gaussian(_solved(_lower(precision), moments), precision, prior + share)
 
 
-def span(rows: Array, most: int, tolerance: float) -> Integers:
-    """Return the places of points that span the others up to a share of the largest kappa(x, x), in their order.
+def span(rows: Callable[[int], Array], diagonal: Array, most: int, tolerance: float) -> tuple[Integers, Array]:
+    """Return the places of points that span the others up to a share of the largest kappa(x, x), in their order, and
+    the kernel between all points and these, (N, M).
 
-    They are the pivots of an incomplete Cholesky factor of the Gram matrix ``rows`` (N, N), at most ``most``.
+    They are the pivots of an incomplete Cholesky factor of the Gram matrix, at most ``most``.
+
+    Parameters
+    ----------
+    rows : callable
+        Gives the row of the Gram matrix at a place, (N,).
+    diagonal : Array
+        kappa(x, x), (N,).
+    most, tolerance
+        The limits.
     """
-    left = np.diag(rows).copy()
+    left = diagonal.copy()
     limit = tolerance * float(left.max(initial=0.0))
-    factor = np.zeros((min(most, len(rows)), len(rows)))
+    factor, gram = (np.zeros((min(most, len(left)), len(left))) for _ in range(2))
     chosen: list[int] = []
     for k in range(len(factor)):
         pivot = int(left.argmax())
         if left[pivot] <= limit:
             break
-        factor[k] = (rows[pivot] - factor[:k, pivot] @ factor[:k]) / np.sqrt(left[pivot])
+        gram[k] = rows(pivot)
+        factor[k] = (gram[k] - factor[:k, pivot] @ factor[:k]) / np.sqrt(left[pivot])
         left -= factor[k] ** 2
         left[pivot] = 0.0
         chosen.append(pivot)
-    return np.array(sorted(chosen), dtype=np.int64)
+    order = np.argsort(chosen)
+    return np.array(chosen, dtype=np.int64)[order], gram[order].T
 
 
 def logits(shares: Array, weights: Array) -> tuple[Array, Array]:
@@ -215,14 +264,20 @@ def logits(shares: Array, weights: Array) -> tuple[Array, Array]:
     return np.log(counts) - variances / 2.0, variances
 
 
-def _covariance(seen: Observed, features: Array, difference: float) -> Array:
-    found = difference * (features @ features.T)
-    found.flat[:: len(found) + 1] += seen.variances + difference * UNSPANNED
+def _covariance(seen: Observed, features: Array, differences: Array) -> Array:
+    """Return the covariances of nodes' cells, (J, L, L), with functions that differ by so much, (J or 1, 1, 1)."""
+    found = differences * (features @ features.swapaxes(1, 2))
+    np.einsum("jkk->jk", found)[:] += seen.variances + UNSPANNED * differences[:, 0]
     return found
 
 
+def _inverse_root(covariances: Array) -> Array:
+    """Return ``inv(L)`` of the Cholesky factors L of some matrices, (J, L, L)."""
+    return np.linalg.inv(np.linalg.cholesky(covariances))
+
+
 def _symmetric(matrix: Array) -> Array:
-    return (matrix + matrix.T) / 2.0
+    return (matrix + matrix.swapaxes(-1, -2)) / 2.0
 
 
 def _lower(matrix: Array) -> Array:

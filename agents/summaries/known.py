@@ -1,5 +1,6 @@
 """What a node knows of cells, its own and others', and which cell it passes on to a neighbour next."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,23 +45,36 @@ def room_for(room: int, inputs: int, outputs: int, degree: int) -> Known:
     )
 
 
-def own_known(node: int, most: int, inputs: int, outputs: int, degree: int) -> Known:
+def own_known(node: int, most: int, inputs: int, outputs: int, degree: int, room: int = 0) -> Known:
     """Return what a node knows before its first sample: the places of its own cells."""
-    known = room_for(2 * most, inputs, outputs, degree)
+    known = room_for(room or 2 * most, inputs, outputs, degree)
     known.heads[:most, ORIGIN], known.heads[:most, PLACE] = node, np.arange(most)
     known.used[0] = most
     return known
 
 
-def wider(known: Known) -> Known:
-    """Return the same cells with room for twice as many."""
-    there = len(known.heads)
-    grown = room_for(2 * there, known.points.shape[1], known.targets.shape[1], len(known.there))
-    for old, new in zip(known[:4], grown[:4], strict=True):
-        new[:there] = old
-    grown.there[:, :there], grown.weights_there[:, :there] = known.there, known.weights_there
-    grown.used[0] = known.used[0]
-    return grown
+def in_use(known: Known) -> Known:
+    """Return copies without the room that is free."""
+    end = int(known.used[0])
+    return Known(
+        *(part[:end].copy() for part in known[:4]), *(part[:, :end].copy() for part in known[4:6]), known.used.copy()
+    )
+
+
+def laid(each: Sequence[Known], room: int) -> Known:
+    """Return what several nodes know in common arrays, one node behind the other, with room for so many cells each."""
+    inputs, outputs = each[0].points.shape[1], each[0].targets.shape[1]
+    found = [room_for(room, inputs, outputs, len(known.there)) for known in each]
+    for old, new in zip(each, found, strict=True):
+        end = int(old.used[0])
+        for k, part in enumerate(in_use(old)[:6]):
+            new[k][(slice(end),) if k < 4 else (slice(None), slice(end))] = part
+        new.used[0] = end
+    return Known(
+        *(np.stack([known[k] for known in found]) for k in range(4)),
+        *(np.concatenate([known[k] for known in found]) for k in (4, 5)),
+        np.stack([known.used for known in found]),
+    )
 
 
 @cached_njit
@@ -105,7 +119,8 @@ def write(known: Known, m: int, message: Array) -> None:
     inputs = known.points.shape[1]
     message[0] = (known.heads[m, ORIGIN] * PLACES + known.heads[m, PLACE]) * PLACES + known.heads[m, HOPS] + 1
     message[1], message[2] = known.heads[m, VERSION], known.weights[m]
-    message[3 : 3 + inputs], message[3 + inputs :] = known.points[m], known.targets[m]
+    end = 3 + inputs + known.targets.shape[1]
+    message[3 : 3 + inputs], message[3 + inputs : end] = known.points[m], known.targets[m]
 
 
 @cached_njit
@@ -135,7 +150,8 @@ def take_in(known: Known, edge: int, message: ReadOnly, own: int, budget: int) -
     known.heads[m, HOPS] = min(known.heads[m, HOPS], hops)
     if version > known.heads[m, VERSION]:
         known.heads[m, VERSION], known.weights[m] = version, message[2]
-        known.points[m], known.targets[m] = message[3 : 3 + inputs], message[3 + inputs :]
+        end = 3 + inputs + known.targets.shape[1]
+        known.points[m], known.targets[m] = message[3 : 3 + inputs], message[3 + inputs : end]
     mark(known, edge, m, version, message[2])
     return True
 

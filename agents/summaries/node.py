@@ -13,9 +13,11 @@ from kernelswarm.agents.learners.contract import Learner, ValueLearner
 from kernelswarm.agents.learners.second_order.posterior import Posterior
 from kernelswarm.agents.node.inbox import Inbox
 from kernelswarm.agents.node.node import Draws, Node
+from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.agents.summaries.cells import Cells, empty_cells
 from kernelswarm.agents.summaries.fit import Gaussian, Observed, fit, logits, noise_and_ratio, scale_of, span
-from kernelswarm.agents.summaries.known import ORIGIN, VERSION, Known, mark, own_known, take_in, wider, write
+from kernelswarm.agents.summaries.known import ORIGIN, VERSION, Known, in_use, own_known
+from kernelswarm.agents.summaries.rounds import Mail, empty_mail
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, nothing_of
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -31,16 +33,13 @@ TOLERANCE = 1e-4
 MOST = 200
 """The largest dictionary."""
 
-REFRESH = 1.5
-"""Predictions before a step come from the function fitted last; it is fitted anew when so many times the samples are
-known."""
-
 
 class Fitted(NamedTuple):
-    """A function fitted to cells, and how certain it is."""
+    """A function fitted to cells, and what is known of its weights; None for classes and without cells."""
 
     function: Any
-    posterior: Posterior | None
+    known: Gaussian | None = None
+    noise: Array = np.zeros(0)
 
 
 class SummaryNode(Node):
@@ -79,8 +78,8 @@ class SummaryNode(Node):
         self.asked = np.array(neighborhood.asked[:degree] or (True,) * degree, dtype=np.bool_)
         self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
-        self.cells: Cells
-        self.known: Known
+        self.cells = empty_cells(rule.cells, inputs, self.columns)
+        self.known = own_known(self.node, rule.cells, inputs, self.columns, degree)
         self.fitted: Fitted | None = None
         """The function that predicts samples before they are learned from."""
         self.fitted_at = 0.0
@@ -89,50 +88,32 @@ class SummaryNode(Node):
         """The function fitted to all that is known now; None before it is asked for."""
         self.sent_at = -1
         """The round in which it was awake last."""
-        self.mail: list[dict[int, tuple[int, Array]]] = [{} for _ in self.neighbors]
-        """The messages on their way to it, by edge and the round in which they were sent: the round in which they
-        arrive, and what is in them."""
-        self.outgoing: list[Array | None] = [None] * degree
-        """What it sent each neighbour in the last round."""
-        self.begun = -1
-        """The round in which it forgot all that it knew, -1 for never."""
-        self.begun_there: Integers = np.full(degree, -1, dtype=np.int64)
-        """The same of its neighbours, as far as known."""
         self.width_of_message = width_of_message(rule, learner, inputs, outputs, targets, conditions)
+        oldest = 0 if conditions is None else conditions.links.max_age
+        self.mail = empty_mail(degree, oldest + 1, self.width_of_message)
         self.forgets = conditions is not None and forgets(conditions.clock)
         """Whether nodes may come back without memory, and say so."""
-        self.tally.traffic = np.zeros((degree, 4), dtype=np.int64)
-        self.begin_anew()
+        self.tally.traffic = self.mail.traffic
 
     def begin_anew(self) -> None:
-        """Forget all that the node knows."""
-        self.cells = empty_cells(self.rule.cells, self.inputs, self.columns)
-        self.known = own_known(self.node, self.rule.cells, self.inputs, self.columns, len(self.neighbors))
+        """Forget all that the node knows, and the messages on their way to it."""
+        known = (self.node, self.rule.cells, self.inputs, self.columns, len(self.neighbors), len(self.known.heads))
+        for part, new in zip(self.known, own_known(*known), strict=True):
+            part[:] = new
+        for part, new in zip(self.cells, empty_cells(self.rule.cells, self.inputs, self.columns), strict=True):
+            part[:] = new
+        self.mail.rounds[:] = -1
         self.fitted, self.fitted_at, self.present = None, 0.0, None
+
+    @property
+    def begun(self) -> int:
+        """The round in which it forgot all that it knew, -1 for never."""
+        return int(self.mail.begun[0])
 
     @property
     def forgetting(self) -> float:
         """What a sample still counts when a round has passed."""
         return float(getattr(self.learner, "forgetting", 1.0))
-
-    def message(self, m: int, edge: int) -> Array:
-        """Return the cell in a place as it is sent to a neighbour, which is taken to have it from now on."""
-        message = np.full(self.width_of_message, float(self.begun))
-        write(self.known, m, message[: len(message) - self.forgets])
-        mark(self.known, edge, m, int(self.known.heads[m, VERSION]), float(self.known.weights[m]))
-        return message
-
-    def take_in(self, edge: int, message: Array) -> None:
-        """Take in the cell of a message from a neighbour, which may have forgotten all that it had."""
-        if self.forgets:
-            begun = int(message[-1])
-            if begun > self.begun_there[edge]:
-                self.begun_there[edge] = begun
-                self.known.there[edge], self.known.weights_there[edge] = -1, 0.0
-            message = message[:-1]
-        while not take_in(self.known, edge, message, self.rule.cells, self.rule.budget):
-            self.known = wider(self.known)
-        self.present = None
 
     def aims(self, targets: Array) -> Array:
         """Return targets (n, q) as they are averaged: classes as (n, K) shares."""
@@ -141,20 +122,6 @@ class SummaryNode(Node):
         shares = np.zeros((len(targets), self.classes))
         shares[np.arange(len(targets)), targets[:, 0].astype(np.int64)] = 1.0
         return shares
-
-    def weight_known(self) -> float:
-        """Return the number of samples in all cells that the node knows."""
-        return float(self.known.weights[: self.known.used[0]].sum())
-
-    def refresh(self) -> None:
-        """Fit the function that predicts samples anew, if much more is known than when it was fitted last.
-
-        What was known then fades as samples do, once a round: else weights that no longer grow would keep it for ever.
-        """
-        known = self.weight_known()
-        self.fitted_at *= self.forgetting
-        if known > REFRESH * self.fitted_at or known * REFRESH < self.fitted_at:
-            self.fitted, self.fitted_at = self.whole(), known
 
     def predict(self, points: Array) -> Array:
         """Return the values at ``points`` (n, p) of the function fitted last, (n, C)."""
@@ -170,7 +137,8 @@ class SummaryNode(Node):
 
     def posterior(self) -> Posterior | None:
         """Return how certain that function is; None for classes."""
-        return self.whole().posterior
+        function, known, noise = self.whole()
+        return None if known is None else self._certainty(function, known, noise)
 
     def whole(self) -> Fitted:
         """Return the function fitted to all that the node knows now."""
@@ -183,15 +151,13 @@ class SummaryNode(Node):
         points, targets, weights, origins = self.observations()
         function, features = self._features(points)
         if not len(points) or not features.shape[1]:
-            return Fitted(function, None)
+            return Fitted(function)
         labels = [self.node] * (self.node in origins) + sorted(set(origins.tolist()) - {self.node})
         places = [np.flatnonzero(origins == label) for label in labels]
         own, learned = (0 if labels[0] == self.node else -1), self.rule.relation == "learned"
         spread = self.cells.spread[: self.cells.used[0]].sum(axis=0)
         if self.classes:
-            return Fitted(
-                self._with(function, self._fit_classes(features, targets, weights, places, own, learned)), None
-            )
+            return Fitted(self._with(function, self._fit_classes(features, targets, weights, places, own, learned)))
         seen = Observed(features, targets, 1.0 / weights)
         alone = places[0] if own == 0 else np.arange(len(points))
         within = spread if own == 0 else np.full(self.columns, np.nan)
@@ -200,7 +166,7 @@ class SummaryNode(Node):
         reach = _reach(scaled, places)
         found = fit([_some(scaled, these) for these in places], own, max(1.0 / ratio, reach), learned)
         function = self._with(function, found.mean * np.sqrt(noise))
-        return Fitted(function, self._certainty(function, found, noise))
+        return Fitted(function, found, noise)
 
     def observations(self) -> tuple[Array, Array, Array, Integers]:
         """Return means of points (N, p) and targets (N, C), numbers of samples (N,) and labels of the cells known."""
@@ -229,10 +195,11 @@ class SummaryNode(Node):
         function = Expansion(learner.kernel, self.inputs, self.outputs)
         if not len(points):
             return function, np.zeros((0, 0))
-        rows = learner.kernel.cross(points, points)
-        chosen = span(rows, MOST, TOLERANCE)
+        kernel = learner.kernel
+        diagonal = kernel_diagonal(kernel, points)
+        chosen, rows = span(lambda m: kernel_rows(kernel, points, points[m : m + 1])[:, 0], diagonal, MOST, TOLERANCE)
         function = Expansion.from_arrays(learner.kernel, points[chosen], np.zeros((len(chosen), self.outputs)))
-        return function, rows[:, chosen] @ function.factor.T
+        return function, rows @ function.factor.T
 
     def _with(self, function: Any, mean: Array) -> Any:
         """Return the function with weights of its features (M, C)."""
@@ -284,25 +251,11 @@ class SummaryNode(Node):
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that rounds change of the node."""
-        assert self.tally.traffic is not None
+        parts = {"cells": self.cells, "known": in_use(self.known), "mail": self.mail}
         arrays: dict[str, npt.NDArray[Any]] = {
-            f"cells.{name}": part.copy() for name, part in self.cells._asdict().items()
+            f"{whole}.{name}": part.copy() for whole, table in parts.items() for name, part in table._asdict().items()
         }
-        arrays |= {f"known.{name}": part.copy() for name, part in self.known._asdict().items()}
-        on_way = [(e, sent, due) for e, packets in enumerate(self.mail) for sent, (due, _) in packets.items()]
-        bodies = [body for packets in self.mail for _, body in packets.values()]
-        arrays |= {
-            "mail.heads": np.array(on_way, dtype=np.int64).reshape(-1, 3),
-            "mail.bodies": np.array(bodies, dtype=np.float64).reshape(-1, self.width_of_message),
-            "traffic": self.tally.traffic.copy(),
-            "clock": np.array([self.now, self.sent_at, self.begun]),
-            "begun_there": self.begun_there.copy(),
-            "outgoing": np.array([body for body in self.outgoing if body is not None]).reshape(
-                -1, self.width_of_message
-            ),
-            "outgoing_edges": np.array([d for d, body in enumerate(self.outgoing) if body is not None], dtype=np.int64),
-            "fitted_at": np.array(self.fitted_at),
-        }
+        arrays |= {"clock": np.array([self.now, self.sent_at]), "fitted_at": np.array(self.fitted_at)}
         if self.fitted is not None:
             arrays |= {f"fitted.{name}": part for name, part in self.fitted.function.arrays().items()}
         return arrays
@@ -311,18 +264,12 @@ class SummaryNode(Node):
         """Take over what :meth:`further_arrays` returned."""
         self.cells = Cells(*(arrays[f"cells.{name}"].copy() for name in Cells._fields))
         self.known = Known(*(arrays[f"known.{name}"].copy() for name in Known._fields))
-        self.tally.traffic = arrays["traffic"].copy()
-        self.now, self.sent_at, self.begun = arrays["clock"].tolist()
-        self.begun_there = arrays["begun_there"].copy()
-        self.outgoing = [None] * len(self.neighbors)
-        for d, body in zip(arrays["outgoing_edges"].tolist(), arrays["outgoing"], strict=True):
-            self.outgoing[d] = body.copy()
+        self.mail = Mail(*(arrays[f"mail.{name}"].copy() for name in Mail._fields))
+        self.tally.traffic = self.mail.traffic
+        self.now, self.sent_at = arrays["clock"].tolist()
         self.fitted_at = float(arrays["fitted_at"])
-        self.mail = [{} for _ in self.neighbors]
-        for (e, sent, due), body in zip(arrays["mail.heads"].tolist(), arrays["mail.bodies"], strict=True):
-            self.mail[e][sent] = due, body.copy()
         own = {name.removeprefix("fitted."): part for name, part in arrays.items() if name.startswith("fitted.")}
-        self.fitted = Fitted(self.learner.function_from(own), None) if own else None
+        self.fitted = Fitted(self.learner.function_from(own)) if own else None
         self.present = None
 
 
@@ -362,8 +309,8 @@ def _reach(seen: Observed, places: Sequence[Integers]) -> float:
 
     A node counts with at most ten times the median, so that a lie does not.
     """
-    squares = np.mean(seen.targets**2, axis=1)
-    each = np.array([np.average(squares[these], weights=1.0 / seen.variances[these]) for these in places])
+    squares, weights = np.mean(seen.targets**2, axis=1), 1.0 / seen.variances
+    each = np.array([squares[these] @ weights[these] / weights[these].sum() for these in places])
     return float(np.minimum(each, 10.0 * np.median(each)).mean())
 
 

@@ -8,16 +8,27 @@ import numpy.typing as npt
 from kernelswarm.agents.compiled.drawing import Laid, ahead
 from kernelswarm.agents.compiled.filling import links_of, outside_of
 from kernelswarm.agents.compiled.lossy_filling import realization_of
-from kernelswarm.agents.node.inbox import DELIVERED, LOST_ON_THE_WAY, POINTS, SENT, TOO_LATE
-from kernelswarm.agents.node.node import PRIMING
-from kernelswarm.agents.summaries.cells import learn
-from kernelswarm.agents.summaries.known import ORIGIN, choose, publish
+from kernelswarm.agents.node.inbox import POINTS
+from kernelswarm.agents.node.node import DIVERGED, PRIMING
+from kernelswarm.agents.plain.kernels import compares_alike
+from kernelswarm.agents.summaries.cells import Cells
+from kernelswarm.agents.summaries.known import PLACES, laid
 from kernelswarm.agents.summaries.node import SummaryNode
-from kernelswarm.protocols.chance import uniform
+from kernelswarm.agents.summaries.rounds import (
+    Mail,
+    cells_at,
+    deliver,
+    dispatch,
+    known_at,
+    learn_all,
+    send_all,
+    weights_of,
+)
 from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
-from kernelswarm.protocols.unreliable.realization import LOST, NODE, keys_of
+from kernelswarm.protocols.unreliable.realization import NODE, keys_of
 
 Array = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
 
 BYTES = 8
@@ -26,12 +37,15 @@ BYTES = 8
 REPAIR = 0.05
 """The share of messages that repeat a cell on links that are not ideal, by default."""
 
-REPEATS, WHICH = 8, 9
-"""The uses of random numbers of an edge in a round, behind those of its losses and delays."""
+REFRESH = 2.0
+"""Predictions before a step come from the function fitted last; it is fitted anew when so many times the samples are
+known."""
 
 
 class SummaryPopulation:
     """Nodes whose cells travel. A message that is sent in a round arrives in the next, or later where links delay it.
+
+    What rounds change of all nodes lies in common arrays, of which the nodes have views.
 
     Parameters
     ----------
@@ -44,30 +58,75 @@ class SummaryPopulation:
 
     def __init__(self, agents: Sequence[SummaryNode]) -> None:
         self.agents = agents
-        first = agents[0]
+        first, count = agents[0], len(agents)
         outside = outside_of(agents)
         self.places = {agent.node: i for i, agent in enumerate(agents)}
-        self.places |= {node: len(agents) + k for k, node in enumerate(outside)}
+        self.places |= {node: count + k for k, node in enumerate(outside)}
         self.links = links_of(agents, self.places, None)
         self.now = first.now
         self._size = max(agent.learner.batch_size for agent in agents)
-        self._ahead = Laid.nothing(len(agents), self._size, first.inputs, first.targets.shape[1])
-        self._cursor = np.zeros(len(agents), dtype=np.int64)
+        self._ahead = Laid.nothing(count, self._size, first.inputs, first.targets.shape[1])
+        self._cursor = np.zeros(count, dtype=np.int64)
+        self._lay_out()
         labels = np.array(list(self.places), dtype=np.int64)
         conditions, key = first.conditions, first.key
         self._realization = None if conditions is None else realization_of(agents, self.links, labels.tolist())
-        self._max_age = 0 if conditions is None else conditions.links.max_age
         self._listens = conditions is not None and conditions.clock.listens
         self._faults = SpokenFaults(() if conditions is None else conditions.faults, labels.tolist())
-        senders = np.repeat(labels[: len(agents)], np.diff(self.links.start))
-        self._edge_keys = keys_of(*key, senders, labels[self.links.other])
-        self._node_keys = keys_of(*key, labels[: len(agents)], np.full(len(agents), NODE, dtype=np.int64))
+        self._owner = np.repeat(np.arange(count), np.diff(self.links.start))
+        self._edge_keys = keys_of(*key, labels[self._owner], labels[self.links.other])
+        self._node_keys = keys_of(*key, labels[:count], np.full(count, NODE, dtype=np.int64))
         repair = first.rule.repair
         self._repair = (0.0 if conditions is None else REPAIR) if repair == "auto" else float(repair)
+        self._labels, self._neighbor = labels[:count], labels[self.links.other]
+        self._asked = np.concatenate([agent.asked for agent in agents])
+        self._inside = np.flatnonzero(self.links.other < count)
+        self._lengths = np.stack([agent.lengths for agent in agents])
+        self._forgetting = np.array([agent.forgetting for agent in agents])
+        self._distinct = np.array([agent.distinct for agent in agents])
+        self._weights = np.zeros(count)
+        self.cells = Cells(*(np.stack(parts) for parts in zip(*(agent.cells for agent in agents), strict=True)))
+        self.mail = Mail(*(np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)))
+        """The messages; what is received is also written by who brings it from other blocks."""
+        self._widen(max(len(agent.known.heads) for agent in agents))
+        self._begin()
         self._delays = self._delays_in(self.now - 1)
-        self.received: dict[int, Array] = {}
-        """The messages that were sent to the nodes in the last round, by the edge on which they are received."""
         self._pass_on()
+
+    def _widen(self, room: int) -> None:
+        """Have room for so many cells at each node."""
+        self.known = laid([agent.known for agent in self.agents], room)
+        for i, agent in enumerate(self.agents):
+            edges = slice(self.links.start[i], self.links.start[i + 1])
+            agent.cells, agent.known = cells_at(self.cells, i), known_at(self.known, i, self.links.start)
+            agent.mail = Mail(*(part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail))
+            agent.tally.traffic = agent.mail.traffic
+
+    def _begin(self) -> None:
+        """Begin the sums over the rounds of a call."""
+        count, agents = len(self.agents), self.agents
+        self._loss = np.array([agent.tally.loss for agent in agents])
+        self._rounds = np.zeros(count, dtype=np.int64)
+        self._samples = np.array([agent.samples for agent in agents])
+        self._largest = np.array([agent.largest_target for agent in agents])
+        self._sent_at = np.array([agent.sent_at for agent in agents])
+        self._fitted_at = np.array([agent.fitted_at for agent in agents])
+        self._messages = np.zeros(len(self._owner), dtype=np.int64)
+
+    def _hand_over(self) -> None:
+        """Bring the nodes up to date."""
+        messages = np.bincount(self._owner, self._messages, len(self.agents)).astype(np.int64)
+        for i, agent in enumerate(self.agents):
+            tally, sent = agent.tally, int(messages[i]) * agent.width_of_message
+            tally.loss = float(self._loss[i])
+            tally.samples += int(self._samples[i]) - agent.samples
+            tally.rounds += int(self._rounds[i])
+            tally.scalars_sent += sent
+            tally.bytes_sent += BYTES * sent
+            agent.samples, agent.largest_target = int(self._samples[i]), float(self._largest[i])
+            agent.sent_at, agent.fitted_at = int(self._sent_at[i]), float(self._fitted_at[i])
+            agent.round += int(self._rounds[i])
+            agent.now, agent.present = self.now, None
 
     def run(self, rounds: int) -> None:
         """Run ``rounds`` rounds.
@@ -78,90 +137,156 @@ class SummaryPopulation:
             When a node's values grow without bound.
         """
         self.completed = 0
-        while self.completed < rounds:
-            if self.now >= PRIMING:
-                self._round(rounds - self.completed)
-            else:
-                self._average_bands()
-            self.now += 1
-            self.completed += 1
-            for agent in self.agents:
-                agent.now = self.now
+        self._begin()
+        try:
+            while self.completed < rounds:
+                if self.now >= PRIMING:
+                    self._round(rounds - self.completed)
+                else:
+                    self._average_bands()
+                self.now += 1
+                self.completed += 1
+        finally:
+            self._hand_over()
 
     def _round(self, left: int) -> None:
         """Deliver what is due, let nodes learn that are awake, and send."""
-        place = 0 if self._realization is None else self._realization.look(self.now - PRIMING)
-        awake = [True] * len(self.agents) if self._realization is None else self._realization.awake[:, place].tolist()
-        self._dispatch()
+        awake, may = np.ones(len(self.agents), dtype=np.bool_), self._asked
+        if self._realization is not None:
+            place = self._realization.look(self.now - PRIMING)
+            awake = self._realization.awake[:, place]
+            may = may & awake[self._owner] & self._realization.active[:, place]
+        dispatch(self.mail, self._delays, self.now)
         self._begin_anew(awake)
-        self._deliver(awake)
-        if any(self._cursor[i] == len(self._ahead.counts) for i in range(len(self.agents)) if awake[i]):
-            self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
-            self._cursor[:] = 0
+        self._deliver(awake | self._listens)
+        if (self._cursor[awake] == len(self._ahead.counts)).any():
+            self._draw(left)
         self._average_bands()
-        for i, agent in enumerate(self.agents):
-            if awake[i]:
-                at = self._cursor[i]
-                points, targets = (part[at, i, : self._ahead.counts[at, i]] for part in self._ahead[:2])
-                self._cursor[i] += 1
-                self._learn(agent, points, targets)
-        self._send(awake, place)
+        self._refresh(awake)
+        self._learn(awake)
+        self._send(may)
 
     def _average_bands(self) -> None:
         """Average the bands of neighbours, where they are pooled."""
         if (pool := self.agents[0].pool) is not None:
             pool.average()
 
-    def _learn(self, agent: SummaryNode, points: Array, targets: Array) -> None:
-        """Have a node predict its samples, and put those into its cells that it has not seen before."""
-        agent.refresh()
-        values, tally = agent.predict(points), agent.tally
-        if len(points):
-            agent.largest_target = max(agent.largest_target, float(np.abs(targets).max()))
-            agent.check_values(values)
-            agent.follow_band(values, targets)
-            tally.loss += float(agent.learner.loss.values(values, targets).sum())
-            new = int(min(len(points), max(agent.distinct - agent.samples, 0)))
-            near = agent.rule.resolution**2
-            learn(agent.cells, points[:new], agent.aims(targets[:new]), agent.lengths, near, agent.forgetting)
-            agent.samples += len(points)
-        publish(agent.cells, agent.known, self.now, agent.rule.growth, float(agent.rule.least))
-        tally.samples += len(points)
-        tally.rounds += 1
-        agent.round += 1
-        agent.sent_at, agent.present = self.now, None
+    def _deliver(self, receives: Booleans) -> None:
+        """Have nodes take in the messages that arrive now."""
+        rule, first = self.agents[0].rule, self.agents[0]
+        rest = receives, self.now, rule.cells, rule.budget, first.forgets
+        while not deliver(self.known, self.mail, self.links.start, *rest):
+            self._widen(2 * self.known.heads.shape[1])
 
-    def _send(self, awake: Sequence[bool], place: int) -> None:
-        """Choose the cell that each node passes on to each neighbour."""
+    def _draw(self, left: int) -> None:
+        """Draw samples for more rounds."""
+        self._ahead = self._ahead.again(self.agents, self._cursor.tolist(), ahead(left, self.now))
+        self._cursor[:] = 0
+        self._lay_out()
         for i, agent in enumerate(self.agents):
-            agent.outgoing = [None] * len(agent.neighbors)
-            rows = self._faults.rows[self._faults.start[i] : self._faults.start[i + 1]]
-            assert agent.tally.traffic is not None
-            for d in range(len(agent.neighbors) if awake[i] else 0):
-                edge = int(self.links.start[i]) + d
-                if not agent.asked[d] or not (self._realization is None or self._realization.active[edge, place]):
-                    continue
-                m = choose(agent.known, d, agent.neighbors[d], agent.rule.reach)
-                m = self._repeated(agent, d, edge) if m < 0 else m
-                if m < 0:
-                    continue
-                message = agent.outgoing[d] = agent.message(m, d)
-                if len(rows) and agent.known.heads[m, ORIGIN] == agent.node:  # a liar says what it measured otherwise
-                    spoken = message[np.newaxis, 3 + agent.inputs : 3 + agent.inputs + agent.columns]
-                    misreport_in(spoken, rows, int(self._node_keys[i, 0]), int(self._node_keys[i, 1]), self.now, POINTS)
-                agent.tally.traffic[d, SENT] += 1
-                agent.tally.scalars_sent += len(message)
-                agent.tally.bytes_sent += BYTES * len(message)
+            there = np.arange(self._size) < self._ahead.counts[:, i, np.newaxis]
+            targets = self._ahead.targets[:, i]
+            self._aims[:, i][there] = agent.aims(targets[there])
+            self._aimed[:, i] = np.abs(targets * there[:, :, np.newaxis]).max(axis=(1, 2), initial=0.0)
+            self._predict(i)
+
+    def _lay_out(self) -> None:
+        """Have room for what is known of the samples that are drawn, for each round and node."""
+        shape, first = self._ahead.targets.shape[:3], self.agents[0]
+        self._aims, self._values = np.zeros((*shape, first.columns)), np.zeros((*shape, first.outputs))
+        self._reached, self._aimed, self._losses = (np.zeros(shape[:2]) for _ in range(3))
+
+    def _predict(self, i: int) -> None:
+        """Have a node predict the samples that are drawn, and compare."""
+        agent, later = self.agents[i], slice(self._cursor[i], None)
+        there = np.arange(self._size) < self._ahead.counts[later, i, np.newaxis]
+        points, targets = self._ahead.points[later, i], self._ahead.targets[later, i]
+        values = self._values[later, i]
+        if compares_alike(agent.learner):
+            values[there] = agent.predict(points[there])
+        else:
+            for t, n in enumerate(there.sum(axis=1).tolist()):
+                values[t, :n] = agent.predict(points[t, :n])
+        losses = np.zeros(there.shape)
+        losses[there] = agent.learner.loss.values(values[there], targets[there])
+        self._losses[later, i] = losses.sum(axis=1)
+        self._reached[later, i] = np.abs(values).max(axis=(1, 2), initial=0.0)
+
+    def _refresh(self, awake: Booleans) -> None:
+        """Fit the functions that predict samples anew, where much more is known than when they were fitted last.
+
+        What was known then fades as samples do, once a round: else weights that no longer grow would keep it for ever.
+        """
+        weights_of(self.known, self._weights)
+        self._fitted_at[awake] *= self._forgetting[awake]
+        more = (self._weights > REFRESH * self._fitted_at) | (self._weights * REFRESH < self._fitted_at)
+        for i in np.flatnonzero(awake & more).tolist():
+            agent = self.agents[i]
+            agent.now = self.now
+            agent.fitted, self._fitted_at[i] = agent.fit(), self._weights[i]
+            self._predict(i)
+
+    def _learn(self, awake: Booleans) -> None:
+        """Have nodes put those samples into their cells that they have not seen before."""
+        rule, nodes = self.agents[0].rule, np.flatnonzero(awake)
+        at = self._cursor[nodes]
+        counts = self._ahead.counts[at, nodes]
+        self._largest[nodes] = np.maximum(self._largest[nodes], self._aimed[at, nodes])
+        self._check(nodes, at)
+        if self.agents[0].band is not None:
+            for i, t, n in zip(nodes.tolist(), at.tolist(), counts.tolist(), strict=True):
+                if n:
+                    self.agents[i].follow_band(self._values[t, i, :n], self._ahead.targets[t, i, :n])
+        self._loss[nodes] += self._losses[at, nodes]
+        new = np.full(len(self.agents), -2)
+        unseen = np.maximum(self._distinct[nodes] - self._samples[nodes], 0)
+        new[nodes] = np.where(counts > 0, np.minimum(counts, unseen), -1)
+        points = np.zeros((len(self.agents), *self._ahead.points.shape[2:]))
+        aims = np.zeros((len(self.agents), *self._aims.shape[2:]))
+        points[nodes], aims[nodes] = self._ahead.points[at, nodes], self._aims[at, nodes]
+        lengths, near, least = self._lengths, rule.resolution**2, float(rule.least)
+        known = self.known, self.links.start
+        learn_all(self.cells, *known, points, aims, new, lengths, near, self._forgetting, self.now, rule.growth, least)
+        self._samples[nodes] += counts
+        self._cursor[nodes] += 1
+        self._rounds[nodes] += 1
+        self._sent_at[nodes] = self.now
+
+    def _check(self, nodes: Integers, at: Integers) -> None:
+        """Raise DivergenceError where a node's values are far beyond the targets."""
+        far = ~(self._reached[at, nodes] <= DIVERGED * (1.0 + self._largest[nodes]))
+        for i, t in zip(nodes[far].tolist(), at[far].tolist(), strict=True):
+            agent = self.agents[i]
+            agent.round += int(self._rounds[i])
+            self._rounds[i] = 0
+            agent.largest_target = float(self._largest[i])
+            agent.check_values(self._values[t, i, : self._ahead.counts[t, i]])
+
+    def _send(self, may: Booleans) -> None:
+        """Choose the cell that each node passes on to each neighbour."""
+        rule, mail = self.agents[0].rule, self.mail
+        keys = self._neighbor, self._edge_keys
+        send_all(self.known, mail, self.links.start, *keys, may, self.now, rule.reach, self._repair)
+        self._messages += mail.speaks
+        for i in np.flatnonzero(np.diff(self._faults.start[: len(self.agents) + 1])).tolist():
+            self._misreport(i)
         self._delays = self._delays_in(self.now)
         self._pass_on()
 
+    def _misreport(self, i: int) -> None:
+        """Have a liar say otherwise what it has measured."""
+        rows, agent = self._faults.rows[self._faults.start[i] : self._faults.start[i + 1]], self.agents[i]
+        first, second = self._node_keys[i].tolist()
+        targets = slice(3 + agent.inputs, 3 + agent.inputs + agent.columns)
+        for e in np.flatnonzero(agent.mail.speaks).tolist():
+            message = agent.mail.sent[e]
+            if int(message[0]) // PLACES**2 == agent.node:
+                misreport_in(message[np.newaxis, targets], rows, first, second, self.now, POINTS)
+
     def _pass_on(self) -> None:
         """Put the messages between nodes of this block where they are received."""
-        for i, agent in enumerate(self.agents):
-            for d, message in enumerate(agent.outgoing):
-                edge = int(self.links.start[i]) + d
-                if message is not None and self.links.other[edge] < len(self.agents):
-                    self.received[int(self.links.reverse[edge])] = message
+        there, mail = self.links.reverse[self._inside], self.mail
+        mail.received[there], mail.arrived[there] = mail.sent[self._inside], mail.speaks[self._inside]
 
     def _delays_in(self, sent: int) -> Integers:
         """Return the delay of the message on each edge in a round, or LOST."""
@@ -170,54 +295,14 @@ class SummaryPopulation:
         place = self._realization.look(sent - PRIMING)  # which may draw more rounds
         return self._realization.deliveries[:, place].copy()
 
-    def _repeated(self, agent: SummaryNode, d: int, edge: int) -> int:
-        """Return the place of a cell to repeat to a neighbour, now and then; -1 for none."""
-        first, second = self._edge_keys[edge].tolist()
-        if not self._repair or uniform(first, second, REPEATS * 2**32 + self.now) >= self._repair:
-            return -1
-        m = int(uniform(first, second, WHICH * 2**32 + self.now) * int(agent.known.used[0]))
-        origin, _, hops, version = agent.known.heads[m].tolist()
-        far = 0 < agent.rule.reach <= hops
-        return -1 if version < 0 or origin == agent.neighbors[d] or far else m
-
-    def _dispatch(self) -> None:
-        """Give the links what was sent in the round before."""
-        for edge, message in sorted(self.received.items()):
-            i, d = self._owner(edge)
-            delay, agent = int(self._delays[edge]), self.agents[i]
-            assert agent.tally.traffic is not None
-            if delay == LOST:
-                agent.tally.traffic[d, LOST_ON_THE_WAY] += 1
-            elif delay > self._max_age:
-                agent.tally.traffic[d, TOO_LATE] += 1
-            else:
-                agent.mail[d][self.now - 1] = self.now + delay, message
-        self.received = {}
-
-    def _deliver(self, awake: Sequence[bool]) -> None:
-        """Have nodes take in the messages that arrive now, in the order in which they were sent."""
-        for i, agent in enumerate(self.agents):
-            received = awake[i] or self._listens
-            assert agent.tally.traffic is not None
-            for d, packets in enumerate(agent.mail):
-                for sent in sorted(at for at, (due, _) in packets.items() if due == self.now):
-                    _, message = packets.pop(sent)
-                    agent.tally.traffic[d, DELIVERED if received else LOST_ON_THE_WAY] += 1
-                    if received:
-                        agent.take_in(d, message)
-
-    def _begin_anew(self, awake: Sequence[bool]) -> None:
+    def _begin_anew(self, awake: Booleans) -> None:
         """Reset the nodes that come back without memory."""
-        for i, agent in enumerate(self.agents):
-            if agent.forgets and awake[i] and 0 <= agent.sent_at < self.now - 1:
-                agent.begin_anew()
-                agent.begun = self.now
-                for packets in agent.mail:
-                    packets.clear()
-
-    def _owner(self, edge: int) -> tuple[int, int]:
-        i = int(np.searchsorted(self.links.start, edge, side="right")) - 1
-        return i, edge - int(self.links.start[i])
+        if not self.agents[0].forgets:
+            return
+        for i in np.flatnonzero(awake & (self._sent_at >= 0) & (self._sent_at < self.now - 1)).tolist():
+            self.agents[i].begin_anew()
+            self.mail.begun[i], self._fitted_at[i] = self.now, 0.0
+            self._predict(i)
 
     def sync(self) -> None:
         """Bring the nodes up to date: they always are."""

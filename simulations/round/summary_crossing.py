@@ -31,9 +31,8 @@ class SummaryCrossing:
         for place, slots in self._boundary:
             agent = self._population.agents[place]
             for slot in slots:
-                message = agent.outgoing[slot]
-                if message is not None:
-                    rows.append(np.concatenate([[agent.node, slot], message]))
+                if agent.mail.speaks[slot]:
+                    rows.append(np.concatenate([[agent.node, slot], agent.mail.sent[slot]]))
         return np.array(rows, dtype=np.float64).tobytes()
 
     def scatter(self, messages: Sequence[bytes]) -> None:
@@ -41,4 +40,5 @@ class SummaryCrossing:
         for row in np.frombuffer(b"".join(messages)).reshape(-1, self._width):
             edge = self._wanted.get(int(row[0]), {}).get(int(row[1]))
             if edge is not None:
-                self._population.received[edge] = row[2:].copy()
+                mail = self._population.mail
+                mail.received[edge], mail.arrived[edge] = row[2:], True

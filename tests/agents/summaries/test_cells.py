@@ -15,13 +15,14 @@ from kernelswarm.agents.summaries.known import (
     VERSION,
     Known,
     choose,
+    laid,
     mark,
     own_known,
     publish,
     take_in,
-    wider,
     write,
 )
+from kernelswarm.agents.summaries.rounds import known_at
 
 
 def filled(
@@ -80,6 +81,11 @@ def published(seed: int, node: int, rounds: int) -> list[np.ndarray]:
             mark(known, 0, m, int(known.heads[m, VERSION]), float(known.weights[m]))
             found.append(message)
     return found
+
+
+def wider(known: Known) -> Known:
+    """The same cells with room for twice as many."""
+    return known_at(laid([known], 2 * len(known.heads)), 0, np.array([0, len(known.there)]))
 
 
 def taken(messages: list[np.ndarray], order: list[int]) -> dict[tuple[int, int], tuple[float, ...]]:

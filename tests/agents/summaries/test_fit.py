@@ -132,10 +132,15 @@ def test_noise_and_scale_have_the_largest_posterior() -> None:
 def test_the_dictionary_spans_all_points() -> None:
     x = np.random.default_rng(0).uniform(size=(60, 1))
     rows = kernel(x, x)
-    chosen = span(rows, 60, 1e-6)
+    chosen, columns = span(lambda m: rows[m], np.diag(rows), 60, 1e-6)
+    np.testing.assert_array_equal(columns, rows[:, chosen])
     inside = rows[:, chosen] @ np.linalg.solve(rows[np.ix_(chosen, chosen)], rows[chosen])
     assert np.diag(rows - inside).max() <= 1.01e-6
-    assert len(chosen) < 30 and len(span(rows, 5, 0.0)) == 5 and list(chosen) == sorted(chosen)
+    assert (
+        len(chosen) < 30
+        and len(span(lambda m: rows[m], np.diag(rows), 5, 0.0)[0]) == 5
+        and list(chosen) == sorted(chosen)
+    )
 
 
 def test_logits_approximate_the_logarithm_of_gamma_variables() -> None:
