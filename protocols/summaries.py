@@ -17,6 +17,7 @@ class SummaryRule(Exchange, Protocol):
     """A protocol whose nodes send cells, weighted means of samples."""
 
     cells: int
+    own: int
     resolution: float
     growth: float
     repair: float | Literal["auto"]
@@ -55,7 +56,9 @@ class Summaries(SendsVectors):
     Parameters
     ----------
     cells : int
-        The largest number of cells of a node, at least 2.
+        The largest number of cells of a node that travel, at least 2.
+    own : int
+        The largest number of cells of its own samples that a node fits itself; those that travel, where these are more.
     resolution : float
         The distance, in lengths of the kernel, up to which a sample joins a cell whatever that costs, positive.
     growth : float
@@ -74,6 +77,7 @@ class Summaries(SendsVectors):
     """
 
     cells: int = 40
+    own: int = 1000
     resolution: float = 0.2
     growth: float = 1.0
     repair: float | Literal["auto"] = "auto"
@@ -88,6 +92,7 @@ class Summaries(SendsVectors):
     def __post_init__(self) -> None:
         for key, value, least, remedy in (
             ("cells", self.cells, 2, "a node has two means at least"),
+            ("own", self.own, 0, "0 fits the cells that travel"),
             ("reach", self.reach, 0, "0 lets cells travel through the whole network"),
             ("budget", self.budget, 0, "0 keeps all cells"),
             ("least", self.least, 1, "1 publishes each cell at once"),

@@ -85,7 +85,15 @@ def cheapest_pair(cells: Cells, lengths: ReadOnly) -> tuple[int, int, float]:
 
 
 @cached_njit
-def learn(cells: Cells, points: ReadOnly, targets: ReadOnly, lengths: ReadOnly, near: float, forgetting: float) -> None:
+def learn(
+    cells: Cells,
+    points: ReadOnly,
+    targets: ReadOnly,
+    lengths: ReadOnly,
+    near: float,
+    forgetting: float,
+    makes_room: bool,
+) -> None:
     """Take in the samples of a round.
 
     Parameters
@@ -100,6 +108,8 @@ def learn(cells: Cells, points: ReadOnly, targets: ReadOnly, lengths: ReadOnly, 
         The squared distance in these up to which a sample joins a cell whatever that costs.
     forgetting : float
         What earlier samples count when a round has passed.
+    makes_room : bool
+        Whether two cells are joined where that costs less; else, without a free cell, samples join the nearest.
     """
     if forgetting < 1.0:
         for j in range(cells.used[0]):
@@ -111,7 +121,7 @@ def learn(cells: Cells, points: ReadOnly, targets: ReadOnly, lengths: ReadOnly, 
     most = len(cells.weights)
     for n in range(len(points)):
         place, far = nearest_cell(cells, points[n], lengths)
-        if place >= 0 and far <= near:
+        if place >= 0 and (far <= near or (cells.used[0] == most and not makes_room)):
             join(cells, place, points[n], targets[n], 1.0, nothing)
             continue
         if cells.used[0] < most:

@@ -17,7 +17,7 @@ from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.agents.summaries.cells import Cells, empty_cells
 from kernelswarm.agents.summaries.fit import Gaussian, Observed, fit, logits, noise_and_ratio, scale_of, span
 from kernelswarm.agents.summaries.known import ORIGIN, VERSION, Known, in_use, own_known
-from kernelswarm.agents.summaries.rounds import Mail, empty_mail
+from kernelswarm.agents.summaries.rounds import CellMail, empty_mail
 from kernelswarm.protocols.clocks.presence import forgets
 from kernelswarm.protocols.contract import LinkRecord, Neighborhood, nothing_of
 from kernelswarm.protocols.core.fulfilling import fulfils
@@ -79,6 +79,9 @@ class SummaryNode(Node):
         self.inbox = None if conditions is None else Inbox(conditions, neighborhood, self.neighbors)
         self.lengths = lengths_of(learner, inputs)
         self.cells = empty_cells(rule.cells, inputs, self.columns)
+        """Those that travel."""
+        self.own = empty_cells(max(rule.own, rule.cells), inputs, self.columns)
+        """More of them of the same samples, which the node fits itself."""
         self.known = own_known(self.node, rule.cells, inputs, self.columns, degree)
         self.fitted: Fitted | None = None
         """The function that predicts samples before they are learned from."""
@@ -91,6 +94,10 @@ class SummaryNode(Node):
         self.width_of_message = width_of_message(rule, learner, inputs, outputs, targets, conditions)
         oldest = 0 if conditions is None else conditions.links.max_age
         self.mail = empty_mail(degree, oldest + 1, self.width_of_message)
+        self.added = 0.0
+        if conditions is not None and conditions.links.noise_on("values"):
+            self.added = float(getattr(conditions.links.noise, "variance", conditions.links.noise.scale**2))
+        """The variance of the noise on the targets of samples in cells that travel."""
         self.forgets = conditions is not None and forgets(conditions.clock)
         """Whether nodes may come back without memory, and say so."""
         self.tally.traffic = self.mail.traffic
@@ -100,8 +107,9 @@ class SummaryNode(Node):
         known = (self.node, self.rule.cells, self.inputs, self.columns, len(self.neighbors), len(self.known.heads))
         for part, new in zip(self.known, own_known(*known), strict=True):
             part[:] = new
-        for part, new in zip(self.cells, empty_cells(self.rule.cells, self.inputs, self.columns), strict=True):
-            part[:] = new
+        for cells in (self.cells, self.own):
+            for part, new in zip(cells, empty_cells(len(cells.weights), self.inputs, self.columns), strict=True):
+                part[:] = new
         self.mail.rounds[:] = -1
         self.fitted, self.fitted_at, self.present = None, 0.0, None
 
@@ -155,14 +163,15 @@ class SummaryNode(Node):
         labels = [self.node] * (self.node in origins) + sorted(set(origins.tolist()) - {self.node})
         places = [np.flatnonzero(origins == label) for label in labels]
         own, learned = (0 if labels[0] == self.node else -1), self.rule.relation == "learned"
-        spread = self.cells.spread[: self.cells.used[0]].sum(axis=0)
+        spread = self.own.spread[: self.own.used[0]].sum(axis=0)
         if self.classes:
             return Fitted(self._with(function, self._fit_classes(features, targets, weights, places, own, learned)))
         seen = Observed(features, targets, 1.0 / weights)
         alone = places[0] if own == 0 else np.arange(len(points))
         within = spread if own == 0 else np.full(self.columns, np.nan)
         noise, ratio = noise_and_ratio(_some(seen, alone), weights[alone], within)
-        scaled = Observed(features, targets / np.sqrt(noise), 1.0 / weights)
+        disturbed = 1.0 + (origins != self.node) * float(np.mean(self.added / noise))
+        scaled = Observed(features, targets / np.sqrt(noise), disturbed / weights)
         reach = _reach(scaled, places)
         found = fit([_some(scaled, these) for these in places], own, max(1.0 / ratio, reach), learned)
         function = self._with(function, found.mean * np.sqrt(noise))
@@ -170,7 +179,7 @@ class SummaryNode(Node):
 
     def observations(self) -> tuple[Array, Array, Array, Integers]:
         """Return means of points (N, p) and targets (N, C), numbers of samples (N,) and labels of the cells known."""
-        cells, known = self.cells, self.known
+        cells, known = self.own, self.known
         count, end = int(cells.used[0]), int(known.used[0])
         first = self.rule.cells
         others = first + np.flatnonzero(known.heads[first:end, VERSION] >= 0)
@@ -251,7 +260,7 @@ class SummaryNode(Node):
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that rounds change of the node."""
-        parts = {"cells": self.cells, "known": in_use(self.known), "mail": self.mail}
+        parts = {"cells": self.cells, "own": self.own, "known": in_use(self.known), "mail": self.mail}
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{whole}.{name}": part.copy() for whole, table in parts.items() for name, part in table._asdict().items()
         }
@@ -263,8 +272,9 @@ class SummaryNode(Node):
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what :meth:`further_arrays` returned."""
         self.cells = Cells(*(arrays[f"cells.{name}"].copy() for name in Cells._fields))
+        self.own = Cells(*(arrays[f"own.{name}"].copy() for name in Cells._fields))
         self.known = Known(*(arrays[f"known.{name}"].copy() for name in Known._fields))
-        self.mail = Mail(*(arrays[f"mail.{name}"].copy() for name in Mail._fields))
+        self.mail = CellMail(*(arrays[f"mail.{name}"].copy() for name in CellMail._fields))
         self.tally.traffic = self.mail.traffic
         self.now, self.sent_at = arrays["clock"].tolist()
         self.fitted_at = float(arrays["fitted_at"])

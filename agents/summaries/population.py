@@ -15,7 +15,7 @@ from kernelswarm.agents.summaries.cells import Cells
 from kernelswarm.agents.summaries.known import PLACES, laid
 from kernelswarm.agents.summaries.node import SummaryNode
 from kernelswarm.agents.summaries.rounds import (
-    Mail,
+    CellMail,
     cells_at,
     deliver,
     dispatch,
@@ -24,6 +24,11 @@ from kernelswarm.agents.summaries.rounds import (
     send_all,
     weights_of,
 )
+from kernelswarm.protocols.core.callbacks import called
+from kernelswarm.protocols.first_class import address
+from kernelswarm.protocols.links.distortion import EXACT, distort
+from kernelswarm.protocols.links.links import Clip
+from kernelswarm.protocols.links.noises import QUANTILE
 from kernelswarm.protocols.unreliable.faults import SpokenFaults, misreport_in
 from kernelswarm.protocols.unreliable.realization import NODE, keys_of
 
@@ -36,6 +41,12 @@ BYTES = 8
 
 REPAIR = 0.05
 """The share of messages that repeat a cell on links that are not ideal, by default."""
+
+OWN_SAMPLES = 2**32 - 2
+"""In place of the receiving node in the key of the noise on a node's own samples."""
+
+TARGETS = 2
+"""The stage of the random numbers of the noise on targets."""
 
 REFRESH = 2.0
 """Predictions before a step come from the function fitted last; it is fitted anew when so many times the samples are
@@ -76,6 +87,10 @@ class SummaryPopulation:
         self._owner = np.repeat(np.arange(count), np.diff(self.links.start))
         self._edge_keys = keys_of(*key, labels[self._owner], labels[self.links.other])
         self._node_keys = keys_of(*key, labels[:count], np.full(count, NODE, dtype=np.int64))
+        self._changed = conditions is not None and (
+            conditions.links.noise.scale > 0.0 or conditions.links.clip != Clip()
+        )
+        self._noise_keys = keys_of(*key, labels[:count], np.full(count, OWN_SAMPLES, dtype=np.int64))
         repair = first.rule.repair
         self._repair = (0.0 if conditions is None else REPAIR) if repair == "auto" else float(repair)
         self._labels, self._neighbor = labels[:count], labels[self.links.other]
@@ -86,7 +101,8 @@ class SummaryPopulation:
         self._distinct = np.array([agent.distinct for agent in agents])
         self._weights = np.zeros(count)
         self.cells = Cells(*(np.stack(parts) for parts in zip(*(agent.cells for agent in agents), strict=True)))
-        self.mail = Mail(*(np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)))
+        self.own = Cells(*(np.stack(parts) for parts in zip(*(agent.own for agent in agents), strict=True)))
+        self.mail = CellMail(*(np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)))
         """The messages; what is received is also written by who brings it from other blocks."""
         self._widen(max(len(agent.known.heads) for agent in agents))
         self._begin()
@@ -98,8 +114,9 @@ class SummaryPopulation:
         self.known = laid([agent.known for agent in self.agents], room)
         for i, agent in enumerate(self.agents):
             edges = slice(self.links.start[i], self.links.start[i + 1])
-            agent.cells, agent.known = cells_at(self.cells, i), known_at(self.known, i, self.links.start)
-            agent.mail = Mail(*(part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail))
+            agent.cells, agent.own = cells_at(self.cells, i), cells_at(self.own, i)
+            agent.known = known_at(self.known, i, self.links.start)
+            agent.mail = CellMail(*(part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail))
             agent.tally.traffic = agent.mail.traffic
 
     def _begin(self) -> None:
@@ -244,13 +261,41 @@ class SummaryPopulation:
         points = np.zeros((len(self.agents), *self._ahead.points.shape[2:]))
         aims = np.zeros((len(self.agents), *self._aims.shape[2:]))
         points[nodes], aims[nodes] = self._ahead.points[at, nodes], self._aims[at, nodes]
+        released = self._released(points, aims, new) if self._changed else (points, aims)
         lengths, near, least = self._lengths, rule.resolution**2, float(rule.least)
         known = self.known, self.links.start
-        learn_all(self.cells, *known, points, aims, new, lengths, near, self._forgetting, self.now, rule.growth, least)
+        learn_all(
+            self.cells,
+            self.own,
+            *known,
+            *released,
+            points,
+            aims,
+            new,
+            lengths,
+            near,
+            self._forgetting,
+            self.now,
+            rule.growth,
+            least,
+        )
         self._samples[nodes] += counts
         self._cursor[nodes] += 1
         self._rounds[nodes] += 1
         self._sent_at[nodes] = self.now
+
+    def _released(self, points: Array, aims: Array, new: Integers) -> tuple[Array, Array]:
+        """Return the samples of a round as they go into the cells that travel: clipped and with noise."""
+        assert self.agents[0].conditions is not None
+        links, released = self.agents[0].conditions.links, (points.copy(), aims.copy())
+        quantile = address(links.noise.quantile, QUANTILE)
+        parts = ("points", links.clip.points, POINTS), ("values", links.clip.values, TARGETS)
+        for i in np.flatnonzero(new > 0).tolist():
+            first, second = self._noise_keys[i].tolist()
+            for array, (what, bound, stage) in zip(released, parts, strict=True):
+                place = first, second, self.now, stage
+                called(distort, array[i, : new[i]], bound, links.noise_on(what), quantile, EXACT, *place)
+        return released
 
     def _check(self, nodes: Integers, at: Integers) -> None:
         """Raise DivergenceError where a node's values are far beyond the targets."""

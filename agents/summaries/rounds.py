@@ -30,7 +30,7 @@ REPEATS, WHICH = 8, 9
 """The uses of random numbers of an edge in a round, behind those of its losses and delays."""
 
 
-class Mail(NamedTuple):
+class CellMail(NamedTuple):
     """The messages of nodes, by their edges."""
 
     sent: Array  # (E, W) what the node sent last
@@ -45,9 +45,9 @@ class Mail(NamedTuple):
     traffic: Integers  # (E, 4) messages to it, by what became of them
 
 
-def empty_mail(degree: int, rounds: int, width: int) -> Mail:
+def empty_mail(degree: int, rounds: int, width: int) -> CellMail:
     """Return no messages of a node, with room for those of so many rounds of so many numbers each."""
-    return Mail(
+    return CellMail(
         np.zeros((degree, width)),
         np.zeros(degree, dtype=np.bool_),
         np.zeros((degree, width)),
@@ -91,8 +91,11 @@ def known_at(known: Known, i: int, start: ReadOnlyIntegers) -> Known:
 @cached_njit
 def learn_all(
     cells: Cells,
+    own: Cells,
     known: Known,
     start: ReadOnlyIntegers,
+    released_points: ReadOnly,  # (V, b, p) samples as they go into cells that travel
+    released_targets: ReadOnly,  # (V, b, C)
     points: ReadOnly,  # (V, b, p)
     targets: ReadOnly,  # (V, b, C)
     new: ReadOnlyIntegers,  # (V,) the samples to take in, -1 where there are none, -2 where the node is not awake
@@ -106,16 +109,19 @@ def learn_all(
     """Take the samples of a round into the cells of the nodes that are awake, and publish those that have grown."""
     for i in range(len(new)):
         if new[i] >= -1:
-            own = cells_at(cells, i)
+            sent = cells_at(cells, i)
             if new[i] >= 0:
-                learn(own, points[i, : new[i]], targets[i, : new[i]], lengths[i], near, forgetting[i])
-            publish(own, known_at(known, i, start), now, growth, least)
+                x, y = released_points[i, : new[i]], released_targets[i, : new[i]]
+                learn(sent, x, y, lengths[i], near, forgetting[i], True)
+                x, y = points[i, : new[i]], targets[i, : new[i]]
+                learn(cells_at(own, i), x, y, lengths[i], near, forgetting[i], False)
+            publish(sent, known_at(known, i, start), now, growth, least)
 
 
 @cached_njit
 def send_all(
     known: Known,
-    mail: Mail,
+    mail: CellMail,
     start: ReadOnlyIntegers,  # (V + 1,)
     neighbor: ReadOnlyIntegers,  # (E,) the label of the other end
     keys: ReadOnlyIntegers,  # (E, 2)
@@ -154,7 +160,7 @@ def repeated(known: Known, neighbor: int, first: int, second: int, now: int, rea
 
 
 @cached_njit
-def dispatch(mail: Mail, delays: ReadOnlyIntegers, now: int) -> None:
+def dispatch(mail: CellMail, delays: ReadOnlyIntegers, now: int) -> None:
     """Give the links what was sent in the round before, of which each edge has a delay or loses it."""
     slots = mail.rounds.shape[1]
     for e in range(len(mail.arrived)):
@@ -173,7 +179,7 @@ def dispatch(mail: Mail, delays: ReadOnlyIntegers, now: int) -> None:
 @cached_njit
 def deliver(
     known: Known,
-    mail: Mail,
+    mail: CellMail,
     start: ReadOnlyIntegers,  # (V + 1,)
     receives: Booleans,  # (V,)
     now: int,

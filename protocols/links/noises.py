@@ -80,6 +80,11 @@ class Gaussian:
         """The compiled quantile function."""
         return _gaussian
 
+    @property
+    def variance(self) -> float:
+        """The variance of the noise."""
+        return self.scale**2
+
     def spent(self, magnitudes: float, distance: float) -> Spent:
         """Return the privacy spent on one noisy vector that moves by at most a Euclidean distance."""
         return gaussian(distance, self.scale)
@@ -107,6 +112,11 @@ class Laplace:
     def quantile(self) -> Compiled:
         """The compiled quantile function."""
         return _laplace
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise."""
+        return 2.0 * self.scale**2
 
     def spent(self, magnitudes: float, distance: float) -> Spent:
         """Return the privacy spent on one noisy vector that moves by at most a sum of magnitudes."""

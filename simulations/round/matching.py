@@ -92,12 +92,19 @@ def _refuse_without_cells(plans: Sequence[AgentPlan]) -> None:
     """Refuse learners that cannot be fitted to weighted means of samples, and links that change the numbers in them."""
     name = part_name(plans[0].rule)
     conditions = plans[0].conditions
-    if conditions is not None and not replace(conditions.links, loss=IDEAL.loss, delay=IDEAL.delay).ideal:
-        raise InputError(
-            f'protocol.name = "{name}" passes means on from node to node, and a change by a link would go on for ever: '
-            "leave links.quantization, noise, clip, trigger and bandwidth out; with protocol.least = 10 no single "
-            "sample is sent"
-        )
+    if conditions is not None:
+        links = conditions.links
+        borne = replace(links, loss=IDEAL.loss, delay=IDEAL.delay, noise=IDEAL.noise, clip=IDEAL.clip)
+        if not borne.ideal:
+            raise InputError(
+                f'protocol.name = "{name}" passes means on from node to node, and a change by a link would go on for '
+                "ever: leave links.quantization, trigger and bandwidth out"
+            )
+        if (links.noise.scale or links.clip != IDEAL.clip) and plans[0].learner.loss.task != "regression":
+            raise InputError(
+                f'protocol.name = "{name}" sends shares of classes, which neither noise nor clipping suits: leave '
+                "links.noise and links.clip out"
+            )
     for learner, plan in {plan.learner: plan for plan in plans[::-1]}.items():
         node, loss = plan.neighborhood.node, part_name(learner.loss)
         if loss not in ("squared", "logistic", "multiclass_logistic"):

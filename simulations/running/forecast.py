@@ -17,6 +17,7 @@ from kernelswarm.protocols.links.facts import EdgeFacts
 from kernelswarm.protocols.links.links import Links, bytes_of
 from kernelswarm.protocols.links.privacy import Privacy, privacy, privacy_of_samples
 from kernelswarm.protocols.replay import replay_of
+from kernelswarm.protocols.summaries import SummaryRule
 from kernelswarm.protocols.unreliable.distributions import channels_of, delays_of, gaps_of, starts_of
 from kernelswarm.simulations.round.block import AgentPlan
 from kernelswarm.simulations.round.failures import Asked
@@ -90,6 +91,8 @@ def privacy_of(links: Links, plans: Sequence[AgentPlan], source: Source) -> Priv
         return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, source.epochs)
     if not links.noise.scale or not rule.communicates:
         return None
+    if fulfils(rule, SummaryRule) and not plan.pooled:  # a sample goes into a cell once, with noise, and never again
+        return privacy_of_samples(links, source.inputs, source.targets, source.classes is not None, 1)
     if plan.sends_vectors:
         return Privacy(
             None, None, "a sample is exposed: vectors are learned from it, and nothing bounds how they change"

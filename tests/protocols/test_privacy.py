@@ -19,6 +19,7 @@ from kernelswarm.protocols.links.noises import QUANTILE, Gaussian, Laplace
 from kernelswarm.protocols.links.privacy import privacy, privacy_of_samples
 from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
+from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.check import examine
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
@@ -153,17 +154,34 @@ def test_neighbours_receive_the_same_noise_in_one_message_for_each_sample() -> N
         assert len(np.unique(points)) == points.size
 
 
-def test_what_the_one_learner_knows_of_a_sample_is_as_private_as_it_says() -> None:
+def of_the_one_learner(network: Any, left: np.ndarray, now: int) -> np.ndarray:
+    return np.hstack(network.plans[0].source._distorted(0, left, left, now))
+
+
+def of_cells(network: Any, left: np.ndarray, now: int) -> np.ndarray:
+    block = Block(network.plans)
+    block.run(3)
+    block._population.now = now
+    whole, new = np.stack([left] * 5), np.array([len(left), -1, -1, -2, 0])
+    points, targets = block._population._released(whole, whole, new)
+    assert (points[1:] == whole[1:]).all()
+    return np.hstack([points[0], targets[0]])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "release"),
+    [("centralized", of_the_one_learner), ("summaries", of_cells)],
+    ids=["one learner", "cells"],
+)
+def test_what_is_sent_of_a_sample_is_as_private_as_it_says(protocol: str, release: Any) -> None:
     """Two samples clipped to opposite corners: no event of the message tells them apart by more than is said."""
-    experiment = described(protocol="centralized", rounds=4, evaluate_every=4)
+    experiment = described(protocol=protocol, rounds=4, evaluate_every=4)
     account = simulate(experiment).summary["privacy"]
     assert (account["sample"], account["answer"]) == (1.0 + 1.5, None)
     words = dict(next(one for one in examine(experiment) if one.title == "links and clock").lines)["privacy"]
     assert words == account[""] == "a sample's own point and target: epsilon 2.5; nothing else is sent of it"
-    plans = open_network(experiment).plans
-    samples = plans[0].source
     left, right = (
-        np.concatenate([np.hstack(samples._distorted(0, *[np.full((500, 1), far)] * 2, now)) for now in range(100)])
+        np.concatenate([release(open_network(experiment), np.full((10_000, 1), far), now) for now in range(5)])
         for far in (-40.0, 40.0)
     )
     bins = [np.array([-np.inf, -1.5, 0.0, 1.5, np.inf])] * 2

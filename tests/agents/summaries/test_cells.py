@@ -32,7 +32,7 @@ def filled(
     points, targets = rng.normal(size=(samples, inputs)), rng.normal(size=(samples, 2))
     cells = empty_cells(most, inputs, 2)
     for n in range(samples):
-        learn(cells, points[n : n + 1], targets[n : n + 1], np.array([0.5, 2.0]), near, 1.0)
+        learn(cells, points[n : n + 1], targets[n : n + 1], np.array([0.5, 2.0]), near, 1.0, True)
     return cells, points, targets
 
 
@@ -53,7 +53,7 @@ def test_cells_keep_the_sums_of_all_samples(samples: int, most: int, near: float
 def test_a_sample_joins_what_is_near_and_else_whatever_costs_least() -> None:
     cells, lengths = empty_cells(3, 1, 1), np.ones(1)
     for x in (0.0, 0.1, 5.0, 9.0, 9.6, 20.0):
-        learn(cells, np.array([[x]]), np.array([[x]]), lengths, 0.2**2, 1.0)
+        learn(cells, np.array([[x]]), np.array([[x]]), lengths, 0.2**2, 1.0, True)
     # 0.1 is near 0; 9.6 joins 9 for .18, the cheapest of all; 20 opens a cell, since 5 and 9.3 join for less than it.
     found = sorted(zip(cells.points[:, 0].round(6).tolist(), cells.weights.tolist(), strict=True))
     assert found == [(0.05, 2.0), (pytest.approx((5.0 + 9.0 + 9.6) / 3), 3.0), (20.0, 1.0)]
@@ -62,7 +62,7 @@ def test_a_sample_joins_what_is_near_and_else_whatever_costs_least() -> None:
 def test_forgotten_samples_count_less_by_a_factor_a_round() -> None:
     cells, beta = empty_cells(2, 1, 1), 0.9
     for t in range(40):
-        learn(cells, np.zeros((1, 1)), np.array([[float(t)]]), np.ones(1), 1.0, beta)
+        learn(cells, np.zeros((1, 1)), np.array([[float(t)]]), np.ones(1), 1.0, beta, True)
     counts = beta ** np.arange(39.0, -1.0, -1.0)
     assert cells.weights[0] == pytest.approx(counts.sum())
     assert cells.targets[0, 0] == pytest.approx(counts @ np.arange(40.0) / counts.sum())
@@ -73,7 +73,7 @@ def published(seed: int, node: int, rounds: int) -> list[np.ndarray]:
     rng, cells = np.random.default_rng(seed), empty_cells(4, 1, 1)
     known, found = own_known(node, 4, 1, 1, 1), []
     for t in range(rounds):
-        learn(cells, rng.normal(size=(1, 1)), rng.normal(size=(1, 1)), np.ones(1), 0.0, 1.0)
+        learn(cells, rng.normal(size=(1, 1)), rng.normal(size=(1, 1)), np.ones(1), 0.0, 1.0, True)
         publish(cells, known, t, 0.5, 1.0)
         while (m := choose(known, 0, -1, 0)) >= 0:
             message = np.empty(1 + 1 + 3)

@@ -26,6 +26,9 @@ BASE: dict[str, Any] = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "features": {"learner": {"name": "rls", "batch_size": 2}},
     "lossy": {"links": {"loss": 0.4}, "learner": "polk"},
+    "noisy": {
+        "links": {"noise": {"name": "laplace", "scale": 0.5, "on": "both"}, "clip": {"points": 1.0, "values": 3.0}}
+    },
     "late": {"links": {"delay": {"name": "geometric", "mean": 2.0}}, "protocol": {"name": "summaries", "budget": 30}},
     "asleep": {"clock": {"name": "bernoulli", "probability": 0.5}, "learner": "krls"},
     "without memory": {"clock": {"name": "churn", "leaves": 0.1, "returns": 0.3, "memory": False}},
@@ -67,6 +70,25 @@ def test_a_message_is_the_means_and_three_numbers() -> None:
         assert found.final["bytes_sent"] == 8 * found.final["scalars_sent"]
 
 
+def test_a_sample_has_noise_once_before_it_is_in_a_cell_that_travels() -> None:
+    noise, clip = {"name": "gaussian", "scale": 2.0, "on": "both"}, {"points": 0.5, "values": 1.0}
+    batch = {"name": "newton", "batch_size": 4}
+    quiet, noisy, clipped = (
+        nodes_after(60, learner=batch, links=links) for links in ({}, {"noise": noise}, {"clip": clip})
+    )
+    for clear, disturbed, bounded in zip(quiet, noisy, clipped, strict=True):
+        assert all((mine == theirs).all() for mine, theirs in zip(clear.own, disturbed.own, strict=True))
+        count = disturbed.cells.used[0]
+        weights, targets = disturbed.cells.weights[:count], disturbed.cells.targets[:count]
+        variance = (disturbed.cells.spread.sum() + weights @ (targets[:, 0] - weights @ targets[:, 0] / 240) ** 2) / 240
+        samples = clear.cells
+        means = samples.weights @ samples.targets[:, 0] / 240
+        before = (samples.spread.sum() + samples.weights @ (samples.targets[:, 0] - means) ** 2) / 240
+        assert variance == pytest.approx(before + 4.0, rel=0.25)  # 240 samples
+        assert weights.sum() == 240 and abs(bounded.cells.targets).max() <= 1.0 and bounded.cells.points.max() <= 0.5
+        assert disturbed.added == 4.0 and clear.added == 0.0
+
+
 def nodes_after(rounds: int, **changes: Any) -> list[SummaryNode]:
     """The nodes of a network after some rounds."""
     network = open_network(build_experiment(**BASE | {"rounds": rounds} | changes))
@@ -83,7 +105,7 @@ def test_a_function_is_the_fit_to_all_cells_that_its_node_knows(monkeypatch: pyt
     gram = agent.learner.kernel.cross(x, x)  # type: ignore[attr-defined]
     basis = np.linalg.cholesky(gram + 1e-10 * np.eye(len(x)))
     own = origin == 2
-    spread = agent.cells.spread[: agent.cells.used[0]].sum(axis=0)
+    spread = agent.own.spread[: agent.own.used[0]].sum(axis=0)
     noise, ratio = noise_and_ratio(Observed(basis[own], y[own], 1.0 / n[own]), n[own], spread)
     scaled = y / np.sqrt(noise)
     groups = [Observed(basis[origin == j], scaled[origin == j], 1.0 / n[origin == j]) for j in (2, 0, 1, 3, 4, 5)]
@@ -143,6 +165,8 @@ def test_bands_hold_as_much_as_they_say() -> None:
         ({"learner": {"name": "newton", "forgetting": "auto"}}, 'learner.forgetting = "auto" of node 0'),
         ({"learner": {"name": "rls", "process_noise": 0.1}}, "learner.process_noise = 0.1 of node 0"),
         ({"links": {"quantization": {"bits": 8}}}, "leave links.quantization"),
+        (VARIANTS["classes"] | {"links": VARIANTS["noisy"]["links"]}, "leave links.noise and links.clip out"),
+        ({"protocol": {"name": "summaries", "own": -1}}, "protocol.own = -1 must be at least 0"),
         ({"protocol": {"name": "summaries", "cells": 1}}, "protocol.cells = 1 must be at least 2"),
         ({"protocol": {"name": "summaries", "growth": 0.0}}, "protocol.growth = 0.0 must be positive"),
         ({"protocol": {"name": "summaries", "resolution": -1.0}}, "protocol.resolution = -1.0 must be positive"),
