@@ -56,9 +56,8 @@ def own_known(node: int, most: int, inputs: int, outputs: int, degree: int, room
 def in_use(known: Known) -> Known:
     """Return copies without the room that is free."""
     end = int(known.used[0])
-    return Known(
-        *(part[:end].copy() for part in known[:4]), *(part[:, :end].copy() for part in known[4:6]), known.used.copy()
-    )
+    copies = [part[:end].copy() for part in known[:4]] + [part[:, :end].copy() for part in known[4:6]]
+    return Known._make([*copies, known.used.copy()])
 
 
 def laid(each: Sequence[Known], room: int) -> Known:
@@ -70,11 +69,9 @@ def laid(each: Sequence[Known], room: int) -> Known:
         for k, part in enumerate(in_use(old)[:6]):
             new[k][(slice(end),) if k < 4 else (slice(None), slice(end))] = part
         new.used[0] = end
-    return Known(
-        *(np.stack([known[k] for known in found]) for k in range(4)),
-        *(np.concatenate([known[k] for known in found]) for k in (4, 5)),
-        np.stack([known.used for known in found]),
-    )
+    stacks = [np.stack([known[k] for known in found]) for k in range(4)]
+    rows = [np.concatenate([known[k] for known in found]) for k in (4, 5)]
+    return Known._make([*stacks, *rows, np.stack([known.used for known in found])])
 
 
 @cached_njit

@@ -260,7 +260,7 @@ class SummaryNode(Node):
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that rounds change of the node."""
-        parts = {"cells": self.cells, "own": self.own, "known": in_use(self.known), "mail": self.mail}
+        parts: dict[str, Any] = {"cells": self.cells, "own": self.own, "known": in_use(self.known), "mail": self.mail}
         arrays: dict[str, npt.NDArray[Any]] = {
             f"{whole}.{name}": part.copy() for whole, table in parts.items() for name, part in table._asdict().items()
         }

@@ -102,7 +102,9 @@ class SummaryPopulation:
         self._weights = np.zeros(count)
         self.cells = Cells(*(np.stack(parts) for parts in zip(*(agent.cells for agent in agents), strict=True)))
         self.own = Cells(*(np.stack(parts) for parts in zip(*(agent.own for agent in agents), strict=True)))
-        self.mail = CellMail(*(np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)))
+        self.mail = CellMail._make(
+            np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)
+        )
         """The messages; what is received is also written by who brings it from other blocks."""
         self._widen(max(len(agent.known.heads) for agent in agents))
         self._begin()
@@ -116,7 +118,9 @@ class SummaryPopulation:
             edges = slice(self.links.start[i], self.links.start[i + 1])
             agent.cells, agent.own = cells_at(self.cells, i), cells_at(self.own, i)
             agent.known = known_at(self.known, i, self.links.start)
-            agent.mail = CellMail(*(part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail))
+            agent.mail = CellMail._make(
+                part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail
+            )
             agent.tally.traffic = agent.mail.traffic
 
     def _begin(self) -> None:
@@ -261,7 +265,7 @@ class SummaryPopulation:
         points = np.zeros((len(self.agents), *self._ahead.points.shape[2:]))
         aims = np.zeros((len(self.agents), *self._aims.shape[2:]))
         points[nodes], aims[nodes] = self._ahead.points[at, nodes], self._aims[at, nodes]
-        released = self._released(points, aims, new) if self._changed else (points, aims)
+        released_points, released_aims = self._released(points, aims, new) if self._changed else (points, aims)
         lengths, near, least = self._lengths, rule.resolution**2, float(rule.least)
         known = self.known, self.links.start
         learn_all(
