@@ -25,6 +25,7 @@ REPRODUCTIONS: dict[str, str] = {
     "krls-lorenz": "kernelswarm.simulations.reproductions.filters.krls_lorenz:reproduce",
     "unreliable-links": "kernelswarm.simulations.reproductions.networks.unreliable:reproduce",
     "faults": "kernelswarm.simulations.reproductions.networks.faults:reproduce",
+    "summaries": "kernelswarm.simulations.reproductions.networks.summaries:reproduce",
     "rivals": "kernelswarm.simulations.reproductions.networks.rivals:reproduce",
     "dkla": "kernelswarm.simulations.reproductions.networks.dkla:reproduce",
 }

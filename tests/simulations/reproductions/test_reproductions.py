@@ -246,6 +246,7 @@ SMALLER: dict[str, list[tuple[ModuleType, str, Any]]] = {
         (methods, "simulate", lambda experiment: simulate(replace(experiment, rounds=40, evaluate_every=10))),
     ],
     "spppot-gaussian": [(spppot_gaussian, "EPOCHS", 2)],
+    "summaries": [(network_runs, "simulate", briefly)],
     "survey-consensus": [(consensus, "GRAPHS", ("ring", "erdos_renyi")), (network_runs, "simulate", briefly)],
     "survey-proximity": [(proximity, "GRAPHS", ("grid", "complete")), (network_runs, "simulate", briefly)],
     "survey-theory": [(theory, "HORIZONS", (10, 20, 40, 80, 160)), (theory, "outcome", no_longer)],
