@@ -58,7 +58,7 @@ class Summaries(SendsVectors):
     cells : int
         The largest number of cells of a node that travel, at least 2.
     own : int
-        The largest number of cells of its own samples that a node fits itself; those that travel, where these are more.
+        The largest number of cells of its own samples that a node fits itself, at least as many as travel.
     resolution : float
         The distance, in lengths of the kernel, up to which a sample joins a cell whatever that costs, positive.
     growth : float
@@ -92,7 +92,7 @@ class Summaries(SendsVectors):
     def __post_init__(self) -> None:
         for key, value, least, remedy in (
             ("cells", self.cells, 2, "a node has two means at least"),
-            ("own", self.own, 0, "0 fits the cells that travel"),
+            ("own", self.own, 0, "0 fits as many as travel"),
             ("reach", self.reach, 0, "0 lets cells travel through the whole network"),
             ("budget", self.budget, 0, "0 keeps all cells"),
             ("least", self.least, 1, "1 publishes each cell at once"),

@@ -38,6 +38,16 @@ def empty_cells(most: int, inputs: int, outputs: int) -> Cells:
     )
 
 
+def roomier(cells: Cells, room: int) -> Cells:
+    """Return the same cells with room for so many."""
+    found = empty_cells(room, cells.points.shape[1], cells.targets.shape[1])
+    end = min(room, len(cells.weights))
+    for new, old in zip(found[:-1], cells[:-1], strict=True):
+        new[:end] = old[:end]
+    found.used[:] = cells.used
+    return found
+
+
 @cached_njit
 def distance(first: ReadOnly, second: ReadOnly, lengths: ReadOnly) -> float:
     """Return the squared distance of two points (p,) in units of the kernel's lengths (p,)."""

@@ -80,8 +80,8 @@ class SummaryNode(Node):
         self.lengths = lengths_of(learner, inputs)
         self.cells = empty_cells(rule.cells, inputs, self.columns)
         """Those that travel."""
-        self.own = empty_cells(max(rule.own, rule.cells), inputs, self.columns)
-        """More of them of the same samples, which the node fits itself."""
+        self.own = empty_cells(rule.cells, inputs, self.columns)
+        """More of them of the same samples, which the node fits itself; there is room for more when it is needed."""
         self.known = own_known(self.node, rule.cells, inputs, self.columns, degree)
         self.fitted: Fitted | None = None
         """The function that predicts samples before they are learned from."""

@@ -11,7 +11,7 @@ from kernelswarm.agents.compiled.lossy_filling import realization_of
 from kernelswarm.agents.node.inbox import POINTS
 from kernelswarm.agents.node.node import DIVERGED, PRIMING
 from kernelswarm.agents.plain.kernels import compares_alike
-from kernelswarm.agents.summaries.cells import Cells
+from kernelswarm.agents.summaries.cells import Cells, roomier
 from kernelswarm.agents.summaries.known import PLACES, laid
 from kernelswarm.agents.summaries.node import SummaryNode
 from kernelswarm.agents.summaries.rounds import (
@@ -101,7 +101,7 @@ class SummaryPopulation:
         self._distinct = np.array([agent.distinct for agent in agents])
         self._weights = np.zeros(count)
         self.cells = Cells(*(np.stack(parts) for parts in zip(*(agent.cells for agent in agents), strict=True)))
-        self.own = Cells(*(np.stack(parts) for parts in zip(*(agent.own for agent in agents), strict=True)))
+        self._widen_own(max(len(agent.own.weights) for agent in agents))
         self.mail = CellMail._make(
             np.concatenate(parts) for parts in zip(*(agent.mail for agent in agents), strict=True)
         )
@@ -116,12 +116,19 @@ class SummaryPopulation:
         self.known = laid([agent.known for agent in self.agents], room)
         for i, agent in enumerate(self.agents):
             edges = slice(self.links.start[i], self.links.start[i + 1])
-            agent.cells, agent.own = cells_at(self.cells, i), cells_at(self.own, i)
+            agent.cells = cells_at(self.cells, i)
             agent.known = known_at(self.known, i, self.links.start)
             agent.mail = CellMail._make(
                 part[i : i + 1] if part is self.mail.begun else part[edges] for part in self.mail
             )
             agent.tally.traffic = agent.mail.traffic
+
+    def _widen_own(self, room: int) -> None:
+        """Have room for so many cells of their own samples that nodes fit themselves."""
+        each = [roomier(agent.own, room) for agent in self.agents]
+        self.own = Cells(*(np.stack(parts) for parts in zip(*each, strict=True)))
+        for i, agent in enumerate(self.agents):
+            agent.own = cells_at(self.own, i)
 
     def _begin(self) -> None:
         """Begin the sums over the rounds of a call."""
@@ -267,7 +274,9 @@ class SummaryPopulation:
         points[nodes], aims[nodes] = self._ahead.points[at, nodes], self._aims[at, nodes]
         released_points, released_aims = self._released(points, aims, new) if self._changed else (points, aims)
         lengths, near, least = self._lengths, rule.resolution**2, float(rule.least)
-        known = self.known, self.links.start
+        known, room = (self.known, self.links.start), self.own.weights.shape[1]
+        if room < rule.own and int(self.own.used.max()) + self._size > room:
+            self._widen_own(min(rule.own, max(2 * room, room + self._size)))
         learn_all(
             self.cells,
             self.own,

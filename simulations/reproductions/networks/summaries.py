@@ -77,6 +77,7 @@ def reproduce(request: Request) -> Reproduction:
 
 def outcome(problem: Problem, protocol: str, lies: bool, seed: int) -> tuple[float, float]:
     """Return the error and the megabytes of one run; NaN where it was stopped."""
+    fault: dict[str, Any] = {"fault": [dict(LIARS)]} if lies else {}
     result = ended(
         problem.rounds,
         seed=seed,
@@ -84,7 +85,7 @@ def outcome(problem: Problem, protocol: str, lies: bool, seed: int) -> tuple[flo
         stream=dict(problem.stream),
         learner="newton",
         protocol=dict((SENT_LIES if lies else PROTOCOLS)[protocol]),
-        **({"fault": [dict(LIARS)]} if lies else {}),
+        **fault,
     )
     if result is None:
         return np.nan, np.nan

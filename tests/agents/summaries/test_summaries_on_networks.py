@@ -24,7 +24,10 @@ BASE: dict[str, Any] = {
     "evaluate_every": 20,
 }
 VARIANTS: dict[str, dict[str, Any]] = {
-    "features": {"learner": {"name": "rls", "batch_size": 2}},
+    "features": {
+        "learner": {"name": "rls", "batch_size": 2},
+        "protocol": {"name": "summaries", "cells": 5, "own": 60},
+    },
     "lossy": {"links": {"loss": 0.4}, "learner": "polk"},
     "noisy": {
         "links": {"noise": {"name": "laplace", "scale": 0.5, "on": "both"}, "clip": {"points": 1.0, "values": 3.0}}
