@@ -15,6 +15,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 
 from kernelswarm import build_experiment
 from kernelswarm.agents.summaries.node import SummaryNode
+from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
 
@@ -30,7 +31,7 @@ def main() -> None:
     out = arguments.parse_args().out
     grid = np.linspace(0, 1, 201)[:, np.newaxis]
     target = 2.0 * grid[:, 0] + 3.0 * np.sin(6.0 * grid[:, 0])  # sine_regression as it is by default
-    colors = plt.get_cmap("viridis")(np.linspace(0, 0.95, NODES))
+    colors = style.CLASS_COLORS[:NODES]
     stream = {"name": "sine_regression", "noise": 0.5, "split": "patches", "overlap": 0.3}
     keys = {"topology": {"name": "ring", "nodes": NODES}, "stream": stream, "learner": "newton"}
     block = Block(open_network(build_experiment(**keys, protocol="summaries", rounds=ROUNDS[-1])).plans)
@@ -57,7 +58,7 @@ def main() -> None:
             line.set_ydata(agents[node].function.values(grid)[:, 0])
             dots.set_offsets(np.stack([points[:, 0], targets[:, 0]], axis=1))
             dots.set_sizes(12.0 + 8.0 * np.sqrt(weights))
-            dots.set_facecolor(colors[origins])
+            dots.set_facecolor([colors[origin] for origin in origins.tolist()])
             ax.set_title(f"node {node} knows {len(points)} means in round {now}")
 
     film = FuncAnimation(figure, draw, frames=len(ROUNDS) + 2 * PER_SECOND, init_func=lambda: None)
