@@ -73,6 +73,18 @@ def test_a_message_is_the_means_and_three_numbers() -> None:
         assert found.final["bytes_sent"] == 8 * found.final["scalars_sent"]
 
 
+def test_own_cells_are_as_many_as_they_need_whatever_travels() -> None:
+    few, many, least = (
+        nodes_after(60, protocol={"name": "summaries", "cells": cells, "own": own})
+        for cells, own in ((5, 60), (100, 100), (5, 0))
+    )
+    for some, whole, bounded in zip(few, many, least, strict=True):
+        count = int(whole.own.used[0])
+        assert 5 < count < 60 and some.own.used[0] == count and some.cells.used[0] == bounded.own.used[0] == 5
+        assert all((mine[:count] == theirs[:count]).all() for mine, theirs in zip(some.own, whole.own, strict=True))
+        assert bounded.own.weights.sum() == 60
+
+
 def test_a_sample_has_noise_once_before_it_is_in_a_cell_that_travels() -> None:
     noise, clip = {"name": "gaussian", "scale": 2.0, "on": "both"}, {"points": 0.5, "values": 1.0}
     batch = {"name": "newton", "batch_size": 4}
