@@ -36,7 +36,6 @@ class Grid:
         factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the grid; the generator is not used."""
         nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         column, row = np.meshgrid(np.arange(columns), np.arange(rows))
         positions = fit(np.column_stack([column.ravel(), -row.ravel()]).astype(np.float64))
@@ -68,7 +67,6 @@ class Torus:
         factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the torus; the generator is not used."""
         nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         return from_edges(nodes, _lattice(rows, columns, wrap=True), _rings(rows, columns))
 

@@ -23,6 +23,7 @@ from kernelswarm.protocols.robust import (
     unknown,
     weights_of,
 )
+from kernelswarm.ranges import PENALTY, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -99,11 +100,10 @@ class Consensus:
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
     sends_duals: ClassVar[bool] = False
 
+    ranges: ClassVar = {"penalty": PENALTY}
+
     def __post_init__(self) -> None:
-        if self.penalty != "auto" and not 0.0 <= self.penalty < np.inf:
-            raise RefusedKey(
-                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
-            )
+        check_ranges(self)
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
@@ -116,8 +116,8 @@ class Consensus:
         if self.certainty and self.robust != "none":
             raise RefusedKey(
                 "certainty",
-                f"= {self.certainty!r} trusts the variances that neighbours send, and robust = "
-                f'"{self.robust}" doubts neighbours: set certainty = 0 or robust = "none"',
+                f'= {self.certainty!r} trusts the variances that neighbours send, and robust = "{self.robust}" doubts '
+                'neighbours: set certainty = 0 or robust = "none"',
             )
 
     @property
@@ -180,7 +180,6 @@ class Consensus:
     def coupling_gradient_at_neighbor(
         self, links: Array | Guarded, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return the pull at a neighbour's samples."""
         if not isinstance(links, Guarded):
             return self.distance.pull_back(self.strength, mine, theirs)
         return guarded_pull_back(
@@ -215,7 +214,6 @@ class Consensus:
         eta: float,
         round: int,
     ) -> Array | Guarded:
-        """Return the links unchanged."""
         return links
 
     def duals(self, links: Array | Guarded) -> None:

@@ -46,13 +46,11 @@ class Isolated:
         """Return no state."""
 
     def coupling_gradient(self, links: None, own: Array, answers: Array) -> Pull:
-        """Return no coupling."""
         return Pull(np.zeros_like(answers), np.zeros(answers.shape[:2]))
 
     def coupling_gradient_at_neighbor(
         self, links: None, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return no coupling."""
         return Pull(np.zeros_like(mine), np.zeros(len(mine)))
 
     def advance(self, links: None, constraint_values: Array, excess_loss: Array | None, eta: float, round: int) -> None:

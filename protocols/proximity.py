@@ -34,6 +34,7 @@ from kernelswarm.protocols.robust import (
     within_reach,
 )
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -62,6 +63,9 @@ class ProximityState(NamedTuple):
     batch_size: int
     allowed: Allowed | None = None
     guard: Array | None = None
+
+
+DUAL_STEP = Range("(0, inf)", "1 is as published", "auto")
 
 
 @dataclass(frozen=True)
@@ -139,13 +143,14 @@ class Proximity:
     offline: ClassVar[None] = None
     tuned_by: ClassVar[tuple[str, ...]] = ("gamma",)
 
+    ranges: ClassVar = {
+        "delta": Range("[0, inf)"),
+        "dual_step": DUAL_STEP,
+        "dual_max": Range("(0, inf]", "dual variables are clipped to it"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.delta < np.inf:
-            raise RefusedKey("delta", f"= {self.delta!r} must be a finite number, not negative")
-        if self.dual_step != "auto" and not 0.0 < self.dual_step < np.inf:
-            raise RefusedKey("dual_step", f"= {self.dual_step!r} must be positive: 1 is as published")
-        if not self.dual_max > 0.0:
-            raise RefusedKey("dual_max", f"= {self.dual_max!r} must be positive: dual variables are clipped to it")
+        check_ranges(self)
         if self.as_published:
             object.__setattr__(self, "form", "one_sided")
             object.__setattr__(self, "step", "explicit")
@@ -206,7 +211,6 @@ class Proximity:
         return replace(self, dual_step=significant(root**2))
 
     def init(self, neighborhood: Neighborhood) -> ProximityState:
-        """Return dual variables of 0 with the first tolerances."""
         duals = np.zeros(len(neighborhood.neighbors))
         growth, power = self._constrained.growth(neighborhood.outputs)
         if neighborhood.differences is not None:
@@ -239,7 +243,6 @@ class Proximity:
     def coupling_gradient_at_neighbor(
         self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return the same with mu_ji at a neighbour's samples."""
         strength = self._constrained.multiple * dual
         if links.guard is None:
             return self.distance.pull_back(strength, mine, theirs)

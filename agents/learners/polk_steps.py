@@ -293,14 +293,12 @@ class CompiledPolk(CompiledExpansion):
         return 5 * capacity + points * points
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         counts, order = super().counts(state, capacity, points), state.function.order
         prepare(BY_PRODUCTS, self._own, order, points)
         counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
 

@@ -15,10 +15,10 @@ from kernelswarm.protocols.ensemble.mixture_weights import learn, mixed, receive
 from kernelswarm.protocols.first_class import sole
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.compiled import packed, unpacked
-from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.proximity import DUAL_STEP, Proximity
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import Defence, named
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -100,10 +100,10 @@ class Stacking:
     sends_duals: ClassVar[bool] = True
     compares_losses: ClassVar[bool] = True
 
+    ranges: ClassVar = {"penalty": Range("(0, inf)", "", "auto"), "dual_step": DUAL_STEP}
+
     def __post_init__(self) -> None:
-        if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
-            raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
-        Proximity(dual_step=self.dual_step)  # raises for a dual step out of range
+        check_ranges(self)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
 

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Self
 from kernelswarm.protocols.contract import Neighborhood, Step
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.parameters.contract import Vectors
+from kernelswarm.ranges import PENALTY
 from kernelswarm.refused_key import RefusedKey
 
 USUAL = 0.1
@@ -29,12 +30,7 @@ class Penalized(Vectors):
 
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):
-            raise RefusedKey(
-                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
-            )
+    ranges: ClassVar = {"penalty": PENALTY}
 
     @property
     def strength(self) -> float:

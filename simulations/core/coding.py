@@ -84,7 +84,6 @@ class CodedColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its coded columns."""
         if self.kind == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
         first = f"{self.name} in days" if self.kind in ("time", "clock", "duration") else self.name

@@ -148,7 +148,7 @@ def test_events_are_read_from_a_file(tmp_path) -> None:
         ({"stream": {"name": "gaussian_density", "deviation": 0.0}}, r"^stream.deviation = 0.0 must be positive"),
         ({"stream": {"name": "gaussian_density", "centers": [[2.0]]}}, r"^stream.centers = .* no point of the box"),
         ({"stream": {"name": "gaussian_density", "centers": []}}, r"^stream.centers = \[\] must name at least one"),
-        ({"stream": {"name": "gaussian_density", "background": 1.5}}, r"^stream.background = 1.5 is a share"),
+        ({"stream": {"name": "gaussian_density", "background": 1.5}}, r"^stream.background = 1.5 must be from 0 to 1"),
         ({"stream": {"name": "gaussian_density", "high": [-1.0]}}, r"^stream.low = .* must be below high"),
     ],
 )

@@ -121,14 +121,12 @@ BY_PRODUCTS = LateFunction(large_step, TAUGHT_STEP)
 
 @inline_always
 def _epsilon(given: StepArguments) -> float:
-    """Return eps of a step."""
     own = own_numbers(given.numbers)
     return bound_of_step(given.tools[BUDGET_BOUND], _budget(own), given.sizes, given.storage[0], int(own[BATCH_SIZE]))
 
 
 @inline_always
 def _budget(own: Array) -> Array:
-    """Return the numbers of the budget."""
     first = FIRST + int(own[LOSS_NUMBERS])
     return line(own, first, len(own) - first)
 
@@ -243,14 +241,12 @@ class CompiledNewton(CompiledExpansion):
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         counts, order = super().counts(state, capacity, points), state.function.order
         prepare(BY_PRODUCTS, self._own, order, points)
         counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
         return np.array([*counts.tolist(), state.changes], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.changes = int(counts[CHANGES])
 

@@ -272,7 +272,7 @@ def test_merging_stands_between_two_equal_weights():
             r"kernel = Laplacian\(.*\) has no merging of two points",
         ),
         (lambda: Norma(budget_size=-3), "budget_size = -3 must be at least 1"),
-        (lambda: Npbsgd(growth=1.5), "growth = 1.5 must be a probability"),
+        (lambda: Npbsgd(growth=1.5), "growth = 1.5 must be from 0 to 1"),
         (lambda: Npbsgd(seed=-1), "seed = -1 must not be negative"),
         (lambda: Ogd(step_size=Constant(2.0), regularization=0.5), "step_size = 2.0 must be below 1 / regularization"),
         (lambda: Bogd(budget_size=1), "budget_size = 1 must be at least 2"),

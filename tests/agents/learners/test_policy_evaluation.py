@@ -165,7 +165,7 @@ def test_bare_steps_suit_kernels_of_any_size(kernel: Any) -> None:
         ("learner", {"tracking_rate": 2.0}, r"learner.tracking_rate = 2.0 must be in \(0, 1\]"),
         ("learner", {"loss": "squared"}, 'learner.loss = "squared" is not a key of policy_evaluation'),
         ("stream", {"discount": 0.0}, "stream.discount = 0.0 must be between 0 and 1"),
-        ("stream", {"correlation": 1.0}, "stream.correlation = 1.0 must be at least 0 and below 1"),
+        ("stream", {"correlation": 1.0}, r"stream.correlation = 1.0 must be in \[0, 1\)"),
         ("stream", {"spread": 0.0}, "stream.spread = 0.0 must be positive"),
         ("stream", {"noise": -1.0}, "stream.noise = -1.0 must not be negative"),
     ],
