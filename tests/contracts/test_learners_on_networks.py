@@ -81,24 +81,6 @@ def test_penalty_draws_the_functions_together(name: str) -> None:
     assert together["rkhs_distance"] < apart["rkhs_distance"]
 
 
-@pytest.mark.parametrize("form", ["one_sided", "symmetric"])
-@EVERY_WITH_A_LOSS
-def test_blocks_do_not_change_a_bit(name: str, form: str) -> None:
-    description = experiment(name, {"name": "consensus", "form": form, "step": "implicit"}, "gaussian_mixture")
-    description = description.with_changes({"learner.loss": "multiclass_logistic"})
-    found = []
-    # Each learner, and each form, meets both ways to cut.
-    cuts = [[[0], [1], [2], [3]], [[0, 3], [1, 2]]]
-    for cut in ([[0, 1, 2, 3]], cuts[(list(SIZES).index(name) + (form == "symmetric")) % 2]):
-        plans = open_network(description).plans
-        engine = SerialEngine([[plans[k] for k in block] for block in cut])
-        engine.run(25)
-        found.append(engine.functions())
-    for node, (arrays, *_) in found[0].items():
-        for key, array in arrays.items():
-            np.testing.assert_array_equal(found[1][node].arrays[key], array)
-
-
 @pytest.mark.usefixtures("kept_ray")
 @pytest.mark.parametrize(
     "name",

@@ -11,20 +11,28 @@ import numpy as np
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
+from tests.helpers.halves import Halves, plans_of
 
 Blocks = list[list[int]] | None
 """The places of the nodes of each block; None for all in one."""
 Known = dict[tuple[int, str], Any]
 
 
-def engine_in(experiment: Experiment, blocks: Blocks = None) -> SerialEngine:
+def engine_in(experiment: Experiment, blocks: Blocks = None, plain: bool = False) -> SerialEngine:
     """Return an engine that has run no round."""
-    plans = open_network(experiment).plans
+    plans = plans_of(experiment, plain)
     return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
+
+
+def engine_after(
+    experiment: Experiment, blocks: Blocks = None, plain: bool = False, rounds: int | None = None
+) -> SerialEngine:
+    """Return an engine that has run its rounds."""
+    engine = engine_in(experiment, blocks, plain)
+    engine.run(rounds or experiment.rounds)
+    return engine
 
 
 def changed_by(engine: SerialEngine) -> Known:

@@ -25,6 +25,7 @@ from kernelswarm.agents.parts.losses import (
 )
 from kernelswarm.agents.parts.schedules import Constant, Diminishing
 from tests.helpers.naive_network import NaiveNode
+from tests.helpers.samples import data, outputs
 
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
 TENTH = Constant(0.1)
@@ -41,20 +42,6 @@ EVERY = pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS)
 
 def altered(learner, **keys):
     return type(learner)(**{**learner.__dict__, **keys})
-
-
-def data(generator, loss, size):
-    """Points in the plane with targets that fit the loss: a plane for regression, its thirds for classification."""
-    points = generator.normal(size=(size, 2))
-    height = points[:, :1] - 0.5 * points[:, 1:]
-    if loss.task == "regression":
-        return points, 0.7 * height
-    classes = 2 if loss.task == "binary" else 3
-    return points, np.digitize(height, [0.0] if classes == 2 else [-0.6, 0.6]).astype(np.float64)
-
-
-def outputs(loss):
-    return loss.outputs(1, {"regression": None, "binary": 2, "multiclass": 3}[loss.task])
 
 
 def learn(learner, points, targets, size=1, state=None):
@@ -170,24 +157,6 @@ def test_regularization_shrinks_what_was_learned_before(learner):
     np.testing.assert_array_equal(after.pop("weights"), before.pop("weights") * (1.0 - 0.1 * 0.5))
     for name, array in after.items():  # landmarks, frequencies, phases and the intercept stay
         np.testing.assert_array_equal(array, before[name])
-
-
-@EVERY
-def test_a_function_rebuilt_from_its_arrays_has_the_same_bits(learner):
-    generator = np.random.default_rng(4)
-    state = learn(learner, *data(generator, learner.loss, 30), 3)
-    function = learner.function(state)
-    arrays = function.arrays()
-    again = learner.function_from(arrays)
-    points = generator.normal(size=(50, 2))
-    np.testing.assert_array_equal(again.values(points), function.values(points))
-    assert (again.inputs, again.outputs, again.order) == (function.inputs, function.outputs, function.order)
-    assert again.weights.shape == (again.order, again.outputs)
-    assert again.distance(function) == pytest.approx(0.0, abs=1e-6)
-    kept = {name: array.copy() for name, array in arrays.items()}
-    learn(learner, *data(generator, learner.loss, 5), state=state)
-    for name, array in kept.items():  # what was saved does not change as the learner goes on
-        np.testing.assert_array_equal(arrays[name], array)
 
 
 @EVERY

@@ -201,19 +201,6 @@ def test_a_step_without_mistake_moves_nothing_and_with_coupling_only_as_it_says(
     np.testing.assert_allclose(state.function.values(points) - before, moved, atol=1e-14)
 
 
-@EVERY
-def test_a_restored_state_goes_on_with_the_same_bits(name):
-    learner = DRIVEN[name]
-    points, targets = data(np.random.default_rng(6), learner.loss, 160)
-    whole, _ = learn(learner, points, targets)
-    first, _ = learn(learner, points[:70], targets[:70])
-    again = learner.init(2, 1)
-    learner.restore(again, learner.snapshot(first))
-    learn(learner, points[70:], targets[70:], again)
-    for key, array in learner.snapshot(whole).items():
-        np.testing.assert_array_equal(learner.snapshot(again)[key], array)
-
-
 @pytest.mark.parametrize("loss", [*LOSSES, Squared()], ids=lambda loss: type(loss).__name__)
 @EVERY
 def test_every_task_is_learned(name, loss):
@@ -229,16 +216,6 @@ def test_every_task_is_learned(name, loss):
         assert np.mean(np.abs(found - wanted)) < 0.6 * np.mean(np.abs(wanted))
     else:
         assert np.mean(found != wanted) < 0.25
-
-
-@EVERY
-def test_other_kernels_work(name):
-    kernel = Polynomial(degree=2, offset=1.0, scale=0.5)  # of six dimensions in the plane
-    keys = {"budget_size": 4} if hasattr(DRIVEN[name], "budget_size") else {}
-    learner = altered(DRIVEN[name], kernel=kernel, **keys)
-    points, targets = data(np.random.default_rng(8), learner.loss, 200)
-    state, _ = learn(learner, points, targets)
-    assert np.isfinite(state.function.values(points)).all()
 
 
 @pytest.mark.parametrize(

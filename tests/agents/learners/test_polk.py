@@ -19,6 +19,7 @@ from kernelswarm.agents.parts.losses import (
     Squared,
 )
 from kernelswarm.agents.parts.schedules import Constant, Diminishing, Horizon
+from tests.helpers.samples import data, outputs
 
 KERNELS = [
     Gaussian(0.8),
@@ -29,20 +30,6 @@ KERNELS = [
     Linear(offset=1.0),
 ]
 LOSSES = [Squared(), Absolute(), Huber(0.5), Logistic(), Hinge(), MulticlassLogistic(), MulticlassHinge()]
-
-
-def data(generator, loss, size):
-    """Points in the plane with targets that fit the loss: a plane for regression, its thirds for classification."""
-    points = generator.normal(size=(size, 2))
-    height = points[:, :1] - 0.5 * points[:, 1:]
-    if loss.task == "regression":
-        return points, 0.7 * height
-    classes = 2 if loss.task == "binary" else 3
-    return points, np.digitize(height, [0.0] if classes == 2 else [-0.6, 0.6]).astype(np.float64)
-
-
-def outputs(loss):
-    return loss.outputs(1, {"regression": None, "binary": 2, "multiclass": 3}[loss.task])
 
 
 def learn(learner, points, targets, size=1):

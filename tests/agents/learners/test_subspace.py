@@ -258,22 +258,6 @@ def test_kernel_mismatch_is_that_of_the_matrices():
     assert batch_subspace.mismatch(gram, z) == pytest.approx(wanted)
 
 
-@UPDATES
-@pytest.mark.parametrize("budget_size", [None, 40])
-def test_a_restored_subspace_goes_on_with_the_same_bits(update, budget_size):
-    points, later = plane(130), plane(60, 1)
-    keys = {"update": update, "budget_size": budget_size, "censoring": MovingAverage(20, 0.8)}
-    subspace, _ = followed(points, **keys)
-    again = Subspace(subspace.kernel, subspace.tracking, 2)
-    again.restore(subspace.snapshot())
-    for point in later:
-        subspace.visit(point[None])
-        again.visit(point[None])
-    for name, array in subspace.snapshot().items():
-        np.testing.assert_array_equal(again.snapshot()[name], array)
-    np.testing.assert_array_equal(again.features(later), subspace.features(later))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

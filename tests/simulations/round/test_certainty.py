@@ -19,9 +19,9 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH
 from tests.helpers.naive_network import Batches
+from tests.helpers.same_bits import engine_after
 
 BLOCKS = [[0, 3], [1], [2, 4]]
 KERNEL = {"name": "gaussian", "bandwidth": 0.15}
@@ -55,13 +55,6 @@ def described(rounds=20, certainty=3.0, replay=1, **tables):
             **tables,
         }
     )
-
-
-def engine_after(experiment, blocks=None, plain=False, rounds=None):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
 
 
 def learned(engine):

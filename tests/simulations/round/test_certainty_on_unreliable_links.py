@@ -17,8 +17,8 @@ from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, NOTHING
+from tests.helpers.same_bits import engine_after
 
 RATIO = 3.0
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -55,13 +55,6 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
         }
     )
     return experiment if schedule is None else replace(experiment, schedule=schedule)
-
-
-def engine_after(experiment, blocks=None, rounds=None, plain=False):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
 
 
 def agents_of(engine):

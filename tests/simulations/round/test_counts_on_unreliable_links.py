@@ -15,6 +15,7 @@ from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.helpers.same_bits import changed_by, engine_in
 from tests.simulations.round.test_counts_of_points import (
     ENDS_AND_ALL,
     RATE,
@@ -25,7 +26,7 @@ from tests.simulations.round.test_counts_of_points import (
     states_after,
     turns_but_transitions,
 )
-from tests.simulations.round.test_data_that_end import described, engine_of, known
+from tests.simulations.round.test_data_that_end import described
 from tests.simulations.round.test_rounds_without_samples import described as described_with_gaps
 from tests.simulations.round.test_rounds_without_samples import table
 
@@ -125,10 +126,10 @@ def test_plain_python_keeps_its_bits(case: str) -> None:
 @pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric"])
 def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
     experiment = network(rule, case, "churn without memory", "multi_kernel")
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     arrays.run(25)
     single.run(25)
-    assert same(known(arrays), known(single))
+    assert same(changed_by(arrays), changed_by(single))
 
 
 @ENDS_AND_ALL
@@ -203,9 +204,9 @@ def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None
         keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
         seed=5,
     )
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     for rounds in (20, 8, 1, 1, 5):
         arrays.run(rounds)
         single.run(rounds)
-        assert same(known(arrays), known(single))
+        assert same(changed_by(arrays), changed_by(single))
     assert max(agent.function.order for agent in arrays.blocks[0].agents) > 128

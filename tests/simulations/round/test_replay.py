@@ -33,9 +33,9 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
+from tests.helpers.same_bits import engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -65,13 +65,6 @@ def described(rule="consensus", rounds=24, schedule=None, **tables):
         }
     )
     return found if schedule is None else replace(found, schedule=schedule)
-
-
-def engine_after(experiment, blocks=None, plain=False, rounds=None):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
 
 
 def learned(engine):

@@ -155,19 +155,6 @@ CONTRACT = [
 
 
 @pytest.mark.parametrize("rule", CONTRACT, ids=str)
-@pytest.mark.parametrize("blocks", [[[0], [1], [2], [3]], [[0, 2], [1, 3]], [[3], [0, 1, 2]]], ids=str)
-def test_blocks_give_the_same_bits(rule, blocks):
-    description = experiment(rule, budget=0.05, batch=2)
-    if rule.pooled:
-        blocks = [[0]]
-    whole, parts = functions(engine_after(description, 30)), functions(engine_after(description, 30, blocks))
-    assert whole.keys() == parts.keys()
-    for node in whole:
-        assert (whole[node].points == parts[node].points).all()
-        assert (whole[node].weights == parts[node].weights).all()
-
-
-@pytest.mark.parametrize("rule", CONTRACT, ids=str)
 def test_rounds_may_be_run_in_any_portions(rule):
     description = experiment(rule, budget=0.05)
     whole = functions(engine_after(description, 20))

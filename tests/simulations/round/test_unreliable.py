@@ -20,8 +20,8 @@ from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
+from tests.helpers.same_bits import engine_after
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,6 @@ def described(protocol: str, schedule: Any = None, **tables: Any) -> Experiment:
         }
     )
     return found if schedule is None else replace(found, schedule=schedule)
-
-
-def engine_after(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(experiment.rounds)
-    return engine
 
 
 def learned(engine: SerialEngine) -> dict[int, dict[str, Any]]:
