@@ -75,6 +75,11 @@ def check_ranges(part: object, refusal: type[RefusedKey] = RefusedKey) -> None:
         allowed.check(key, getattr(part, key), refusal)
 
 
+def words_of(part: object) -> tuple[str, ...]:
+    """Return the keys whose value is a word in place of a number."""
+    return tuple(key for key in ranges_of(type(part)) if isinstance(getattr(part, key), str))
+
+
 SEED = Range("[0, inf)", "use 0 or any larger integer")
 FORGETTING = Range("(0, 1]", "1 forgets nothing")
 PENALTY = Range("[0, inf)", "0 leaves the nodes alone", "auto")

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of, take_published
 from kernelswarm.protocols.core.certainty import check_certainty
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
@@ -23,7 +23,7 @@ from kernelswarm.protocols.robust import (
     unknown,
     weights_of,
 )
-from kernelswarm.ranges import PENALTY, check_ranges
+from kernelswarm.ranges import PENALTY, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -104,10 +104,7 @@ class Consensus:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.as_published:
-            object.__setattr__(self, "form", "one_sided")
-            object.__setattr__(self, "step", "explicit")
-            object.__setattr__(self, "distance", Squared())
+        take_published(self)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
@@ -145,10 +142,7 @@ class Consensus:
         """The penalty c as a number."""
         return USUAL if self.penalty == "auto" else self.penalty
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("penalty",) if self.penalty == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Consensus":
         """Return the protocol with the penalty that suits a sample of the data."""

@@ -16,7 +16,7 @@ from kernelswarm.protocols.compiled import (
     next_tolerances_at,
 )
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, take_published
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
@@ -34,7 +34,7 @@ from kernelswarm.protocols.robust import (
     within_reach,
 )
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -151,13 +151,10 @@ class Proximity:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.as_published:
-            object.__setattr__(self, "form", "one_sided")
-            object.__setattr__(self, "step", "explicit")
-            object.__setattr__(self, "dual_step", 1.0)
-            object.__setattr__(self, "distance", Squared())
-            if self.gamma.adapts:
-                object.__setattr__(self, "gamma", Constant(0.0))
+        gamma = self.gamma
+        take_published(self)
+        if not gamma.adapts:
+            object.__setattr__(self, "gamma", gamma)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
@@ -199,10 +196,7 @@ class Proximity:
         """The factor d as a number."""
         return 1.0 if self.dual_step == "auto" else self.dual_step
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("dual_step",) if self.dual_step == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Proximity":
         """Return the protocol with the dual step that suits a sample of the data."""

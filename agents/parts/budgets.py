@@ -18,7 +18,7 @@ from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.protocols.core.answers import checked_number
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -205,10 +205,7 @@ class PerSample:
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("slope",) if self.slope == "auto" else ()
+    automatic = property(words_of)
 
     @property
     def _slope(self) -> float:

@@ -18,7 +18,7 @@ from kernelswarm.protocols.parameters.compiled import packed, unpacked
 from kernelswarm.protocols.proximity import DUAL_STEP, Proximity
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import Defence, named
-from kernelswarm.ranges import Range, check_ranges
+from kernelswarm.ranges import Range, check_ranges, words_of
 
 Array = npt.NDArray[np.float64]
 
@@ -117,10 +117,7 @@ class Stacking:
         proximity = Proximity(dual_step=self.dual_step, replay=replay, replay_buffer=kept, robust=robust)
         return cast(tuple[Rule, ...], (Isolated(), *consensus, proximity))
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return tuple(key for key in ("penalty", "dual_step") if getattr(self, key) == "auto")
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Stacking":
         """Return the protocol with the numbers that suit a sample of the data."""

@@ -76,11 +76,6 @@ class Diffusion(Stepping):
 
     ranges: ClassVar = {"rate": Range("(0, 1]", "0.1 is usual")}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.as_published:
-            object.__setattr__(self, "combination", "metropolis")
-
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
         """Return the weights, with the combination of the neighbours."""
         name = self.combination

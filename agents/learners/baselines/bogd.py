@@ -42,7 +42,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
-from kernelswarm.ranges import SEED, Range
+from kernelswarm.ranges import SEED, Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -103,10 +103,7 @@ class Bogd(KernelDescent):
         "seed": SEED,
     }
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("weight_bound",) if self.weight_bound == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the bound that suits a sample of the data."""

@@ -111,11 +111,6 @@ class Bpa(MistakeDriven):
         if self.maintenance == "nearest":
             budget_from(2).check("budget_size", self.budget_size)
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return (*super().automatic, "aggressiveness") if self.aggressiveness == "auto" else super().automatic
-
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the insensitivity and the aggressiveness that suit a sample of the data."""
         learner = super().resolved(sample)

@@ -15,7 +15,7 @@ from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
-from kernelswarm.ranges import Range
+from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -55,10 +55,7 @@ class MistakeDriven(KernelDescent):
         """The loss with coefficients of that size: those of every mistake are 1."""
         return SURROGATES[self.loss.task]
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("insensitivity",) if self.insensitivity == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with an insensitivity of a tenth of the spread of the targets, 0 for classes."""

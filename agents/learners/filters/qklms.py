@@ -30,7 +30,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
-from kernelswarm.ranges import Range
+from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -80,10 +80,7 @@ class Qklms(KernelDescent):
 
     ranges: ClassVar = {"quantization": Range("[0, inf)", "it is a distance", "auto")}
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("quantization",) if self.quantization == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the distance that suits a sample of the data."""

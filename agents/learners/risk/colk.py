@@ -24,7 +24,6 @@ from kernelswarm.agents.learners.risk.compositional import (
     check_pairs,
     check_tracking,
     weight_strengths,
-    weight_words,
 )
 from kernelswarm.agents.learners.risk.compositional_steps import Joined
 from kernelswarm.agents.learners.risk.kept_sample import KeptSample
@@ -34,6 +33,7 @@ from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.agents.plain.kernels import kernel_rows
+from kernelswarm.ranges import words_of
 
 Array = npt.NDArray[np.float64]
 
@@ -131,10 +131,7 @@ class Colk(Polk):
             check_pairs(self.batch_size)
         check_tracking(self.tracking_rate)
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return weight_words(self.dispersion_weight)
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the weight that suits a sample of the data."""

@@ -191,11 +191,6 @@ class Composition:
         return Joined(*(array[:count] for array in kept))
 
 
-def weight_words(weight: Weight) -> tuple[str, ...]:
-    """Return the key of the weight where it holds a word."""
-    return ("dispersion_weight",) if weight == "auto" else ()
-
-
 def weight_strengths(weight: Weight) -> dict[str, float]:
     """Return the key that makes the dispersion's pull stronger, with its value."""
     return {"dispersion_weight": weight} if weight != "auto" and weight else {}

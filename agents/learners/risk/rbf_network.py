@@ -22,7 +22,6 @@ from kernelswarm.agents.learners.risk.compositional import (
     check_pairs,
     check_tracking,
     weight_strengths,
-    weight_words,
 )
 from kernelswarm.agents.learners.risk.rbf_network_steps import CompiledNetwork
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
@@ -183,8 +182,7 @@ class RbfNetwork(LinearInFeatures):
     @property
     def automatic(self) -> tuple[str, ...]:
         """The keys that may be "auto", a word that data resolve into a number."""
-        ends = tuple(key for key, end in (("low", self.low), ("high", self.high)) if end == "auto")
-        return ends + weight_words(self.dispersion_weight)
+        return tuple(key for key in ("low", "high", "dispersion_weight") if isinstance(getattr(self, key), str))
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the ends and the weight that a sample of the data gives."""

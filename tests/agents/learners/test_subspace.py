@@ -263,16 +263,8 @@ def test_kernel_mismatch_is_that_of_the_matrices():
     [
         (lambda: Tracking(rank=0), "rank = 0 must be at least 1"),
         (lambda: Tracking(rank=8, budget_size=7), "rank = 8 must not be above budget_size = 7"),
-        (lambda: Tracking(regularization=0.0), "regularization = 0.0 must be positive"),
         (lambda: Tracking(censoring_from="budget"), 'censoring_from = "budget" needs a budget_size'),
         (lambda: Tracking(recency=1.1), r"recency = 1.1 must be in \(0, 1\]"),
-        (lambda: Threshold(-0.1), "threshold = -0.1 must not be negative"),
-        (lambda: MovingAverage(0), "window = 0 must be at least 1"),
-        (lambda: MovingAverage(factor=-1.0), "factor = -1.0 must not be negative"),
-        (lambda: Normalized(0.0), "scale = 0.0 must be positive"),
-        (lambda: Power(exponent=-1.0), "exponent = -1.0 must not be negative"),
-        (lambda: Power(offset=0.0), "offset = 0.0 must be positive"),
-        (lambda: Power(initial=-1.0), "initial = -1.0 must be positive"),
     ],
 )
 def test_values_out_of_range_are_refused(make, message):

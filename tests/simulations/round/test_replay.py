@@ -77,7 +77,7 @@ def learned(engine):
     return found
 
 
-@pytest.mark.parametrize("points", [0.5, 1, 3])
+@pytest.mark.parametrize("points", [0, 0.5, 1, 3])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])

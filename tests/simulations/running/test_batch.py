@@ -379,8 +379,6 @@ def test_a_comparison_holds_it_beside_the_others(tmp_path: Path, monkeypatch: py
             },
             "no least value",
         ),
-        ({"protocol": {"name": "batch", "rows": 1}}, r"protocol.rows = 1 must be at least 2"),
-        ({"protocol": {"name": "batch", "landmarks": 0}}, r"protocol.landmarks = 0 must be at least 1"),
     ],
     ids=["bootstrapped targets", "integral", "rows", "landmarks"],
 )
