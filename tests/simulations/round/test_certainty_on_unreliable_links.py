@@ -10,7 +10,6 @@ import pytest
 
 from kernelswarm.graphs.schedules.random_schedules import Gossip
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
@@ -18,7 +17,7 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, NOTHING
-from tests.helpers.same_bits import engine_after
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 RATIO = 3.0
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -80,12 +79,7 @@ def test_all_ways_to_run_a_network_give_the_same_bits(kind):
     experiment = described(learner=LEARNERS["newton"], **KINDS[kind])
     whole = learned(engine_after(experiment))
     assert same(whole, learned(engine_after(experiment, BLOCKS)))
-    first = engine_after(experiment, rounds=9)
-    plans = open_network(experiment).plans
-    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
-    other.restore(first.snapshot(), 9)
-    other.run(11)
-    assert same(whole, learned(other))
+    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
     assert not same(whole, learned(engine_after(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
 
 

@@ -17,7 +17,13 @@ from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
-from tests.helpers.same_bits import assert_equal_tables, changed_by, engine_in
+from tests.helpers.same_bits import (
+    assert_equal_tables,
+    assert_the_same_from_snapshots,
+    changed_by,
+    engine_in,
+    states_after,
+)
 from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, turns
 
 LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
@@ -59,15 +65,6 @@ def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Exper
     return described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
 
 
-def states_after(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, plain: bool = False) -> list[Any]:
-    """Return all that rounds have changed after each of some numbers of rounds."""
-    engine, found = engine_in(experiment, blocks, plain), []
-    for count in rounds:
-        engine.run(count)
-        found.append(changed_by(engine))
-    return found
-
-
 def assert_the_same_bits(
     experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any]
 ) -> dict[tuple[int, str], Any]:
@@ -79,20 +76,6 @@ def assert_the_same_bits(
             assert same(one, other)
     last: dict[tuple[int, str], Any] = wanted[-1]
     return last
-
-
-def assert_it_goes_on(experiment: Experiment, checkpoints: Sequence[int], rounds: int, blocks: Any) -> None:
-    """Assert that a network goes on from snapshots with the same bits, in one block, in several, and by methods."""
-    for at in checkpoints:
-        engine = engine_in(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(rounds)
-        for cut, plain in ((None, False), (blocks, False), (None, True)):
-            other = engine_in(experiment, cut, plain)
-            other.restore(snapshots, at)
-            other.run(rounds)
-            assert same(changed_by(other), changed_by(engine))
 
 
 def assert_same_tables(experiment: Experiment, nodes: int) -> None:
@@ -128,7 +111,6 @@ def turns_but_transitions(first: int) -> list[tuple[str, dict[str, Any], str]]:
 
 @pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(0), ids=str)
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
-    """In the other form on unreliable links (test_counts_on_unreliable_links.py)."""
     sizes = [{"nodes": [1, 4], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", learner, keys=keys, batch=2, node=sizes)
     assert same(states_after(experiment, (22,)), states_after(experiment, (22,), plain=True))
@@ -184,7 +166,7 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case)
-    assert_it_goes_on(experiment, (3, 9), 10, BLOCKS)
+    assert_the_same_from_snapshots(experiment, (3, 9), 10, BLOCKS, plain=True)
 
 
 @ENDS_AND_ALL

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
-from tests.helpers.same_bits import changed_by, engine_in
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_tables, changed_by, engine_in
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
 ROWS = (31, 12, 17, 12, 24, 8)
@@ -81,16 +77,7 @@ def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, batch: int) -> No
 @EVERY_BATCH
 @EVERY_RULE
 def test_the_same_digests_and_tables(rule: str, batch: int) -> None:
-    experiment = described(rule, batch)
-    wanted = simulate(replace(experiment, backend=Halves(6, plain=True)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and (one or rule == "isolated")
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_the_same_tables(described(rule, batch))
 
 
 FORMS = ("symmetric", "one-sided")
@@ -131,16 +118,7 @@ def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> None:
     """Before a node's data end, between two ends, and while batches in flight are not whole."""
     experiment = described(rule, batch)
-    engine = engine_in(experiment)
-    engine.run(at)
-    snapshots = engine.snapshot()
-    rest = rounds_of(experiment) - at
-    engine.run(rest)
-    for blocks, plain in ((None, False), (BLOCKS, False), (EACH, False), (None, True)):
-        other = engine_in(experiment, blocks, plain)
-        other.restore(snapshots, at)
-        other.run(rest)
-        assert same(changed_by(other), changed_by(engine))
+    assert_the_same_from_snapshots(experiment, (at,), rounds_of(experiment) - at, BLOCKS, EACH, plain=True)
 
 
 @EVERY_BATCH

@@ -24,7 +24,6 @@ from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.replay import Replay, replay_of
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
@@ -35,7 +34,7 @@ from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
-from tests.helpers.same_bits import engine_after
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -178,14 +177,7 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
     if rule == "stacking" and mix not in ("none", "rounded"):
         pytest.skip("refused, whatever is replayed")
     experiment = described(rule, **MIXES.get(mix, {}))
-    engine = engine_after(experiment, rounds=11)
-    snapshots = engine.snapshot()
-    engine.run(13)
-    plans = open_network(experiment).plans
-    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
-    other.restore(snapshots, 11)
-    other.run(13)
-    assert same(learned(engine), learned(other))
+    assert_the_same_from_snapshots(experiment, (11,), 13, BLOCKS)
 
 
 @EVERY_RULE
