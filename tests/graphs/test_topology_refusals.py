@@ -58,18 +58,25 @@ def refused(topology: Topology) -> str:
     raise AssertionError(f"{topology} always found a connected network")
 
 
-def test_an_edge_probability_below_the_threshold_is_refused_with_the_threshold() -> None:
-    message = refused(ErdosRenyi(20, 0.02, attempts=5))
-    assert message.startswith(
-        "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell"
-    )
-    assert message.endswith("raise edge_probability above ln(nodes)/nodes = 0.15")
-
-
-def test_an_unlucky_edge_probability_above_the_threshold_is_refused_with_the_advice_to_try_again() -> None:
-    message = refused(ErdosRenyi(20, 0.16, attempts=1))
-    assert message.startswith("edge_probability = 0.16 gave no connected network of 20 nodes in the only draw")
-    assert message.endswith("raise edge_probability to 0.24 or raise attempts")
+@pytest.mark.parametrize(
+    ("topology", "begin", "end"),
+    [
+        (
+            ErdosRenyi(20, 0.02, attempts=5),
+            "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell",
+            "raise edge_probability above ln(nodes)/nodes = 0.15",
+        ),
+        (
+            ErdosRenyi(20, 0.16, attempts=1),
+            "edge_probability = 0.16 gave no connected network of 20 nodes in the only draw",
+            "raise edge_probability to 0.24 or raise attempts",
+        ),
+        (Regular(60, 2, attempts=1), "degree = 2 ", "use a degree of at least 3, or the ring"),
+    ],
+)
+def test_draws_that_never_connect_are_refused_with_what_to_raise(topology: Topology, begin: str, end: str) -> None:
+    message = refused(topology)
+    assert message.startswith(begin) and message.endswith(end)
 
 
 def test_a_radius_that_is_too_small_is_refused_with_one_that_would_do() -> None:
@@ -87,11 +94,6 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
     enough = connecting_radius(Adjacency.of(graph))
     assert nx.is_connected(nx.random_geometric_graph(25, enough + 1e-9, pos=places))
     assert not nx.is_connected(nx.random_geometric_graph(25, enough - 1e-9, pos=places))
-
-
-def test_unions_of_rings_are_refused_with_the_advice_of_a_higher_degree() -> None:
-    message = refused(Regular(60, 2, attempts=1))
-    assert message.startswith("degree = 2 ") and message.endswith("use a degree of at least 3, or the ring")
 
 
 # --- refusals
