@@ -380,7 +380,7 @@ def test_a_comparison_holds_it_beside_the_others(tmp_path: Path, monkeypatch: py
             "no least value",
         ),
     ],
-    ids=["bootstrapped targets", "integral", "rows", "landmarks"],
+    ids=["bootstrapped targets", "integral"],
 )
 def test_what_cannot_be_fitted_is_refused_at_once(keys: dict[str, Any], cause: str) -> None:
     with pytest.raises(InputError, match=cause):
