@@ -299,7 +299,7 @@ def test_no_edge_carries_more_than_its_bandwidth(bandwidth, busy):
 def test_edges_too_narrow_for_a_message_are_refused():
     with pytest.raises(InputError, match=r"links.bandwidth = 0.4 .* takes 25 rounds, and max_age = 20 .* to 24"):
         open_network(described("consensus", links={"bandwidth": 0.4}))
-    with pytest.raises(InputError, match=r"links.*bandwidth = 0 must be positive"):
+    with pytest.raises(InputError, match=r"links.*bandwidth = 0.0 must be positive"):
         described("consensus", links={"bandwidth": 0.0})
     open_network(described("consensus", links={"bandwidth": 0.4, "max_age": 24}))
     open_network(described("isolated", links={"bandwidth": 0.4}))  # sends nothing
