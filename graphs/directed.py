@@ -111,7 +111,6 @@ class DirectedRing:
         require_nodes(self.nodes)
 
     def build(self, generator: np.random.Generator) -> Graph:
-        """Build the ring; the generator is not used."""
         each = np.arange(self.nodes if self.nodes > 1 else 0)
         pairs = np.column_stack([each, (each + 1) % self.nodes])
         return _asking(self.nodes, pairs)
@@ -140,7 +139,6 @@ class RandomAsking:
             )
 
     def build(self, generator: np.random.Generator) -> Graph:
-        """Draw the network."""
         pairs = []
         for node in range(self.nodes if self.nodes > 1 else 0):
             others = [other for other in range(self.nodes) if other not in (node, (node + 1) % self.nodes)]

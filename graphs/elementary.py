@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from kernelswarm.graphs.adjacency import Adjacency, Array, from_edges
 from kernelswarm.graphs.layout import circle
 from kernelswarm.graphs.topology import DEFAULT_NODES, LARGEST_NODES, require_edges, require_nodes
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -30,7 +32,6 @@ class Ring:
         require_nodes(self.nodes)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the ring; the generator is not used."""
         nodes = self.nodes
         each = np.arange(nodes if nodes > 1 else 0)
         return from_edges(nodes, np.column_stack([each, (each + 1) % nodes]), circle(nodes))
@@ -78,7 +79,6 @@ class Path:
         require_nodes(self.nodes)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the path; the generator is not used."""
         x = np.linspace(0.0, 1.0, self.nodes) if self.nodes > 1 else np.array([0.5])
         each = np.arange(self.nodes - 1)
         return from_edges(self.nodes, np.column_stack([each, each + 1]), np.column_stack([x, np.full(self.nodes, 0.5)]))
@@ -100,7 +100,6 @@ class Star:
         require_nodes(self.nodes)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the star; the generator is not used."""
         positions = np.array([[0.5, 0.5]])
         if self.nodes > 1:
             angles = np.pi / 2 + 2 * np.pi * np.arange(self.nodes - 1) / (self.nodes - 1)
@@ -151,11 +150,13 @@ class BalancedTree:
     height: int | None = None
     nodes: int | None = None
 
+    ranges: ClassVar = {
+        "branching": Range("[1, inf)", "every inner node needs a child"),
+        "height": Range("[0, inf)", "0 is the root alone", None),
+    }
+
     def __post_init__(self) -> None:
-        if self.branching < 1:
-            raise RefusedKey("branching", f"= {self.branching!r} must be at least 1: every inner node needs a child")
-        if self.height is not None and self.height < 0:
-            raise RefusedKey("height", f"= {self.height!r} must be at least 0: 0 is the root alone")
+        check_ranges(self)
         if self.nodes is self.height is None:
             object.__setattr__(self, "nodes", DEFAULT_NODES)
         self._resolve()

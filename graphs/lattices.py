@@ -36,7 +36,6 @@ class Grid:
         factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the grid; the generator is not used."""
         nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         column, row = np.meshgrid(np.arange(columns), np.arange(rows))
         positions = fit(np.column_stack([column.ravel(), -row.ravel()]).astype(np.float64))
@@ -44,7 +43,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Torus:
+class Torus(Grid):
     """A grid whose rows and columns close into rings, so that no node is at a border.
 
     A side of two nodes has one edge, not two parallel ones. The fields are those of ``Grid``; its positions
@@ -58,17 +57,7 @@ class Torus:
         ``rows * columns``; 20 when nothing is given.
     """
 
-    rows: int | None = None
-    columns: int | None = None
-    nodes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.rows is self.columns is self.nodes is None:
-            object.__setattr__(self, "nodes", DEFAULT_NODES)
-        factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
-
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Build the torus; the generator is not used."""
         nodes, rows, columns = factor_pair(self.nodes, self.rows, self.columns, ("rows", "columns"))
         return from_edges(nodes, _lattice(rows, columns, wrap=True), _rings(rows, columns))
 

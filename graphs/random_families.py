@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, inf, log, pi, sqrt
-from typing import Literal
+from math import ceil, log, pi, sqrt
+from typing import ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -14,8 +14,9 @@ from scipy.spatial.distance import pdist, squareform
 
 from kernelswarm.graphs.adjacency import Adjacency, from_edges
 from kernelswarm.graphs.layout import circle
-from kernelswarm.graphs.resampling import draw_until_connected, require_attempts
+from kernelswarm.graphs.resampling import ATTEMPTS, draw_until_connected
 from kernelswarm.graphs.topology import DEFAULT_NODES, require_edges, require_nodes
+from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -44,16 +45,15 @@ class ErdosRenyi:
     edge_probability: float | Literal["auto"] = "auto"
     attempts: int = 100
 
+    ranges: ClassVar = {"edge_probability": Range("(0, 1]", "", "auto"), "attempts": ATTEMPTS}
+
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
-        if self.edge_probability != "auto" and not 0 < self.edge_probability <= 1:
-            raise RefusedKey("edge_probability", f"= {self.edge_probability!r} must lie above 0 and at most at 1")
+        check_ranges(self)
         require_edges("edge_probability", self.probability, self.probability * self.nodes**2 / 2)
-        require_attempts(self.attempts)
 
     @property
     def probability(self) -> float:
-        """The probability of an edge, in [0, 1]."""
         if self.edge_probability == "auto":
             return min(0.2, 1.6 * log(self.nodes) / self.nodes)
         return self.edge_probability
@@ -98,12 +98,12 @@ class RandomGeometric:
     radius: float | Literal["auto"] = "auto"
     attempts: int = 100
 
+    ranges: ClassVar = {"radius": Range("(0, inf)", "nodes lie in the unit square", "auto"), "attempts": ATTEMPTS}
+
     def __post_init__(self) -> None:
         require_nodes(self.nodes)
-        if self.radius != "auto" and not 0 < self.radius < inf:
-            raise RefusedKey("radius", f"= {self.radius!r} must be positive: nodes lie in the unit square")
+        check_ranges(self)
         require_edges("radius", self.reach, min(1.0, pi * self.reach**2) * self.nodes**2 / 2)
-        require_attempts(self.attempts)
 
     @property
     def reach(self) -> float:
@@ -154,18 +154,18 @@ class SmallWorld:
     rewire_probability: float = 0.1
     attempts: int = 100
 
+    ranges: ClassVar = {"rewire_probability": SHARE, "attempts": ATTEMPTS}
+
     def __post_init__(self) -> None:
         require_nodes(self.nodes, 3, "two neighbors and the node itself")
+        check_ranges(self)
         if self.neighbors < 2 or self.neighbors % 2 == 1:
             raise RefusedKey(
                 "neighbors", f"= {self.neighbors!r} must be even and at least 2: half of them on each side"
             )
         if self.neighbors >= self.nodes:
             raise RefusedKey("neighbors", f"= {self.neighbors!r} must be less than nodes = {self.nodes!r}")
-        if not 0 <= self.rewire_probability <= 1:
-            raise RefusedKey("rewire_probability", f"= {self.rewire_probability!r} must lie between 0 and 1")
         require_edges("neighbors", self.neighbors, self.nodes * self.neighbors / 2)
-        require_attempts(self.attempts)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network with its nodes on a circle; ValueError when no draw was connected."""
@@ -211,7 +211,6 @@ class ScaleFree:
         require_edges("attachments", self.attachments, float(self.attachments) * self.nodes)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
-        """Draw the network."""
         return from_edges(self.nodes, nx.barabasi_albert_graph(self.nodes, self.attachments, seed=generator).edges)
 
 
@@ -250,7 +249,7 @@ class Regular:
                 f"ends; use degree {self.degree - 1} or {self.degree + 1}, or another number of nodes",
             )
         require_edges("degree", self.degree, self.nodes * self.degree / 2)
-        require_attempts(self.attempts)
+        ATTEMPTS.check("attempts", self.attempts)
 
     def build(self, generator: np.random.Generator) -> Adjacency:
         """Draw the network; ValueError when no draw was connected."""

@@ -8,15 +8,11 @@ from typing import TypeVar
 import networkx as nx
 
 from kernelswarm.graphs.adjacency import Adjacency, Graph
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
+
+ATTEMPTS = Range("[1, inf)", "a network is drawn at least once")
 
 Drawn = TypeVar("Drawn", Adjacency, Graph)
-
-
-def require_attempts(attempts: int) -> None:
-    """Refuse fewer than one draw."""
-    if attempts < 1:
-        raise RefusedKey("attempts", f"= {attempts!r} must be at least 1: a network is drawn at least once")
 
 
 def draw_until_connected(

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.compiled import CompiledRule, handed_over
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, nothing_of, take_published
 from kernelswarm.protocols.core.certainty import check_certainty
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.distances import Distance, Squared, refuse_explicit
@@ -23,6 +23,7 @@ from kernelswarm.protocols.robust import (
     unknown,
     weights_of,
 )
+from kernelswarm.ranges import PENALTY, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -99,15 +100,11 @@ class Consensus:
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
     sends_duals: ClassVar[bool] = False
 
+    ranges: ClassVar = {"penalty": PENALTY}
+
     def __post_init__(self) -> None:
-        if self.penalty != "auto" and not 0.0 <= self.penalty < np.inf:
-            raise RefusedKey(
-                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
-            )
-        if self.as_published:
-            object.__setattr__(self, "form", "one_sided")
-            object.__setattr__(self, "step", "explicit")
-            object.__setattr__(self, "distance", Squared())
+        check_ranges(self)
+        take_published(self)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
@@ -116,8 +113,8 @@ class Consensus:
         if self.certainty and self.robust != "none":
             raise RefusedKey(
                 "certainty",
-                f"= {self.certainty!r} trusts the variances that neighbours send, and robust = "
-                f'"{self.robust}" doubts neighbours: set certainty = 0 or robust = "none"',
+                f'= {self.certainty!r} trusts the variances that neighbours send, and robust = "{self.robust}" doubts '
+                'neighbours: set certainty = 0 or robust = "none"',
             )
 
     @property
@@ -145,10 +142,7 @@ class Consensus:
         """The penalty c as a number."""
         return USUAL if self.penalty == "auto" else self.penalty
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("penalty",) if self.penalty == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Consensus":
         """Return the protocol with the penalty that suits a sample of the data."""
@@ -180,7 +174,6 @@ class Consensus:
     def coupling_gradient_at_neighbor(
         self, links: Array | Guarded, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return the pull at a neighbour's samples."""
         if not isinstance(links, Guarded):
             return self.distance.pull_back(self.strength, mine, theirs)
         return guarded_pull_back(
@@ -215,7 +208,6 @@ class Consensus:
         eta: float,
         round: int,
     ) -> Array | Guarded:
-        """Return the links unchanged."""
         return links
 
     def duals(self, links: Array | Guarded) -> None:

@@ -5,7 +5,7 @@ A rule holds only its configuration. What a node remembers of its links goes in 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -358,6 +358,14 @@ def recorded(rule: Exchange, links: Any, degree: int) -> LinkRecord:
         if shape != (degree,):
             raise ValueError(f"{method} returned {name} of shape {shape}: return {must}")
     return found
+
+
+def take_published(part: Any) -> None:
+    """Give the keys of a protocol that is ``as_published`` the papers' values, which their metadata hold."""
+    if part.as_published:
+        for key in fields(part):
+            if "as_published" in key.metadata:
+                object.__setattr__(part, key.name, key.metadata["as_published"])
 
 
 class SendsVectors:

@@ -131,7 +131,6 @@ class Squared:
         return pull(own, answers, strengths, 1.0)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the pull at a neighbour's points."""
         return pull_back(strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -173,7 +172,6 @@ class Absolute:
         return _filled(absolute.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the pull at a neighbour's points."""
         return _filled_back(absolute.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:
@@ -220,7 +218,6 @@ class KullbackLeibler:
         return _filled(kullback_leibler.coupling_gradient, own, answers, strengths)
 
     def pull_back(self, strength: float, mine: Array, theirs: Array) -> Pull:
-        """Return the pull at a neighbour's points."""
         return _filled_back(kullback_leibler.by_penalty, strength, mine, theirs)
 
     def constraint_values(self, own: Array, answers: Array) -> Array:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kernelswarm.protocols.isolated import Isolated
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,11 @@ class Flooding(Isolated):
 
     spans: ClassVar[bool] = True
 
+    ranges: ClassVar = {"share": Range("(0, 1]", 'to send nothing take protocol.name = "isolated"')}
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         super().__post_init__()
-        if not 0.0 < self.share <= 1.0:
-            raise RefusedKey(
-                "share", f'= {self.share!r} must be above 0, at most 1: to send nothing take protocol.name = "isolated"'
-            )
 
 
 def flooded_share(part: object) -> float:

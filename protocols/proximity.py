@@ -16,7 +16,7 @@ from kernelswarm.protocols.compiled import (
     next_tolerances_at,
 )
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
-from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step
+from kernelswarm.protocols.contract import Form, LinkRecord, Neighborhood, Pull, Step, take_published
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.core.fulfilling import fulfils
 from kernelswarm.protocols.distances import ConstrainedDistance, Distance, Squared, refuse_explicit
@@ -34,6 +34,7 @@ from kernelswarm.protocols.robust import (
     within_reach,
 )
 from kernelswarm.protocols.tolerances import Adaptive, Constant, Tolerance, ToleranceState
+from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -62,6 +63,9 @@ class ProximityState(NamedTuple):
     batch_size: int
     allowed: Allowed | None = None
     guard: Array | None = None
+
+
+DUAL_STEP = Range("(0, inf)", "1 is as published", "auto")
 
 
 @dataclass(frozen=True)
@@ -139,20 +143,18 @@ class Proximity:
     offline: ClassVar[None] = None
     tuned_by: ClassVar[tuple[str, ...]] = ("gamma",)
 
+    ranges: ClassVar = {
+        "delta": Range("[0, inf)"),
+        "dual_step": DUAL_STEP,
+        "dual_max": Range("(0, inf]", "dual variables are clipped to it"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.delta < np.inf:
-            raise RefusedKey("delta", f"= {self.delta!r} must be a finite number, not negative")
-        if self.dual_step != "auto" and not 0.0 < self.dual_step < np.inf:
-            raise RefusedKey("dual_step", f"= {self.dual_step!r} must be positive: 1 is as published")
-        if not self.dual_max > 0.0:
-            raise RefusedKey("dual_max", f"= {self.dual_max!r} must be positive: dual variables are clipped to it")
-        if self.as_published:
-            object.__setattr__(self, "form", "one_sided")
-            object.__setattr__(self, "step", "explicit")
-            object.__setattr__(self, "dual_step", 1.0)
-            object.__setattr__(self, "distance", Squared())
-            if self.gamma.adapts:
-                object.__setattr__(self, "gamma", Constant(0.0))
+        check_ranges(self)
+        gamma = self.gamma
+        take_published(self)
+        if not gamma.adapts:
+            object.__setattr__(self, "gamma", gamma)
         refuse_explicit(self.step, self.distance)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
@@ -194,10 +196,7 @@ class Proximity:
         """The factor d as a number."""
         return 1.0 if self.dual_step == "auto" else self.dual_step
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("dual_step",) if self.dual_step == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Proximity":
         """Return the protocol with the dual step that suits a sample of the data."""
@@ -206,7 +205,6 @@ class Proximity:
         return replace(self, dual_step=significant(root**2))
 
     def init(self, neighborhood: Neighborhood) -> ProximityState:
-        """Return dual variables of 0 with the first tolerances."""
         duals = np.zeros(len(neighborhood.neighbors))
         growth, power = self._constrained.growth(neighborhood.outputs)
         if neighborhood.differences is not None:
@@ -239,7 +237,6 @@ class Proximity:
     def coupling_gradient_at_neighbor(
         self, links: ProximityState, neighbor: int, mine: Array, theirs: Array, dual: float
     ) -> Pull:
-        """Return the same with mu_ji at a neighbour's samples."""
         strength = self._constrained.multiple * dual
         if links.guard is None:
             return self.distance.pull_back(strength, mine, theirs)

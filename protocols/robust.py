@@ -67,7 +67,6 @@ def named(robust: Defence | bool) -> Defence:
 
 
 def code_of(robust: Defence | bool) -> int:
-    """Return the number of a defence."""
     return ("none", "trimmed", "median", "clipped", "trust").index(named(robust))
 
 

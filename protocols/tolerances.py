@@ -16,6 +16,7 @@ from kernelswarm.protocols.compiled import NEXT_TOLERANCES, CompiledTolerance
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.contract import Neighborhood
 from kernelswarm.protocols.first_class import sole
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -71,8 +72,10 @@ class Constant(_Fixed):
 
     value: float = 0.0
 
+    ranges: ClassVar = {"value": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        _refuse_negative("value", self.value)
+        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return ``value`` for every edge."""
@@ -94,15 +97,17 @@ class Edges(_Fixed):
     values: dict[str, float] = field(default_factory=dict)
     default: float = 0.0
 
+    ranges: ClassVar = {"default": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        _refuse_negative("default", self.default)
+        check_ranges(self)
         for name, value in self.values.items():
             ends = name.split("-")
             if len(ends) != 2 or not all(end.isdecimal() for end in ends):
                 raise RefusedKey(
                     "values", f'has the edge {name!r}: write it as "source-target", two node labels, as in "0-3"'
                 )
-            _refuse_negative(f"values.{name}", value)
+            self.ranges["default"].check(f"values.{name}", value)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return each edge's own value."""
@@ -131,12 +136,13 @@ class Location(_Fixed):
     scale: float = 1.0
     length: float = 1.0
 
+    ranges: ClassVar = {
+        "scale": Range("[0, inf)"),
+        "length": Range("(0, inf]", "it is the correlation length of the locations"),
+    }
+
     def __post_init__(self) -> None:
-        _refuse_negative("scale", self.scale)
-        if not self.length > 0.0:
-            raise RefusedKey(
-                "length", f"= {self.length!r} must be positive: it is the correlation length of the locations"
-            )
+        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return the tolerances; raises ValueError where the nodes have no locations."""
@@ -160,8 +166,10 @@ class TrueDifference(_Fixed):
 
     scale: float = 1.0
 
+    ranges: ClassVar = {"scale": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        _refuse_negative("scale", self.scale)
+        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return the tolerances; raises ValueError where the stream does not know its nodes' true targets."""
@@ -204,12 +212,13 @@ class Adaptive:
 
     adapts: ClassVar[bool] = True
 
+    ranges: ClassVar = {
+        "scale": Range("[0, inf)"),
+        "rate": Range("(0, 1]", "it is the weight of a new sample in the average"),
+    }
+
     def __post_init__(self) -> None:
-        _refuse_negative("scale", self.scale)
-        if not 0.0 < self.rate <= 1.0:
-            raise RefusedKey(
-                "rate", f"= {self.rate!r} must lie in (0, 1]: it is the weight of a new sample in the average"
-            )
+        check_ranges(self)
 
     def init(self, neighborhood: Neighborhood) -> ToleranceState:
         """Return zeros."""
@@ -250,8 +259,3 @@ def _average(
 
 def _fixed(values: Array) -> ToleranceState:
     return ToleranceState(values, np.zeros(0))
-
-
-def _refuse_negative(name: str, value: float) -> None:
-    if not 0.0 <= value < np.inf:
-        raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")

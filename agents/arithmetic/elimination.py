@@ -37,7 +37,6 @@ def _four_rows(builder: Any, data: Any, start: Callable[[Any], Any], place: Any,
 
 
 def _entries(builder: Any, rows: list[Any], column: Any) -> Any:
-    """Return the entries of four rows in a column."""
     entries = ir.Constant(ir.VectorType(_DOUBLE, ROWS), ir.Undefined)
     for r, row in enumerate(rows):
         entries = builder.insert_element(entries, builder.load(builder.gep(row, [column])), ir.Constant(_I32, r))

@@ -142,7 +142,6 @@ class Simd:
         return self._builder.icmp_signed("<", self.numbered(place), self.everywhere(end))
 
     def root(self, number: Any) -> Any:
-        """Return the square root of a number."""
         kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()])
         return self._builder.call(
             _codegen.get_or_insert_function(self._builder.module, kind, "llvm.sqrt.f64"), [number]

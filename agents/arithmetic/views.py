@@ -65,7 +65,6 @@ if not COMPILES:
         return array.reshape(-1)[start : start + count * rows * columns].reshape(count, rows, columns)
 
     def read_only(array: AnyArray) -> AnyArray:
-        """Return a read-only view of an array."""
         return array
 
 else:

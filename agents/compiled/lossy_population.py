@@ -235,7 +235,6 @@ class LossyPopulation(Population):
         return self._kept.values[:, : targets.shape[1]], targets, self._kept.own_samples
 
     def sync(self) -> None:
-        """Bring the agents up to date."""
         self._sync_states()
         links, sums, counts = self.links, self._sums, self._counts
         for i, agent in enumerate(self.agents):

@@ -110,7 +110,6 @@ class LossyVectorPopulation(VectorPopulation):
                 self._check_values(node, int(self._counts.cursor[node]))
 
     def sync(self) -> None:
-        """Bring the nodes up to date."""
         counts = self._counts
         for i, agent in enumerate(self.agents):
             self._sync(i, *self._learned(i))

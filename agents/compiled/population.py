@@ -200,7 +200,6 @@ class Population:
         )
 
     def sync(self) -> None:
-        """Bring the agents up to date."""
         self._sync_states()
         self._count()
         rounds = max(0, self._now - PRIMING) - self.agents[0].round

@@ -174,7 +174,6 @@ class VectorPopulation:
         self.agents[i].check_values(values[: self._samples.counts[at, i]])
 
     def sync(self) -> None:
-        """Bring the nodes up to date."""
         self._count()
         rounds, self._rounds_since_sync = self._rounds_since_sync, 0
         for i, (agent, samples) in enumerate(zip(self.agents, self._since_sync.tolist(), strict=True)):

@@ -115,7 +115,6 @@ class KernelSum:
         return {"points": self.points.copy(), "weights": self.weights.copy()}
 
     def snapshot(self) -> dict[str, Array]:
-        """Return copies of all that steps change."""
         return self.arrays()
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
@@ -144,7 +143,6 @@ class KernelSum:
         return KernelSum(self.kernel, self.inputs, self.outputs).assign(points, np.concatenate(weights))
 
     def reserve(self, points: int) -> None:
-        """Make room for so many more points."""
         needed = self.order + points
         if needed > len(self.points_buffer):
             self._grow(needed)
@@ -203,7 +201,6 @@ def add_points(points: Array, weights: Array, order: int, new_points: Array, new
 
 @inline_always
 def scale(weights: Array, order: int, factor: float) -> None:
-    """Multiply the weights by a factor."""
     for m in range(order):
         for c in range(weights.shape[1]):
             weights[m, c] *= factor

@@ -46,7 +46,6 @@ class Mirrored:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel of z."""
         return self.dual.kernel
 
     @property

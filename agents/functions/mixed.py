@@ -40,7 +40,6 @@ class Mixed:
 
     @property
     def order(self) -> int:
-        """The sum of the members' orders."""
         return sum(member.order for member in self.members)
 
     @property

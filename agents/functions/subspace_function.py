@@ -43,7 +43,6 @@ class SubspaceFunction:
 
     @property
     def order(self) -> int:
-        """The number m of stored points."""
         return len(self.points)
 
     @property

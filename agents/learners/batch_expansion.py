@@ -42,7 +42,6 @@ class BatchExpansion:
         return KernelSum(self.kernel, inputs, outputs)
 
     def eta(self, state: KernelSum) -> float:
-        """Return 0."""
         return 0.0
 
     def evaluate(self, state: KernelSum, points: Array) -> Evaluated:
@@ -66,15 +65,12 @@ class BatchExpansion:
         targets: Array,
         eta: float | None = None,
     ) -> Info:
-        """Leave the function as it is."""
         return Info(0.0, 0.0)
 
     def function(self, state: KernelSum) -> KernelSum:
-        """Return the function."""
         return state
 
     def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
-        """Rebuild a function from its saved arrays, for evaluation."""
         points, weights = arrays["points"], arrays["weights"]
         return self.init(points.shape[1], weights.shape[1]).assign(points, weights)
 

@@ -16,6 +16,7 @@ from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.schedules import Schedule
 from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -59,7 +60,6 @@ class Descent:
         return True
 
     def eta(self, state: Any) -> float:
-        """Return the step size of the step to come."""
         return self.step_size.at(state.steps)
 
     def gradient(self, state: Any, own: Evaluated, targets: Array) -> Array:
@@ -87,7 +87,6 @@ class DescentInSpace(Descent):
         return kernel_rows(self.kernel, at.points, at.points)
 
     def function_from(self, arrays: Mapping[str, Array]) -> KernelSum:
-        """Rebuild a function from its saved arrays, for evaluation."""
         points, weights = arrays["points"], arrays["weights"]
         return KernelSum(self.kernel, points.shape[1], weights.shape[1]).assign(points, weights)
 
@@ -113,14 +112,16 @@ def explicit_or_implicit(
     return points, rows, np.concatenate(weights)
 
 
-def check_step(step_size: Schedule, regularization: float, batch_size: int) -> None:
-    """Refuse values out of range with a RefusedKey."""
+STEP_RANGES = {"regularization": Range("[0, inf)"), "batch_size": Range("[1, inf)")}
+"""The ranges of the keys of gradient steps."""
+
+
+def check_step(learner: Any) -> None:
+    """Refuse keys out of their ranges, and steps that the regularization makes too long."""
+    check_ranges(learner)
+    step_size, regularization = learner.step_size, learner.regularization
     if not hasattr(step_size, "largest"):
         raise RefusedKey("step_size", f"= {step_size!r} must be a schedule, such as Constant(0.1) or Auto()")
-    if not regularization >= 0.0:
-        raise RefusedKey("regularization", f"= {regularization!r} must not be negative")
-    if batch_size < 1:
-        raise RefusedKey("batch_size", f"= {batch_size!r} must be at least 1")
     if step_size.largest * regularization >= 1.0:
         raise RefusedKey(
             "step_size",

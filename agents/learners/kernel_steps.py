@@ -102,19 +102,15 @@ class CompiledExpansion:
         return None
 
     def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner and its parts."""
         return self._numbers
 
     def columns(self, state: Any, capacity: int) -> int:
-        """Return the columns of kernel rows."""
         return capacity
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
         return int(state.function.length(capacity))
 
     def steps(self, state: Any) -> int:
-        """Return the number of steps taken."""
         return int(state.steps)
 
     def step_sizes(self, first: int, steps: int) -> Array:
@@ -122,7 +118,6 @@ class CompiledExpansion:
         return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis].repeat(2, axis=1)
 
     def order(self, state: Any) -> int:
-        """Return the number of dictionary points."""
         return int(state.function.order)
 
     def reserve(self, state: Any, points: int) -> int:
@@ -131,21 +126,17 @@ class CompiledExpansion:
         return len(state.function.points_buffer)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         vector: Array = state.function.storage
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         state.function.move(storage, capacity)
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         order = state.function.order
         return np.array([capacity - order, NOTHING, order, capacity], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         state.function.order = int(counts[ORDER])
         state.steps += steps
 

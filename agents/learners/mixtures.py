@@ -10,21 +10,22 @@ import numpy as np
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.protocols.parameters.hedge import LIKELIHOOD
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Rate = float | Literal["auto"]
 
 
-def check_mixture(kernel: Kernel, factors: Sequence[float], rate: Rate, forgetting: float) -> None:
-    """Refuse values out of range with a RefusedKey."""
+MIXTURE_RANGES = {"rate": Range("(0, inf)", "", "auto"), "forgetting": Range("(0, 1]", "1 forgets nothing")}
+"""The ranges of the keys of mixtures."""
+
+
+def check_mixture(kernel: Kernel, factors: Sequence[float]) -> None:
+    """Refuse a kernel without a bandwidth, and factors that are not positive."""
     if not hasattr(kernel, "bandwidth"):
         raise RefusedKey("kernel", "has no bandwidth to vary: take gaussian, laplacian, matern or student_t", kernel)
     if not factors or not all(0.0 < factor < math.inf for factor in factors):
         raise RefusedKey("factors", f"= {factors!r} must be positive numbers, such as [0.5, 1, 2]")
-    if rate != "auto" and not 0.0 < rate < math.inf:
-        raise RefusedKey("rate", f'= {rate!r} must be positive, or "auto"')
-    if not 0.0 < forgetting <= 1.0:
-        raise RefusedKey("forgetting", f"= {forgetting!r} must be above 0 and at most 1, which forgets nothing")
 
 
 def scaled_kernels(kernel: Kernel, factors: Sequence[float]) -> list[Kernel]:

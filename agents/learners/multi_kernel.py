@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kernelswarm.agents.functions.mixed import Mixed, combined, ending
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import Descent, check_step, share
-from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, check_step, share
+from kernelswarm.agents.learners.mixtures import MIXTURE_RANGES, Rate, check_mixture, rate_for, scaled_kernels
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.parts.budgets import Budget, PerSample
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -69,9 +69,11 @@ class MultiKernel(Descent):
     forgetting: float = 0.999
     weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
+    ranges: ClassVar = STEP_RANGES | MIXTURE_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
-        check_mixture(self.kernel, self.factors, self.rate, self.forgetting)
+        check_step(self)
+        check_mixture(self.kernel, self.factors)
 
     @property
     def gain(self) -> float | None:
@@ -141,11 +143,9 @@ class MultiKernel(Descent):
         return Info(error, eta)
 
     def function(self, state: MultiKernelState) -> Mixed:
-        """Return the current function."""
         return Mixed([member.function(own) for member, own in self._pairs(state)], self.shares(state))
 
     def function_from(self, arrays: Mapping[str, Array]) -> Mixed:
-        """Rebuild a function from its saved arrays."""
         members = []
         for place, member in enumerate(self._members):
             end = ending(place)

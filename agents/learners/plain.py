@@ -76,11 +76,9 @@ class PlainLearner:
         sizes[0, 0] = self._learner.eta(state)
 
     def numbers(self, state: Any) -> Array:
-        """Return no numbers."""
         return np.zeros(0)
 
     def columns(self, state: Any, capacity: int) -> int:
-        """Return 1, for the number of an evaluation."""
         return 1
 
     def length(self, state: Any, capacity: int) -> int:
@@ -100,7 +98,6 @@ class PlainLearner:
         return np.zeros((steps, 1))
 
     def order(self, state: Any) -> int:
-        """Return the order of the function."""
         return int(self._learner.function(state).order)
 
     def reserve(self, state: Any, points: int) -> int:
@@ -108,7 +105,6 @@ class PlainLearner:
         return 0
 
     def storage(self, state: Any) -> Array:
-        """Return a vector that stands for the state."""
         return np.zeros(1)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:

@@ -119,7 +119,6 @@ def taught_step(given: StepArguments, taught: ReadOnly) -> float:
 
 @inline_always
 def ask_for_step(given: StepArguments, taught: ReadOnly, kind: int) -> float:
-    """Take a step of a kind."""
     tools, gradients, targets = given.tools, given.gradients, given.targets
     (taken, outputs), (size, width), (lessons, columns) = gradients.shape, targets.shape, taught.shape
     begin = RESULTS + 1

@@ -137,7 +137,6 @@ class PlainFeatures(PlainLearner):
         self._ask_size(node)
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the number of weights."""
         return int(self._linear.coefficients(state).size)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
@@ -148,7 +147,6 @@ class PlainFeatures(PlainLearner):
         storage[:] = weights.reshape(-1)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Give the state's function the node's weights."""
         node = self._of(state)
         self._put(node, node.storage, node.rounds)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
+from kernelswarm.agents.learners.descent import STEP_RANGES, DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.polk_steps import CompiledPolk, RepackedPolk, inspection_due
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun, bound_at, bound_of_step
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
@@ -76,8 +77,10 @@ class Polk(DescentInSpace):
     batch_size: int = 1
     budget: Budget = field(default=PerSample(), metadata={"part": "budget"})
 
+    ranges: ClassVar = STEP_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
+        check_step(self)
 
     def init(self, inputs: int, outputs: int) -> PolkState:
         """Return the state of f = 0 on ``inputs`` dimensions with ``outputs`` functions."""
@@ -119,7 +122,6 @@ class Polk(DescentInSpace):
         state.rebuilds += state.function.inspect()
 
     def function(self, state: PolkState) -> Expansion:
-        """Return the current function."""
         return state.function
 
     def snapshot(self, state: PolkState) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """POLK's step in compiled code, on a function that lies in a vector."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -259,7 +259,28 @@ def maintain(state: Any, learner: Any, late: LateFunction, own: Array) -> None:
         learner.inspect(state)
 
 
-class CompiledPolk(CompiledExpansion):
+class ByProducts(CompiledExpansion):
+    """A learner whose steps on many points are matrix products, compiled late."""
+
+    late: ClassVar[LateFunction]
+    _own: Array
+
+    def counts(self, state: Any, capacity: int, points: int) -> Integers:
+        counts, order = super().counts(state, capacity, points), state.function.order
+        prepare(self.late, self._own, order, points)
+        counts[WANTS] = wanted(self._own, order, state.changes, self.late.place)
+        return np.array([*counts.tolist(), state.changes], dtype=np.int64)
+
+    def sync(self, state: Any, counts: Integers, steps: int) -> None:
+        super().sync(state, counts, steps)
+        state.changes = int(counts[CHANGES])
+
+    def maintain(self, state: Any) -> None:
+        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
+        maintain(state, self._learner, self.late, self._own)
+
+
+class CompiledPolk(ByProducts):
     """The functions and numbers of POLK for compiled rounds; the budget's state is the learner's number in the storage.
 
     Parameters
@@ -271,6 +292,7 @@ class CompiledPolk(CompiledExpansion):
     """
 
     step = staticmethod(step)
+    late = BY_PRODUCTS
 
     def __init__(self, learner: Any, one_by_one: bool = False) -> None:
         kernel, budget = kernel_form(learner.kernel), handed_over(learner.budget, "budget")
@@ -291,22 +313,6 @@ class CompiledPolk(CompiledExpansion):
     def scratch(self, state: Any, capacity: int, points: int) -> int:
         """Return the numbers that KOMP works with, and those of the Gram matrix of a step's points."""
         return 5 * capacity + points * points
-
-    def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
-        counts, order = super().counts(state, capacity, points), state.function.order
-        prepare(BY_PRODUCTS, self._own, order, points)
-        counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
-        return np.array([*counts.tolist(), state.changes], dtype=np.int64)
-
-    def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
-        super().sync(state, counts, steps)
-        state.changes = int(counts[CHANGES])
-
-    def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
-        maintain(state, self._learner, BY_PRODUCTS, self._own)
 
 
 class RepackedPolk(CompiledPolk):

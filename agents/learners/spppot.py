@@ -13,7 +13,7 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.mirrored import Mirrored
 from kernelswarm.agents.functions.spanning import spanning
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, joined, share
+from kernelswarm.agents.learners.descent import STEP_RANGES, DescentInSpace, check_step, joined, share
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.resolving import automatic_keys
 from kernelswarm.agents.learners.spppot_steps import CompiledSpppot, scale_by_roots, weigh_duals
@@ -45,7 +45,6 @@ class SpppotState:
 
     @property
     def steps(self) -> int:
-        """The steps taken."""
         return self.dual.steps
 
     @property
@@ -102,8 +101,10 @@ class Spppot(DescentInSpace):
     grid_only: bool = False
     integrates: ClassVar[bool] = True
 
+    ranges: ClassVar = STEP_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
+        check_step(self)
         if self.loss.task == "binary" and self.mirror_map.positive:
             raise RefusedKey(
                 "loss",
@@ -136,7 +137,6 @@ class Spppot(DescentInSpace):
 
     @property
     def positive(self) -> bool:
-        """Whether all functions are above 0."""
         return self.mirror_map.positive
 
     @property

@@ -209,7 +209,6 @@ class CompiledSpppot(CompiledPolk):
         return np.concatenate([self._numbers, integral, self._loss, self._mirror, last])
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
         return super().length(state.dual, capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -218,7 +217,6 @@ class CompiledSpppot(CompiledPolk):
         return int(super().scratch(state.dual, capacity, points) + own)
 
     def order(self, state: Any) -> int:
-        """Return the number of dictionary points."""
         return super().order(state.dual)
 
     def reserve(self, state: Any, points: int) -> int:
@@ -226,19 +224,15 @@ class CompiledSpppot(CompiledPolk):
         return super().reserve(state.dual, points)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         return super().storage(state.dual)
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         super().move(state.dual, storage, capacity)
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         return np.append(super().counts(state.dual, capacity, points), state.dual.function.fixed)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state.dual, counts, steps)
 
     def maintain(self, state: Any) -> None:

@@ -85,7 +85,6 @@ class Weighted:
 
     @property
     def task(self) -> Task:
-        """The kind of targets of the loss."""
         return self.loss.task
 
     @property

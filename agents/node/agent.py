@@ -82,7 +82,6 @@ class Agent(Node):
         return self.rule.duals(self.links)
 
     def record(self) -> LinkRecord:
-        """Return the record of the node's directed edges."""
         return recorded(self.rule, self.links, len(self.neighbors))
 
     def scalars_sent(self, rounds: int, own: int, others: int) -> int:

@@ -95,7 +95,6 @@ class Inbox:
         """What each neighbour drew in the last round that it was awake, as links change it; symmetric form only."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the messages as arrays, for a snapshot."""
         found = [(e, sent, packet) for e, packets in enumerate(self.packets) for sent, packet in packets.items()]
         heads = [(e, sent, entry.due, entry.carried, entry.previous, entry.answered) for e, sent, entry in found]
         latest = [points for points in self.latest if points is not None]

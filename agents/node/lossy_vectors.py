@@ -51,7 +51,6 @@ class LossyVectorNode(VectorNode):
 
     @property
     def message_bytes(self) -> float:
-        """The bytes of a message."""
         return bytes_of(self.width, 0, 0, 1, self.conditions.links.bits)
 
     def begin_anew(self) -> None:
@@ -70,7 +69,6 @@ class LossyVectorNode(VectorNode):
         return (requirement_of(self.rule) if realization else None) or super().remedy()
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the messages received and sent."""
         assert self.tally.traffic is not None
         return {
             "lossy.now": np.array([self.now, self.sent_at]),

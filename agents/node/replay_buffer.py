@@ -58,11 +58,9 @@ class ReplayBuffer:
         return drawn[: draw(self.points, self.counts, self.replay.points, drawn, *self.own_key)]
 
     def forget(self) -> None:
-        """Empty the buffer."""
         self.counts[[KEPT, LARGEST]] = 0
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the buffer as arrays, for a snapshot."""
         count = self.counts[KEPT]
         return {
             "replay.points": self.points[:count].copy(),

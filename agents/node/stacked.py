@@ -62,12 +62,10 @@ class StackedAgent(Node):
         return self.ensemble[-1].duals()
 
     def record(self) -> LinkRecord:
-        """Return the record of the last copy's directed edges."""
         return self.ensemble[-1].record()
 
     @property
     def function(self) -> Function:
-        """The mixture of the copies' current functions."""
         first, *others = [cast(Averageable, copy.function) for copy in self.ensemble]
         return first.averaged(others, self.rule.mixture_weights(self.links))
 
@@ -112,7 +110,6 @@ class StackedAgent(Node):
         )
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the snapshots of all copies."""
         return {
             f"copies.{k}.{name}": array
             for k, copy in enumerate(self.ensemble)
@@ -120,7 +117,6 @@ class StackedAgent(Node):
         }
 
     def take_further(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Restore all copies from their snapshots."""
         for k, copy in enumerate(self.ensemble):
             start = f"copies.{k}."
             own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}

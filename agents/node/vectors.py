@@ -171,7 +171,6 @@ class VectorNode(Node):
         return self.rule.duals(self.links)
 
     def record(self) -> LinkRecord:
-        """Return the record of the node's directed edges."""
         return recorded(self.rule, self.links, len(self.neighbors))
 
     def further_arrays(self) -> dict[str, npt.NDArray[Any]]:

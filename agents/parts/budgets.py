@@ -9,7 +9,7 @@ Where a node takes a smaller step than its schedule says, :func:`held` holds eve
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,12 @@ from kernelswarm.agents.arithmetic.abi import CompiledBudget
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, inline_always, njit_no_refcount
 from kernelswarm.protocols.core.answers import checked_number
+from kernelswarm.ranges import Range, check_ranges, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
+
+SIZE = Range("[0, inf]", "0 keeps every point, more removes more")
 
 
 class Budget(Protocol):
@@ -51,19 +54,19 @@ class Epsilon:
 
     epsilon: float
 
+    ranges: ClassVar = {"epsilon": SIZE}
+
     def __post_init__(self) -> None:
-        _refuse_negative("epsilon", self.epsilon)
+        check_ranges(self)
 
     def start(self) -> float:
         """Return 0; this budget has no state."""
         return 0.0
 
     def bound(self, step_size: float, state: float, batch_size: int = 1) -> float:
-        """Return eps."""
         return self.epsilon
 
     def next(self, state: float, order: int) -> float:
-        """Return the state unchanged."""
         return state
 
     @property
@@ -84,8 +87,10 @@ class Parsimony:
 
     parsimony: float
 
+    ranges: ClassVar = {"parsimony": SIZE}
+
     def __post_init__(self) -> None:
-        _refuse_negative("parsimony", self.parsimony)
+        check_ranges(self)
 
     def start(self) -> float:
         """Return 0; this budget has no state."""
@@ -96,7 +101,6 @@ class Parsimony:
         return self.parsimony * step_size * math.sqrt(step_size)
 
     def next(self, state: float, order: int) -> float:
-        """Return the state unchanged."""
         return state
 
     @property
@@ -119,8 +123,10 @@ class Quadratic:
 
     quadratic: float
 
+    ranges: ClassVar = {"quadratic": SIZE}
+
     def __post_init__(self) -> None:
-        _refuse_negative("quadratic", self.quadratic)
+        check_ranges(self)
 
     def start(self) -> float:
         """Return 0; this budget has no state."""
@@ -131,7 +137,6 @@ class Quadratic:
         return self.quadratic * step_size * step_size
 
     def next(self, state: float, order: int) -> float:
-        """Return the state unchanged."""
         return state
 
     @property
@@ -152,8 +157,10 @@ class Proportional:
 
     proportional: float
 
+    ranges: ClassVar = {"proportional": SIZE}
+
     def __post_init__(self) -> None:
-        _refuse_negative("proportional", self.proportional)
+        check_ranges(self)
 
     def start(self) -> float:
         """Return 0; this budget has no state."""
@@ -164,7 +171,6 @@ class Proportional:
         return self.proportional * step_size
 
     def next(self, state: float, order: int) -> float:
-        """Return the state unchanged."""
         return state
 
     @property
@@ -194,15 +200,12 @@ class PerSample:
     per_sample: float = 0.2
     slope: float | Literal["auto"] = "auto"
 
-    def __post_init__(self) -> None:
-        _refuse_negative("per_sample", self.per_sample)
-        if self.slope != "auto" and not 0.0 < self.slope < math.inf:
-            raise RefusedKey("slope", f'= {self.slope!r} must be positive, or "auto" to have it measured')
+    ranges: ClassVar = {"per_sample": SIZE, "slope": Range("(0, inf)", "data resolve it", "auto")}
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("slope",) if self.slope == "auto" else ()
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    automatic = property(words_of)
 
     @property
     def _slope(self) -> float:
@@ -227,7 +230,6 @@ class PerSample:
         return self.per_sample * self._slope * step_size / batch_size
 
     def next(self, state: float, order: int) -> float:
-        """Return the state unchanged."""
         return state
 
     @property
@@ -264,18 +266,18 @@ class TargetOrder:
     smallest: float = 1e-12
     largest: float = 1e6
 
+    ranges: ClassVar = {
+        "target_order": Range("[1, inf)"),
+        "gain": Range("(0, inf)", "more points than wanted must enlarge the budget"),
+    }
+
     def __post_init__(self) -> None:
-        if self.target_order < 1:
-            raise RefusedKey("target_order", f"= {self.target_order!r} must be at least 1")
+        check_ranges(self)
         if not 0.0 < self.smallest <= self.alpha <= self.largest:
             raise RefusedKey(
                 "alpha",
                 f"= {self.alpha!r} must lie between smallest = {self.smallest!r} and largest = {self.largest!r}, "
                 "all positive",
-            )
-        if not self.gain > 0.0:
-            raise RefusedKey(
-                "gain", f"= {self.gain!r} must be positive: more points than wanted must enlarge the budget"
             )
 
     def start(self) -> float:
@@ -392,8 +394,3 @@ def adapted(alpha: float, order: float, target_order: float, gain: float, smalle
     """Compute alpha_{t+1} of :class:`TargetOrder`."""
     change = max(min(gain * (order - target_order), 0.1), -0.1)
     return min(max(alpha * (1.0 + change), smallest), largest)
-
-
-def _refuse_negative(name: str, value: float) -> None:
-    if not value >= 0.0:
-        raise RefusedKey(name, f"= {value!r} must not be negative: 0 keeps every point, more removes more")

@@ -18,6 +18,7 @@ from kernelswarm.agents.arithmetic.abi import DESCEND, SLOPES, CompiledDispersio
 from kernelswarm.agents.parts.schedules import Constant, Schedule, step_sizes
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Compiled, sole
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -148,7 +149,6 @@ class Variance(_Centered):
 
     @property
     def _numbers(self) -> Array:
-        """None."""
         return _NO_NUMBERS
 
     def values(self, losses: Array, center: float) -> Array:
@@ -212,15 +212,15 @@ class Semivariance(_Centered):
 
     smoothing: float = 0.1
 
+    ranges: ClassVar = {"smoothing": Range("(0, inf)", "use a tenth of an ordinary loss")}
+
     def __post_init__(self) -> None:
-        if not self.smoothing > 0.0:
-            raise RefusedKey("smoothing", f"= {self.smoothing!r} must be positive: use a tenth of an ordinary loss")
+        check_ranges(self)
 
     _slopes = staticmethod(_softplus_slopes)
 
     @cached_property
     def _numbers(self) -> Array:
-        """The smoothing."""
         return np.array([self.smoothing])
 
     def values(self, losses: Array, center: float) -> Array:
@@ -255,17 +255,15 @@ class ConditionalValueAtRisk(_Compiled):
     threshold_step: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
     centered: ClassVar[bool] = False
 
+    ranges: ClassVar = {"level": Range("(0, 1)", "0.9 averages the largest tenth of losses")}
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:
-            raise RefusedKey(
-                "level", f"= {self.level!r} must be between 0 and 1: 0.9 averages the largest tenth of losses"
-            )
+        check_ranges(self)
 
     _slopes = staticmethod(_shortfall_slopes)
 
     @cached_property
     def _numbers(self) -> Array:
-        """The level."""
         return np.array([self.level])
 
     def values(self, losses: Array, center: float) -> Array:
@@ -273,7 +271,6 @@ class ConditionalValueAtRisk(_Compiled):
         return center + np.maximum(losses - center, 0.0) / (1.0 - self.level)
 
     def descend(self, losses: Array, center: float, step: int) -> float:
-        """Return the threshold after one step on these losses."""
         step_size = self.threshold_step.at(step)
         lowered: float = sole(_lower_threshold, DESCEND)(self._numbers, np.ascontiguousarray(losses), center, step_size)
         return lowered

@@ -77,7 +77,6 @@ class Images:
 
     @property
     def inputs(self) -> int:
-        """The number of inputs that it needs."""
         return self.shape[0] * self.shape[1]
 
     def resolved(self, sample: Sample) -> Self:
@@ -100,7 +99,6 @@ class Images:
         return values
 
     def diagonal(self, points: Array) -> Array:
-        """Return ones, one for each of the n points."""
         return np.ones(points.shape[0])
 
     @property

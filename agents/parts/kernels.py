@@ -79,7 +79,6 @@ class _Scaled(_Compiled):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth)
 
     @property
@@ -107,7 +106,6 @@ class _Scaled(_Compiled):
         return super().cross(points, centers)
 
     def diagonal(self, points: Array) -> Array:
-        """Return ones, one for each of the n points."""
         return np.ones(points.shape[0])
 
 
@@ -196,7 +194,6 @@ class Matern(_Scaled):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.smoothness)
 
     @property
@@ -233,7 +230,6 @@ class StudentT(_Scaled):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The kernel's own numbers."""
         return bandwidths.numbers(self.bandwidth, self.degrees)
 
     @property
@@ -279,7 +275,6 @@ class Polynomial(_Compiled):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The kernel's own numbers."""
         return np.array([self.scale, self.offset, float(self.degree)])
 
     @property
@@ -312,7 +307,6 @@ class Linear(_Compiled):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The kernel's own numbers."""
         return np.array([1.0, self.offset, 1.0])
 
     @property

@@ -266,7 +266,6 @@ class Huber(_Regression, _Curved):
 
     @cached_property
     def _numbers(self) -> Array:
-        """The threshold."""
         return np.array([self.threshold])
 
     @property

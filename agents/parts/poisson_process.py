@@ -13,7 +13,7 @@ from kernelswarm.agents.parts.grids import Grid
 from kernelswarm.agents.parts.losses import Task
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import fill
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -68,14 +68,13 @@ class PoissonProcess:
     curvature: ClassVar[float] = 0.0
     quadratic: ClassVar[bool] = False
 
+    ranges: ClassVar = {"floor": Range("(0, inf)", "use a value far below any intensity of interest")}
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         grid = Grid(self.low, self.high, self.cells)
         for name in ("low", "high", "cells"):
             object.__setattr__(self, name, getattr(grid, name))
-        if not 0.0 < self.floor < math.inf:
-            raise RefusedKey(
-                "floor", f"= {self.floor!r} must be positive: use a value far below any intensity of interest"
-            )
 
     @cached_property
     def grid(self) -> Grid:
@@ -84,7 +83,6 @@ class PoissonProcess:
 
     @cached_property
     def _numbers(self) -> Array:
-        """The floor."""
         return np.array([float(self.floor)])
 
     def outputs(self, targets: int, classes: int | None) -> int:

@@ -85,7 +85,6 @@ class Sample:
 
     @property
     def classes(self) -> bool:
-        """Whether the targets are classes."""
         return self.loss.task != "regression"
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from kernelswarm.agents.parts.losses import IntegratedLoss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.core.answers import checked_sizes
 from kernelswarm.protocols.core.fulfilling import fulfils
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -58,21 +59,20 @@ class Constant:
 
     value: float
 
+    ranges: ClassVar = {"value": Range("(0, inf)")}
+
     def __post_init__(self) -> None:
-        if not self.value > 0.0:
-            raise RefusedKey("value", f"= {self.value!r} must be positive")
+        check_ranges(self)
 
     def at(self, step: int) -> float:
         """Return eta, whatever the step."""
         return self.value
 
     def over(self, first: int, steps: int) -> Array:
-        """Return eta, for each step."""
         return np.full(steps, float(self.value))
 
     @property
     def largest(self) -> float:
-        """The step size itself."""
         return self.value
 
 
@@ -91,13 +91,13 @@ class Diminishing:
     initial: float
     offset: float = 100.0
 
+    ranges: ClassVar = {
+        "initial": Range("(0, inf)"),
+        "offset": Range("(0, inf]", "it counts the steps after which eta is halved"),
+    }
+
     def __post_init__(self) -> None:
-        if not self.initial > 0.0:
-            raise RefusedKey("initial", f"= {self.initial!r} must be positive")
-        if not self.offset > 0.0:
-            raise RefusedKey(
-                "offset", f"= {self.offset!r} must be positive: it counts the steps after which eta is halved"
-            )
+        check_ranges(self)
 
     def at(self, step: int) -> float:
         """Return ``initial / (1 + step / offset)``."""
@@ -110,7 +110,6 @@ class Diminishing:
 
     @property
     def largest(self) -> float:
-        """The first step size."""
         return self.initial
 
 
@@ -129,11 +128,13 @@ class Horizon:
     scale: float
     horizon: int
 
+    ranges: ClassVar = {
+        "scale": Range("(0, inf)"),
+        "horizon": Range("[1, inf)", "it is the number of steps of the run"),
+    }
+
     def __post_init__(self) -> None:
-        if not self.scale > 0.0:
-            raise RefusedKey("scale", f"= {self.scale!r} must be positive")
-        if self.horizon < 1:
-            raise RefusedKey("horizon", f"= {self.horizon!r} must be at least 1: it is the number of steps of the run")
+        check_ranges(self)
 
     def at(self, step: int) -> float:
         """Return ``scale / sqrt(horizon)``, whatever the step."""
@@ -145,7 +146,6 @@ class Horizon:
 
     @property
     def largest(self) -> float:
-        """The step size itself."""
         return self.scale / math.sqrt(self.horizon)
 
 
@@ -171,17 +171,14 @@ class Settling:
     start: float
     steps: float
 
+    ranges: ClassVar = {
+        "value": Range("(0, inf)"),
+        "start": Range("[1, inf)", "it says how many times value the first steps are"),
+        "steps": Range("(0, inf)", "it counts the steps after which eta is value"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.value < math.inf:
-            raise RefusedKey("value", f"= {self.value!r} must be positive")
-        if not 1.0 <= self.start < math.inf:
-            raise RefusedKey(
-                "start", f"= {self.start!r} must be at least 1: it says how many times value the first steps are"
-            )
-        if not 0.0 < self.steps < math.inf:
-            raise RefusedKey(
-                "steps", f"= {self.steps!r} must be positive: it counts the steps after which eta is value"
-            )
+        check_ranges(self)
 
     def at(self, step: int) -> float:
         """Return ``value min(start, max(1, steps / step))``; at step 0 ``value start``."""
@@ -196,7 +193,6 @@ class Settling:
 
     @property
     def largest(self) -> float:
-        """The first step size."""
         return self.value * self.start
 
 
@@ -219,11 +215,10 @@ class Relative:
 
     value: float
 
+    ranges: ClassVar = {"value": Range("(0, inf)", "it is the step size where kappa(x, x) is at most 1")}
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.value < math.inf:
-            raise RefusedKey(
-                "value", f"= {self.value!r} must be positive: it is the step size where kappa(x, x) is at most 1"
-            )
+        check_ranges(self)
 
     @property
     def automatic(self) -> tuple[str, ...]:
@@ -314,15 +309,14 @@ class Auto:
     offset: float = math.inf
     reach: float = 1.5
 
+    ranges: ClassVar = {
+        "scale": Range("(0, inf)", "1 leaves the step size as the data say"),
+        "offset": Range("(0, inf]", "it counts the samples after which eta is halved"),
+        "reach": Range("[1, 2)", "from 2 on errors no longer shrink"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.scale < math.inf:
-            raise RefusedKey("scale", f"= {self.scale!r} must be positive: 1 leaves the step size as the data say")
-        if not self.offset > 0.0:
-            raise RefusedKey(
-                "offset", f"= {self.offset!r} must be positive: it counts the samples after which eta is halved"
-            )
-        if not 1.0 <= self.reach < 2.0:
-            raise RefusedKey("reach", f"= {self.reach!r} must be from 1 on and below 2, where errors no longer shrink")
+        check_ranges(self)
 
     @property
     def automatic(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kernelswarm.agents.arithmetic.abi import CENSOR, SUBSPACE_STEP, CompiledCensoring, CompiledSubspaceStep
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit
 from kernelswarm.protocols.first_class import sole
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -63,9 +63,10 @@ class Normalized:
 
     scale: float = 1.0
 
+    ranges: ClassVar = {"scale": Range("(0, inf)", "the paper takes 1")}
+
     def __post_init__(self) -> None:
-        if not self.scale > 0.0:
-            raise RefusedKey("scale", f"= {self.scale!r} must be positive: the paper takes 1")
+        check_ranges(self)
 
     def at(self, sample: int, length: float) -> float:
         """Return ``scale / ||q||``, and 0 for a sample at right angles to the subspace."""
@@ -98,13 +99,14 @@ class Power:
     offset: float = 10.0
     exponent: float = 1.0
 
+    ranges: ClassVar = {
+        "initial": Range("(0, inf)"),
+        "offset": Range("(0, inf]", "it counts samples"),
+        "exponent": Range("[0, inf)", "steps would grow without end"),
+    }
+
     def __post_init__(self) -> None:
-        if not self.initial > 0.0:
-            raise RefusedKey("initial", f"= {self.initial!r} must be positive")
-        if not self.offset > 0.0:
-            raise RefusedKey("offset", f"= {self.offset!r} must be positive: it counts samples")
-        if not self.exponent >= 0.0:
-            raise RefusedKey("exponent", f"= {self.exponent!r} must not be negative: steps would grow without end")
+        check_ranges(self)
 
     def at(self, sample: int, length: float) -> float:
         """Return ``initial / (1 + sample / offset)^exponent``, whatever the length."""
@@ -114,7 +116,6 @@ class Power:
 
     @cached_property
     def _numbers(self) -> Array:
-        """The rule's own numbers."""
         return np.array([self.initial, self.offset, self.exponent], dtype=np.float64)
 
     @property
@@ -151,17 +152,16 @@ class Threshold:
 
     threshold: float = 0.0
 
+    ranges: ClassVar = {"threshold": Range("[0, inf]", "0 leaves no sample out")}
+
     def __post_init__(self) -> None:
-        if not self.threshold >= 0.0:
-            raise RefusedKey("threshold", f"= {self.threshold!r} must not be negative: 0 leaves no sample out")
+        check_ranges(self)
 
     @property
     def window(self) -> int:
-        """No past fit."""
         return 0
 
     def bound(self, fits: Array) -> float:
-        """Return the threshold, whatever the fits."""
         return self.threshold
 
     @property
@@ -185,11 +185,13 @@ class MovingAverage:
     window: int = 100
     factor: float = 1.0
 
+    ranges: ClassVar = {
+        "window": Range("[1, inf)", "the paper takes 100"),
+        "factor": Range("[0, inf)", "1 is the mean itself"),
+    }
+
     def __post_init__(self) -> None:
-        if self.window < 1:
-            raise RefusedKey("window", f"= {self.window!r} must be at least 1: the paper takes 100")
-        if not self.factor >= 0.0:
-            raise RefusedKey("factor", f"= {self.factor!r} must not be negative: 1 is the mean itself")
+        check_ranges(self)
 
     def bound(self, fits: Array) -> float:
         """Return ``factor`` times the mean of the fits, 0 before the first."""
@@ -198,7 +200,6 @@ class MovingAverage:
 
     @cached_property
     def _numbers(self) -> Array:
-        """The factor."""
         return np.array([float(self.factor)])
 
     @property

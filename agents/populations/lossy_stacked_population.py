@@ -123,7 +123,6 @@ class LossyStackedPopulation:
             self.completed += 1
 
     def sync(self) -> None:
-        """Bring the nodes and their copies up to date."""
         for each in self.populations:
             each.sync()
         known, counts = self._ensemble, self._exchange.counts

@@ -88,7 +88,6 @@ class StackedPopulation:
             left -= count
 
     def sync(self) -> None:
-        """Bring the nodes and their copies up to date."""
         for each in self.populations:
             each.sync()
         self._count()

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
 
 Booleans = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
@@ -45,7 +45,4 @@ class Schedule(Protocol):
         ...
 
 
-def require_probability(name: str, value: float) -> None:
-    """Refuse a probability that is not above 0: what never happens is no schedule."""
-    if not 0.0 < value <= 1.0:
-        raise RefusedKey(name, f"= {value!r} must be a probability above 0, at most 1")
+HAPPENS = Range("(0, 1]", "it is a probability, and at 0 nothing ever happens")

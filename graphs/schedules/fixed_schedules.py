@@ -14,6 +14,7 @@ from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.given.names import Name, key
 from kernelswarm.graphs.schedules.contract import Booleans, Integers
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 
@@ -67,11 +68,12 @@ class Sequence:
 
     constant: ClassVar[bool] = False
 
+    ranges: ClassVar = {"rounds": Range("[1, inf)")}
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         if not self.paths:
             raise RefusedKey("paths", "= [] must name at least one file")
-        if self.rounds < 1:
-            raise RefusedKey("rounds", f"= {self.rounds} must be at least 1")
 
     def called(self, names: Iterable[Name], labels: Iterable[int]) -> Sequence:
         """Return the schedule of a topology whose nodes have names, by which the files may name them."""

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.graphs.schedules.contract import Booleans, Integers, require_probability
+from kernelswarm.graphs.schedules.contract import HAPPENS, Booleans, Integers
 from kernelswarm.kept_code import kept
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -23,7 +23,6 @@ class Always:
     constant: ClassVar[bool] = True
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield all edges."""
         while True:
             yield np.ones(len(edges), dtype=np.bool_)
 
@@ -42,11 +41,12 @@ class Activation:
 
     constant: ClassVar[bool] = False
 
+    ranges: ClassVar = {"probability": HAPPENS}
+
     def __post_init__(self) -> None:
-        require_probability("probability", self.probability)
+        check_ranges(self)
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield independent draws."""
         while True:
             yield generator.random(len(edges)) < self.probability
 
@@ -68,9 +68,10 @@ class Failures:
 
     constant: ClassVar[bool] = False
 
+    ranges: ClassVar = {"fails": HAPPENS, "repairs": HAPPENS}
+
     def __post_init__(self) -> None:
-        require_probability("fails", self.fails)
-        require_probability("repairs", self.repairs)
+        check_ranges(self)
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
         """Yield the states of independent Markov chains that begin in equilibrium."""
@@ -123,14 +124,12 @@ class Mobile:
 
     constant: ClassVar[bool] = False
 
+    ranges: ClassVar = {"radius": Range("(0, inf)"), "speed": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.radius < np.inf:
-            raise RefusedKey("radius", f"= {self.radius!r} must be a finite number above 0")
-        if not 0.0 <= self.speed < np.inf:
-            raise RefusedKey("speed", f"= {self.speed!r} must be a finite number, not negative")
+        check_ranges(self)
 
     def begin(self, labels: Integers, edges: Integers, generator: np.random.Generator) -> Iterator[Booleans]:
-        """Yield the pairs within reach."""
         for places in self.walk(len(labels), generator):
             apart = places[edges[:, 0]] - places[edges[:, 1]]
             yield np.einsum("ed,ed->e", apart, apart) <= self.radius**2

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.links.losses import probability
+from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -21,6 +21,9 @@ LONGEST = 100_000
 
 TAIL = 1e-12
 """Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
+
+
+AWAKE = Range("[0.001, 1]", "a node that never wakes takes no part")
 
 
 class Clock(Protocol):
@@ -61,7 +64,6 @@ class Synchronous:
     listens: ClassVar[bool] = True
 
     def gaps(self, places: Array) -> Array:
-        """Return gaps of one round."""
         return np.ones((1, 1))
 
 
@@ -80,11 +82,12 @@ class Bernoulli:
     ideal: ClassVar[bool] = False
     listens: ClassVar[bool] = True
 
+    ranges: ClassVar = {"probability": AWAKE}
+
     def __post_init__(self) -> None:
-        awake("probability", self.probability)
+        check_ranges(self)
 
     def gaps(self, places: Array) -> Array:
-        """Return the geometric distribution."""
         return geometric(self.probability)[np.newaxis]
 
 
@@ -106,15 +109,14 @@ class Poisson:
     ideal: ClassVar[bool] = False
     listens: ClassVar[bool] = True
 
+    ranges: ClassVar = {"slowest": Range("[0.001, inf)"), "fastest": Range("[0.001, inf)")}
+
     def __post_init__(self) -> None:
-        for name in ("slowest", "fastest"):
-            if not 0.001 <= getattr(self, name) < np.inf:
-                raise RefusedKey(name, f"= {getattr(self, name)!r} must be a finite rate, at least .001")
+        check_ranges(self)
         if self.fastest < self.slowest:
             raise RefusedKey("fastest", f"= {self.fastest!r} must not be below slowest = {self.slowest!r}")
 
     def gaps(self, places: Array) -> Array:
-        """Return each node's geometric distribution."""
         rates = self.slowest * (self.fastest / self.slowest) ** places
         rows = [geometric(float(-np.expm1(-rate))) for rate in rates]
         found = np.zeros((len(rows), max(map(len, rows), default=1)))
@@ -138,12 +140,12 @@ class Cyclic:
     ideal: ClassVar[bool] = False
     listens: ClassVar[bool] = True
 
+    ranges: ClassVar = {"period": Range(f"[1, {LONGEST:,}]")}
+
     def __post_init__(self) -> None:
-        if not 1 <= self.period <= LONGEST:
-            raise RefusedKey("period", f"= {self.period} must be from 1 to {LONGEST:,} rounds")
+        check_ranges(self)
 
     def gaps(self, places: Array) -> Array:
-        """Return the one value."""
         found = np.zeros((1, self.period))
         found[0, -1] = 1.0
         return found
@@ -170,20 +172,16 @@ class Stragglers:
     ideal: ClassVar[bool] = False
     listens: ClassVar[bool] = True
 
+    ranges: ClassVar = {
+        "share": SHARE,
+        "tail": Range("(0, inf)"),
+        "longest": Range(f"[2, {LONGEST:,}]"),
+    }
+
     def __post_init__(self) -> None:
-        probability("share", self.share)
-        if not 0.0 < self.tail < np.inf:
-            raise RefusedKey("tail", f"= {self.tail!r} must be a finite number above 0")
-        if not 2 <= self.longest <= LONGEST:
-            raise RefusedKey("longest", f"= {self.longest} must be from 2 to {LONGEST:,} rounds")
+        check_ranges(self)
 
     def gaps(self, places: Array) -> Array:
         """Return the distribution, with its tail beyond the longest in the last place."""
         more = self.share * np.arange(1.0, self.longest) ** -self.tail  # the probabilities of more than 1, 2, ...
         return -np.diff(np.concatenate([[1.0], more, [0.0]]))[np.newaxis]
-
-
-def awake(name: str, value: float) -> None:
-    """Refuse a probability with which a node hardly ever wakes."""
-    if not 0.001 <= value <= 1.0:
-        raise RefusedKey(name, f"= {value!r} must be from .001 to 1: a node that never wakes takes no part")

@@ -9,9 +9,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kernelswarm.protocols.clocks.clocks import LONGEST, Clock, awake, geometric
+from kernelswarm.protocols.clocks.clocks import AWAKE, LONGEST, Clock, geometric
 from kernelswarm.protocols.core.fulfilling import fulfils
-from kernelswarm.protocols.links.losses import probability
+from kernelswarm.ranges import SHARE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -74,13 +74,13 @@ class Churn:
     ideal: ClassVar[bool] = False
     listens: ClassVar[bool] = False
 
+    ranges: ClassVar = {"leaves": SHARE, "returns": AWAKE}
+
     def __post_init__(self) -> None:
-        probability("leaves", self.leaves)
-        awake("returns", self.returns)
+        check_ranges(self)
 
     @property
     def forgets(self) -> bool:
-        """Whether nodes are reset when they come back."""
         return not self.memory
 
     def gaps(self, places: Array) -> Array:
@@ -108,9 +108,10 @@ class Joining:
 
     listens: ClassVar[bool] = False
 
+    ranges: ClassVar = {"within": Range(f"[0, {LONGEST:,}]")}
+
     def __post_init__(self) -> None:
-        if not 0 <= self.within <= LONGEST:
-            raise RefusedKey("within", f"= {self.within} must be from 0 to {LONGEST:,} rounds")
+        check_ranges(self)
         if len(self.nodes) != len(self.rounds):
             raise RefusedKey(
                 "nodes", f"names {len(self.nodes)} nodes and rounds {len(self.rounds)} of them: give one round for each"
@@ -123,11 +124,9 @@ class Joining:
 
     @property
     def ideal(self) -> bool:
-        """Whether every node is there from the start."""
         return not self.within and not any(self.rounds)
 
     def gaps(self, places: Array) -> Array:
-        """Return gaps of one round."""
         return np.ones((1, 1))
 
     def starts(self, nodes: Integers, places: Array) -> Integers:

@@ -64,7 +64,6 @@ _registered(PassedTuple)(_models.TupleModel)
 
 @_cast(_types.BaseNamedTuple, PassedTuple)
 def _same_members(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
-    """Cast each member."""
     pairs = enumerate(zip(found, wanted, strict=True))
     members = [context.cast(builder, builder.extract_value(value, k), *pair) for k, pair in pairs]
     return context.make_tuple(builder, wanted, members)

@@ -15,10 +15,10 @@ from kernelswarm.protocols.ensemble.mixture_weights import learn, mixed, receive
 from kernelswarm.protocols.first_class import sole
 from kernelswarm.protocols.isolated import Isolated
 from kernelswarm.protocols.parameters.compiled import packed, unpacked
-from kernelswarm.protocols.proximity import Proximity
+from kernelswarm.protocols.proximity import DUAL_STEP, Proximity
 from kernelswarm.protocols.replay import BUFFER, check_replay
 from kernelswarm.protocols.robust import Defence, named
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges, words_of
 
 Array = npt.NDArray[np.float64]
 
@@ -100,10 +100,10 @@ class Stacking:
     sends_duals: ClassVar[bool] = True
     compares_losses: ClassVar[bool] = True
 
+    ranges: ClassVar = {"penalty": Range("(0, inf)", "", "auto"), "dual_step": DUAL_STEP}
+
     def __post_init__(self) -> None:
-        if self.penalty != "auto" and not 0.0 < self.penalty < np.inf:
-            raise RefusedKey("penalty", f'= {self.penalty!r} must be a positive number, or "auto"')
-        Proximity(dual_step=self.dual_step)  # raises for a dual step out of range
+        check_ranges(self)
         check_replay(self.replay, self.replay_buffer)
         object.__setattr__(self, "robust", named(self.robust))
 
@@ -117,10 +117,7 @@ class Stacking:
         proximity = Proximity(dual_step=self.dual_step, replay=replay, replay_buffer=kept, robust=robust)
         return cast(tuple[Rule, ...], (Isolated(), *consensus, proximity))
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return tuple(key for key in ("penalty", "dual_step") if getattr(self, key) == "auto")
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> "Stacking":
         """Return the protocol with the numbers that suit a sample of the data."""

@@ -5,18 +5,21 @@ name. A message without delay is received in the next round, as on ideal links.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.links.facts import EdgeFacts
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
 
 LONGEST = 1000
 """The largest delay, in rounds."""
+
+ROUNDS = Range(f"[0, {LONGEST}]")
 
 TAIL = 1e-9
 """Unbounded distributions are cut where their tail has at most this probability, or at LONGEST."""
@@ -33,12 +36,6 @@ class Delay(Protocol):
         ...
 
 
-def rounds(name: str, value: float) -> None:
-    """Refuse numbers that are no delay."""
-    if not 0 <= value <= LONGEST:
-        raise RefusedKey(name, f"= {value!r} must be from 0 to {LONGEST} rounds")
-
-
 @dataclass(frozen=True)
 class Constant:
     """Every message takes the same time.
@@ -51,11 +48,12 @@ class Constant:
 
     rounds: int = 0
 
+    ranges: ClassVar = {"rounds": ROUNDS}
+
     def __post_init__(self) -> None:
-        rounds("rounds", self.rounds)
+        check_ranges(self)
 
     def distribution(self, edges: EdgeFacts) -> Array:
-        """Return the one value."""
         found = np.zeros((1, self.rounds + 1))
         found[0, -1] = 1.0
         return found
@@ -74,14 +72,14 @@ class Between:
     shortest: int = 0
     longest: int = 4
 
+    ranges: ClassVar = {"shortest": ROUNDS, "longest": ROUNDS}
+
     def __post_init__(self) -> None:
-        rounds("shortest", self.shortest)
-        rounds("longest", self.longest)
+        check_ranges(self)
         if self.longest < self.shortest:
             raise RefusedKey("longest", f"= {self.longest} must not be below shortest = {self.shortest}")
 
     def distribution(self, edges: EdgeFacts) -> Array:
-        """Return the same probability between the bounds."""
         found = np.zeros((1, self.longest + 1))
         found[0, self.shortest :] = 1.0 / (self.longest + 1 - self.shortest)
         return found
@@ -99,8 +97,10 @@ class Geometric:
 
     mean: float = 2.0
 
+    ranges: ClassVar = {"mean": ROUNDS}
+
     def __post_init__(self) -> None:
-        rounds("mean", self.mean)
+        check_ranges(self)
 
     def distribution(self, edges: EdgeFacts) -> Array:
         """Return the geometric distribution, its tail in the last place."""
@@ -123,12 +123,12 @@ class DistanceDelay:
 
     speed: float = 0.1
 
+    ranges: ClassVar = {"speed": Range("(0, inf)")}
+
     def __post_init__(self) -> None:
-        if not 0.0 < self.speed < np.inf:
-            raise RefusedKey("speed", f"= {self.speed!r} must be a finite number above 0")
+        check_ranges(self)
 
     def distribution(self, edges: EdgeFacts) -> Array:
-        """Return each edge's one value."""
         needed = np.floor(edges.located("delay") / self.speed).astype(np.int64)
         if len(needed) and needed.max() > LONGEST:
             raise RefusedKey(

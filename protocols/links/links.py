@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from kernelswarm.protocols.links import delays, losses, noises
 from kernelswarm.protocols.links.distortion import EXACT, SCALE_BITS
-from kernelswarm.protocols.links.losses import probability
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 OnMissing = Literal["skip", "repeat"]
@@ -27,9 +27,10 @@ class Quantization:
 
     bits: int = EXACT
 
+    ranges: ClassVar = {"bits": Range("[1, 32]", "64 sends numbers as they are", EXACT)}
+
     def __post_init__(self) -> None:
-        if self.bits != EXACT and not 1 <= self.bits <= 32:
-            raise RefusedKey("bits", f"= {self.bits} must be from 1 to 32, or 64 for numbers as they are")
+        check_ranges(self)
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Clip:
     values: float = math.inf
     points: float = math.inf
 
+    ranges: ClassVar = {"values": Range("(0, inf]", "inf is no bound"), "points": Range("(0, inf]", "inf is no bound")}
+
     def __post_init__(self) -> None:
-        for name, bound in (("values", self.values), ("points", self.points)):
-            if not bound > 0.0:
-                raise RefusedKey(name, f"= {bound!r} must be positive: inf is no bound")
+        check_ranges(self)
 
     def on(self, what: str) -> float:
         """Return the bound of "points", of "values", or of "vectors": the smaller of both, for these are neither."""
@@ -73,14 +74,12 @@ class Trigger:
     threshold: float = 0.0
     decay: float = 1.0
 
+    ranges: ClassVar = {"threshold": Range("[0, inf)"), "decay": Range("(0, 1]", "threshold = 0 sends always")}
+
     def __post_init__(self) -> None:
-        noises.not_negative("threshold", self.threshold)
-        probability("decay", self.decay)
-        if self.decay == 0.0:
-            raise RefusedKey("decay", "= 0 leaves no threshold: set threshold = 0, which sends always")
+        check_ranges(self)
 
     def at(self, round: int) -> float:
-        """Return the threshold of a round."""
         return self.threshold * self.decay**round if self.threshold else 0.0
 
 
@@ -129,14 +128,15 @@ class Links:
     max_age: int = 20
     damping: float = 0.0
 
+    ranges: ClassVar = {
+        "max_age": Range(f"[0, {delays.LONGEST}]"),
+        "damping": Range("[0, inf)"),
+        "delta": Range("(0, 1)", "it is a probability of failure"),
+        "bandwidth": Range("(0, inf]", "inf is no limit"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0 <= self.max_age <= delays.LONGEST:
-            raise RefusedKey("max_age", f"= {self.max_age} must be from 0 to {delays.LONGEST} rounds")
-        noises.not_negative("damping", self.damping)
-        if not 0.0 < self.delta < 1.0:
-            raise RefusedKey("delta", f"= {self.delta!r} must lie between 0 and 1: it is a probability of failure")
-        if not self.bandwidth > 0.0:
-            raise RefusedKey("bandwidth", f"= {self.bandwidth:g} must be positive: inf is no limit")
+        check_ranges(self)
         if isinstance(self.delay, delays.Constant) and self.delay.rounds > self.max_age:
             raise RefusedKey(
                 "max_age",
@@ -145,7 +145,6 @@ class Links:
 
     @property
     def ideal(self) -> bool:
-        """Whether every message arrives unchanged in the next round."""
         return self == Links(on_missing=self.on_missing, max_age=self.max_age, damping=self.damping, delta=self.delta)
 
     @property

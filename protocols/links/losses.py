@@ -5,15 +5,18 @@ probabilities, so that the round knows no loss by name.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.protocols.links.facts import EdgeFacts
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import SHARE, Range, check_ranges
 
 Array = npt.NDArray[np.float64]
+
+
+LEAVES = Range("(0, 1]", "at 0 an edge keeps its state for ever: take a loss of name uniform for that")
 
 
 class Channels(NamedTuple):
@@ -41,12 +44,6 @@ class Loss(Protocol):
         ...
 
 
-def probability(name: str, value: float) -> None:
-    """Refuse numbers that are no probability."""
-    if not 0.0 <= value <= 1.0:
-        raise RefusedKey(name, f"= {value!r} must be a probability, from 0 to 1")
-
-
 def constant(loss: Array) -> Channels:
     """Return channels that are always good and lose with these probabilities, (E,)."""
     return Channels(np.zeros(len(loss)), np.ones(len(loss)), loss, loss)
@@ -64,11 +61,12 @@ class Uniform:
 
     probability: float = 0.0
 
+    ranges: ClassVar = {"probability": SHARE}
+
     def __post_init__(self) -> None:
-        probability("probability", self.probability)
+        check_ranges(self)
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return the same loss for every edge."""
         return constant(np.full(len(edges.senders), self.probability))
 
 
@@ -94,17 +92,17 @@ class Bursts:
     good: float = 0.0
     bad: float = 1.0
 
+    ranges: ClassVar = {
+        "worsens": LEAVES,
+        "recovers": LEAVES,
+        "good": SHARE,
+        "bad": SHARE,
+    }
+
     def __post_init__(self) -> None:
-        for name in ("worsens", "recovers", "good", "bad"):
-            probability(name, getattr(self, name))
-        for name in ("worsens", "recovers"):
-            if getattr(self, name) == 0.0:
-                raise RefusedKey(
-                    name, "= 0 keeps an edge in one state for ever: take a loss of name uniform, or a value above 0"
-                )
+        check_ranges(self)
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return the same channel for every edge."""
         rates = (self.worsens, self.recovers, self.good, self.bad)
         return Channels(*[np.full(len(edges.senders), rate) for rate in rates])
 
@@ -122,10 +120,9 @@ class EdgeLoss:
     attribute: str = "loss"
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return the edges' own losses."""
         found = edges.attribute(self.attribute, "loss")
         for value in found:
-            probability(f"the edge attribute {self.attribute!r}", float(value))
+            SHARE.check(f"the edge attribute {self.attribute!r}", float(value))
         return constant(found)
 
 
@@ -144,11 +141,10 @@ class DistanceLoss:
     range: float = 1.0
     exponent: float = 2.0
 
+    ranges: ClassVar = {"range": Range("(0, inf)"), "exponent": Range("(0, inf)")}
+
     def __post_init__(self) -> None:
-        for name in ("range", "exponent"):
-            if not 0.0 < getattr(self, name) < np.inf:
-                raise RefusedKey(name, f"= {getattr(self, name)!r} must be a finite number above 0")
+        check_ranges(self)
 
     def channels(self, edges: EdgeFacts) -> Channels:
-        """Return each edge's loss by its length."""
         return constant(-np.expm1(-((edges.located("loss") / self.range) ** self.exponent)))

@@ -5,15 +5,14 @@ A noise hands over its quantile function, compiled, so that the round knows no n
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
-import numpy as np
 from numba import types
 
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Compiled
 from kernelswarm.protocols.links.accounting import Spent, gaussian, laplace
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 QUANTILE = types.float64(types.float64, types.float64)
 """``quantile(u, v)`` turns two independent uniform numbers of [0, 1) into one of the distribution of scale 1."""
@@ -38,12 +37,6 @@ class Noise(Protocol):
     def quantile(self) -> Compiled:
         """The function of the signature QUANTILE, compiled or in plain Python."""
         ...
-
-
-def not_negative(name: str, value: float) -> None:
-    """Refuse numbers that are no scale."""
-    if not 0.0 <= value < np.inf:
-        raise RefusedKey(name, f"= {value!r} must be a finite number, not negative")
 
 
 @cached_njit
@@ -72,12 +65,13 @@ class Gaussian:
     scale: float = 0.0
     on: On = "values"
 
+    ranges: ClassVar = {"scale": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        not_negative("scale", self.scale)
+        check_ranges(self)
 
     @property
     def quantile(self) -> Compiled:
-        """The compiled quantile function."""
         return _gaussian
 
     @property
@@ -105,12 +99,13 @@ class Laplace:
     scale: float = 0.0
     on: On = "values"
 
+    ranges: ClassVar = {"scale": Range("[0, inf)")}
+
     def __post_init__(self) -> None:
-        not_negative("scale", self.scale)
+        check_ranges(self)
 
     @property
     def quantile(self) -> Compiled:
-        """The compiled quantile function."""
         return _laplace
 
     @property

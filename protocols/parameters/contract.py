@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kernelswarm.protocols.contract import Exchange, Neighborhood, Rule, SendsVectors, StackedRule
 from kernelswarm.protocols.summaries import SummaryRule
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -162,9 +162,10 @@ class Vectors(SendsVectors):
     quadratic: ClassVar[bool] = False
     mixes: ClassVar[bool] = False
 
+    ranges: ClassVar = {"every": Range("[1, inf)", "1 sends in every round")}
+
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise RefusedKey("every", f"= {self.every!r} must be at least 1, which sends in every round")
+        check_ranges(self)
 
 
 AnyRule = Rule | ParameterRule | StackedRule | SummaryRule

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from kernelswarm.protocols.parameters.compiled import (
 from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import Combination, average, average_in, combination, squares
 from kernelswarm.protocols.parameters.penalties import Stepping
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -74,12 +74,7 @@ class Diffusion(Stepping):
     order: Order = "adapt_then_combine"
     rate: float = 0.1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.rate <= 1.0:
-            raise RefusedKey("rate", f"= {self.rate!r} must be above 0 and at most 1: 0.1 is usual")
-        if self.as_published:
-            object.__setattr__(self, "combination", "metropolis")
+    ranges: ClassVar = {"rate": Range("(0, 1]", "0.1 is usual")}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Diffused:
         """Return the weights, with the combination of the neighbours."""

@@ -13,7 +13,7 @@ from kernelswarm.protocols.parameters.contract import Information, Received, Sam
 from kernelswarm.protocols.parameters.mixing import average, combination
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
 from kernelswarm.protocols.solving.noise_variance import ROWS, learn_noise
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import FORGETTING, Range
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -62,14 +62,7 @@ class DiffusionRls(Vectors):
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
     least_bits: ClassVar[int] = 20
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.ridge < float("inf"):
-            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
-        if not 0.0 < self.forgetting <= 1.0:
-            raise RefusedKey(
-                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
-            )
+    ranges: ClassVar = {"ridge": Range("(0, inf)"), "forgetting": FORGETTING}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Summed:
         """Return the weights, and no samples."""

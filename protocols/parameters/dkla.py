@@ -14,7 +14,7 @@ from kernelswarm.protocols.parameters.contract import Received, Samples
 from kernelswarm.protocols.parameters.mixing import differences, waits
 from kernelswarm.protocols.parameters.penalties import Tolerant
 from kernelswarm.protocols.solving.least_squares import add, empty, solve
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import FORGETTING
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -61,12 +61,7 @@ class Dkla(Tolerant):
     quadratic: ClassVar[bool] = True
     takes_steps: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.forgetting <= 1.0:
-            raise RefusedKey(
-                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
-            )
+    ranges: ClassVar = {"forgetting": FORGETTING}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Split:
         """Return the weights, no dual and no samples."""

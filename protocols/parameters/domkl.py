@@ -15,7 +15,7 @@ from kernelswarm.protocols.parameters.hedge import LIKELIHOOD, log_weights, shar
 from kernelswarm.protocols.parameters.mixing import differences
 from kernelswarm.protocols.parameters.penalties import Tolerant, refuse_waiting
 from kernelswarm.protocols.solving.least_squares import solve
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import FORGETTING, Range
 
 Array = npt.NDArray[np.float64]
 LONG_LOOPS = True
@@ -72,15 +72,11 @@ class Domkl(Tolerant):
     quadratic: ClassVar[bool] = True
     mixes: ClassVar[bool] = True
 
+    ranges: ClassVar = {"rate": Range("(0, inf)", "", "auto"), "forgetting": FORGETTING}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_waiting(self.every)
-        if self.rate != "auto" and not 0.0 < self.rate < float("inf"):
-            raise RefusedKey("rate", f'= {self.rate!r} must be positive, or "auto"')
-        if not 0.0 < self.forgetting <= 1.0:
-            raise RefusedKey(
-                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
-            )
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Mixed:
         """Return members with equal weights, no dual, and no losses."""

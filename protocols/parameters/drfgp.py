@@ -14,6 +14,7 @@ from kernelswarm.protocols.parameters.diffusion_rls import conclude, learn_from_
 from kernelswarm.protocols.parameters.mixing import average, combination, waits
 from kernelswarm.protocols.solving.least_squares import add, empty
 from kernelswarm.protocols.solving.noise_variance import ROWS
+from kernelswarm.ranges import FORGETTING, Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -67,16 +68,14 @@ class Drfgp(Vectors):
     takes_steps: ClassVar[bool] = False
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
 
+    ranges: ClassVar = {
+        "exchanges": Range("[1, inf)", "more reach nodes farther away"),
+        "ridge": Range("(0, inf)"),
+        "forgetting": FORGETTING,
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.exchanges < 1:
-            raise RefusedKey("exchanges", f"= {self.exchanges!r} must be at least 1: more reach nodes farther away")
-        if not 0.0 < self.ridge < float("inf"):
-            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
-        if not 0.0 < self.forgetting <= 1.0:
-            raise RefusedKey(
-                "forgetting", f"= {self.forgetting!r} must be above 0 and at most 1, which forgets nothing"
-            )
         if self.every > 1 and self.forgetting < 1.0:
             raise RefusedKey(
                 "every", f"= {self.every!r} leaves rounds in which nothing is forgotten: set forgetting = 1"

@@ -77,8 +77,6 @@ class GradientTracking(Stepping):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.as_published:
-            object.__setattr__(self, "sends", "trackers")
         if self.every > 1 and self.sends == "trackers":
             raise RefusedKey(
                 "every", f'= {self.every!r} has trackers run away between messages: take sends = "sums", or set it to 1'

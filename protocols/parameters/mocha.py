@@ -58,11 +58,9 @@ class Mocha(Penalized):
     step: ClassVar[Step] = "implicit"
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Related:
-        """Return the weights as they begin."""
         return Related(weights, weights, self.strength)
 
     def adapt(self, state: Related, samples: Samples) -> Related:
-        """Step on the samples."""
         return state._replace(adapted=samples.descend(state.weights))
 
     def send(self, state: Related) -> Array:

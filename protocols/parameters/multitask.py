@@ -65,7 +65,6 @@ class Multitask(PenalizedStepping):
         return Held(weights, weights, strengths, np.array(neighborhood.degrees, dtype=np.float64))
 
     def adapt(self, state: Held, samples: Samples) -> Held:
-        """Step on the samples."""
         return state._replace(adapted=samples.descend(state.weights))
 
     def send(self, state: Held) -> Array:

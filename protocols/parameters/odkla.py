@@ -55,8 +55,6 @@ class Odkla(PenalizedStepping, Tolerant):
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_waiting(self.every)
-        if self.as_published:
-            object.__setattr__(self, "tolerant", False)
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Linearized:
         """Return the weights, and no dual."""

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
-from kernelswarm.protocols.contract import Neighborhood, Step
+from kernelswarm.protocols.contract import Neighborhood, Step, take_published
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.parameters.contract import Vectors
+from kernelswarm.ranges import PENALTY, words_of
 from kernelswarm.refused_key import RefusedKey
 
 USUAL = 0.1
@@ -29,12 +30,7 @@ class Penalized(Vectors):
 
     tuned_by: ClassVar[tuple[str, ...]] = ("penalty",)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.penalty != "auto" and not 0.0 <= self.penalty < float("inf"):
-            raise RefusedKey(
-                "penalty", f"= {self.penalty!r} must be a finite number, not negative: 0 leaves the nodes alone"
-            )
+    ranges: ClassVar = {"penalty": PENALTY}
 
     @property
     def strength(self) -> float:
@@ -46,10 +42,7 @@ class Penalized(Vectors):
         """The key that makes the coupling stronger, with its value."""
         return {"penalty": self.strength}
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("penalty",) if self.penalty == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: DataSize) -> Self:
         """Return the protocol with the penalty that suits a sample of the data."""
@@ -117,8 +110,7 @@ class Stepping(Vectors):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.as_published:
-            object.__setattr__(self, "step", "explicit")
+        take_published(self)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from kernelswarm.protocols.contract import Neighborhood, Step, TreePlace
 from kernelswarm.protocols.parameters.contract import Received, Samples, Vectors
 from kernelswarm.protocols.parameters.diffusion_rls import conclude
 from kernelswarm.protocols.solving.least_squares import add, empty
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -59,10 +60,7 @@ class Statistics(Vectors):
     tuned_by: ClassVar[tuple[str, ...]] = ("ridge",)
     spans: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.ridge < float("inf"):
-            raise RefusedKey("ridge", f"= {self.ridge!r} must be above 0")
+    ranges: ClassVar = {"ridge": Range("(0, inf)")}
 
     def begin(self, neighborhood: Neighborhood, weights: Array) -> Exchanged:
         """Return the weights, and no samples."""

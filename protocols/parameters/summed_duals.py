@@ -217,7 +217,6 @@ def on_links(rule: AnyRule, links: Links, steady: bool, truthful: bool) -> AnyRu
 
 
 def copied(sums: Sums) -> Sums:
-    """Return a copy of the sums."""
     return Sums(*(field.copy() for field in sums))
 
 

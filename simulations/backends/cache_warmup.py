@@ -61,7 +61,6 @@ class _Warmed:
         return points, targets
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return some samples."""
         return HeldOut(*self.draw(4))
 
     def state(self) -> dict[str, float]:

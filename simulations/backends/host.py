@@ -134,7 +134,6 @@ class Host:
         return self._done if self._failure is None else -1, self._work.seconds
 
     def report(self, pooled: HeldOut) -> Report:
-        """Measure the block's nodes."""
         with self._work:
             return self.block.report(pooled)
         raise HostError("the agents cannot be measured")
@@ -146,7 +145,6 @@ class Host:
         raise HostError("the agents have no functions")
 
     def snapshot(self) -> dict[int, Snapshot]:
-        """Copy what the agents are, by their labels."""
         with self._work:
             return self.block.snapshot()
         raise HostError("the agents cannot be copied")
@@ -173,7 +171,6 @@ class Host:
 
     @property
     def block(self) -> Block:
-        """The agents of this host."""
         if self._block is None:
             raise HostError("no agents have been loaded")
         return self._block

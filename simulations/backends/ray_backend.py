@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.backends.ray_session import CHANNEL_BYTES, RaySession
 from kernelswarm.simulations.backends.ray_turns import Turns
@@ -60,19 +61,16 @@ class Ray:
     restarts: int = 3
     niceness: int = 0
 
+    ranges: ClassVar = {
+        "nodes_per_actor": Range("[1, inf)", "", "auto"),
+        "rounds_per_execution": Range("[1, inf)"),
+        "patience": Range("(0, inf]", "it is in seconds"),
+        "restarts": Range("[0, inf)", "0 ends a run when a process dies"),
+        "niceness": Range("[0, 19]", "0 takes as much of the cores as others get"),
+    }
+
     def __post_init__(self) -> None:
-        if self.nodes_per_actor != "auto" and self.nodes_per_actor < 1:
-            raise RefusedKey("nodes_per_actor", f'= {self.nodes_per_actor!r} must be at least 1, or "auto"')
-        if self.rounds_per_execution < 1:
-            raise RefusedKey("rounds_per_execution", f"= {self.rounds_per_execution!r} must be at least 1")
-        if not self.patience > 0.0:
-            raise RefusedKey("patience", f"= {self.patience!r} must be positive: it is in seconds")
-        if self.restarts < 0:
-            raise RefusedKey("restarts", f"= {self.restarts!r} must not be negative: 0 ends a run when a process dies")
-        if not 0 <= self.niceness <= 19:
-            raise RefusedKey(
-                "niceness", f"= {self.niceness!r} must be 0, for as much of the cores as others get, to 19"
-            )
+        check_ranges(self)
         if self.address is not None and (not self.address or "://" in self.address):
             raise RefusedKey(
                 "address",
@@ -82,7 +80,6 @@ class Ray:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether agents may live on other machines."""
         return self.address is not None
 
     def size(self, nodes: int, cores: int) -> int:
@@ -210,5 +207,4 @@ class RayEngine(RemoteEngine):
             )
 
     def describe(self) -> dict[str, object]:
-        """Return the settings and the number of processes."""
         return {"name": "ray", "nodes_per_actor": self._nodes_per_actor, **super().describe()}

@@ -161,7 +161,6 @@ class RaySession:
         return len(self._hosts)
 
     def cores(self) -> int:
-        """Return the cores of all machines."""
         import ray
 
         resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -193,7 +192,6 @@ class RaySession:
             self._drivers = inside_ray.DriversActor(here)
 
     def connect(self, kind: str, hosts: Sequence[Any], neighbors: Sequence[Sequence[int]], levels: int) -> Transport:
-        """Make a transport."""
         with _troubles():
             if kind == "calls" or not inside_ray.graphs_compile():
                 return _Calls(hosts, neighbors, levels)
@@ -201,20 +199,17 @@ class RaySession:
                 return _Compiled(hosts, neighbors, levels, self._store)
 
     def share(self, value: Any) -> Any:
-        """Place a value in the object store."""
         import ray
 
         return ray.put(value)
 
     def gather(self, answers: Sequence[Any], timeout: float) -> list[Any]:
-        """Wait for the values of all answers."""
         import ray
 
         with _troubles():
             return list(ray.get(answers, timeout=timeout))
 
     def ready(self, answers: Collection[Any], timeout: float) -> list[Any]:
-        """Wait until some answers are there."""
         import ray
 
         return ray.wait(list(answers), timeout=timeout)[0]

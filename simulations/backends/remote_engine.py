@@ -197,7 +197,6 @@ class RemoteEngine:
             self._run(rounds)
 
     def report(self, pooled: HeldOut) -> Report:
-        """Measure every node, in sorted order of the labels."""
         with self._watched():
             if self._shared is None or not _same(self._shared[0], pooled):
                 self._shared = pooled, self._processes.share(pooled)
@@ -211,7 +210,6 @@ class RemoteEngine:
         return {node: function for functions in found for node, function in functions.items()}
 
     def snapshot(self) -> Snapshots:
-        """Copy what all agents are, by their labels."""
         with self._watched():
             found = self._ask("snapshot", [()] * len(self._hosts))
         return {node: taken for snapshots in found for node, taken in snapshots.items()}

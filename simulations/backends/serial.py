@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Protocol
 from kernelswarm.agents.node.node import PRIMING, DivergenceError
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.compiling import uncollected
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.simulations.backends.partition import partition
 from kernelswarm.simulations.backends.side_by_side import SideBySide
 from kernelswarm.simulations.machine.parallel import cores
@@ -53,17 +53,14 @@ class SerialEngine:
             self._rounds.run(rounds)
 
     def report(self, pooled: HeldOut) -> Report:
-        """Measure every node, in sorted order of the labels."""
         with Named(self, working=False):
             return joined([block.report(pooled) for block in self.blocks])
 
     def functions(self) -> LearnedFunctions:
-        """Return every learner's dictionary, weights and dual variables."""
         with Named(self, working=False), uncollected():
             return {node: function for block in self.blocks for node, function in block.functions().items()}
 
     def snapshot(self) -> Snapshots:
-        """Copy what all agents are, by their labels."""
         with Named(self, working=False):
             return {node: taken for block in self.blocks for node, taken in block.snapshot().items()}
 
@@ -76,7 +73,6 @@ class SerialEngine:
         self._earlier = round
 
     def close(self) -> None:
-        """End what runs for this engine alone."""
         self._rounds.close()
 
     def failed(self, error: Exception, working: bool) -> EngineError:
@@ -90,7 +86,6 @@ class SerialEngine:
         """Return nothing: there is one process."""
 
     def describe(self) -> dict[str, object]:
-        """Return the backend's name."""
         return {"name": "serial", "processes": 1, "threads": len(self.blocks)}
 
 
@@ -136,9 +131,10 @@ class Serial:
     restarts: ClassVar[int] = 0
     elsewhere: ClassVar[bool] = False
 
+    ranges: ClassVar = {"threads": Range("[1, inf)", "", "auto")}
+
     def __post_init__(self) -> None:
-        if self.threads != "auto" and self.threads < 1:
-            raise RefusedKey("threads", f'= {self.threads!r} must be at least 1, or "auto"')
+        check_ranges(self)
 
     def kept(self) -> AbstractContextManager[None]:
         """Keep nothing: starting takes no time."""
@@ -151,7 +147,6 @@ class Serial:
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[SerialEngine]:
-        """Make the agents and prime the network."""
         tell("starting", 0, 1)
         size = self.size(len(plans))
         if size < len(plans) and in_python([plan.learner for plan in plans], plans[0].rule) is not None:

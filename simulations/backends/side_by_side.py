@@ -83,7 +83,6 @@ class SideBySide:
         self._outgoing = [block.send() for block in self._blocks]
 
     def close(self) -> None:
-        """End the threads."""
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown()

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from kernelswarm.ranges import ranges_of
 from kernelswarm.simulations.command.papers import PAPERS
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.core.messages import meant, nearest, underscored
@@ -97,7 +98,8 @@ def _one_line(head: str, sentence: str, width: int) -> str:
 
 def _whole(kind: str, name: str, width: int) -> Iterator[str]:
     """Yield all that is known about a part: its docstring, its keys with defaults and meaning, its papers."""
-    text = inspect.getdoc(find(kind, name, kind)) or ""
+    part = find(kind, name, kind)
+    text, ranges = inspect.getdoc(part) or "", ranges_of(part)
     about, meanings, references = _sections(text)
     yield f"{name}, a {kind.replace('_', ' ')}"
     yield ""
@@ -111,7 +113,7 @@ def _whole(kind: str, name: str, width: int) -> Iterator[str]:
         yield ""
     _, _, keys = next(found for found in catalogue(kind) if found[0] == name)
     for key, default in keys.items():
-        yield f"  {_key(key, default)}"
+        yield f"  {_key(key, default)}" + (f"  # {ranges[key]}" if key in ranges else "")
         if meanings.get(key):
             yield indented(meanings[key], width)
     if keys:
@@ -159,5 +161,4 @@ def entry(name: str, sentence: str, width: int) -> Iterator[str]:
 
 
 def indented(text: str, width: int) -> str:
-    """Return a text in lines of a width, indented."""
     return textwrap.fill(text, width, initial_indent="      ", subsequent_indent="      ")

@@ -41,7 +41,6 @@ class Bar:
         )
 
     def close(self) -> None:
-        """Leave nothing."""
         if self._handle is not None:
             self._write({"text/plain": ""})
 

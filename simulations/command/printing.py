@@ -56,7 +56,6 @@ class Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text."""
         return int(self._asked("write", text) or 0)
 
     def flush(self) -> None:

@@ -84,7 +84,6 @@ class CodedColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its coded columns."""
         if self.kind == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
         first = f"{self.name} in days" if self.kind in ("time", "clock", "duration") else self.name
@@ -191,9 +190,9 @@ class Coding:
 
 def _column(entry: Any, key: str) -> CodedColumn:
     known = {field.name for field in fields(CodedColumn)}
-    if not isinstance(entry, dict) or {*entry, "codes"} != known:  # which files of earlier versions do not have
+    if not isinstance(entry, dict) or {*entry} != known:
         raise ValueError(f"{key} must be a table with {', '.join(sorted(known))}")
-    words, fill, origin, codes = entry["words"], entry["fill"], entry["origin"], entry.get("codes", [])
+    words, fill, origin, codes = entry["words"], entry["fill"], entry["origin"], entry["codes"]
     right = (
         isinstance(entry["name"], str)
         and entry["kind"] in get_args(Kind)

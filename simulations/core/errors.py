@@ -18,13 +18,6 @@ class RefusedEntry(RefusedKey, InputError):
     """A key of the experiment itself, or of its table ``[evaluation]``, whose value is refused."""
 
 
-def require_at_least(part: object, key: str, smallest: int, meaning: str) -> None:
-    """Refuse a number of an experiment's key that is too small with a RefusedEntry, which says what the key means."""
-    value = getattr(part, key)
-    if value < smallest:
-        raise RefusedEntry(key, f"= {value!r} must be at least {smallest}: {meaning}")
-
-
 class SimulationError(RuntimeError):
     """A simulation that failed while it ran; the command line ends with exit code 1.
 

@@ -94,7 +94,6 @@ def refuse_wide(points: Points, most: int) -> None:
 
 
 def variance(points: Points) -> float:
-    """Return the variance of all entries."""
     if not issparse(points):
         return float(points.var())
     entries, size = points.data, points.shape[0] * points.shape[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import networkx as nx
 
@@ -22,9 +22,10 @@ from kernelswarm.protocols.contract import FLAGS
 from kernelswarm.protocols.links.links import IDEAL, Links
 from kernelswarm.protocols.parameters.contract import AnyRule
 from kernelswarm.protocols.unreliable.faults import Fault
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core import lazy
-from kernelswarm.simulations.core.errors import InputError, RefusedEntry, require_at_least
+from kernelswarm.simulations.core.errors import InputError, RefusedEntry
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.toml_tables import NotTOML, check_depth, read_file
 from kernelswarm.simulations.experiment.changes import begun, changed, laid_over, parse_assignment, parse_value
@@ -62,11 +63,14 @@ class Evaluation:
     level: float = 0.0
     bands: Literal["auto", "conformal", "pooled"] = "auto"
 
+    ranges: ClassVar = {
+        "level": Range("[0, 1)", "0.9 is usual, 0 has no bands"),
+        "local_samples": Range("[1, inf)", "the nodes' risk is measured on them"),
+        "global_samples": Range("[1, inf)", "the network's risk is measured on them"),
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.level < 1.0:
-            raise RefusedEntry("level", f"= {shown(self.level)} must be between 0 and 1: 0.9 is usual, 0 has no bands")
-        require_at_least(self, "local_samples", 1, "the nodes' risk is measured on them")
-        require_at_least(self, "global_samples", 1, "the network's risk is measured on them")
+        check_ranges(self, RefusedEntry)
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,13 @@ class Experiment:
         page: str = lazy.found("experiment_page")(self)
         return page
 
+    ranges: ClassVar = {
+        "seed": Range("[0, inf)", "it seeds the generators"),
+        "rounds": Range("[1, inf)", "it counts the mini-batches that every node draws"),
+        "evaluate_every": Range("[1, inf)", "it counts the rounds between two rows of the record"),
+        "checkpoint_every": Range("[0, inf)", "it counts the rounds between two checkpoints; 0 writes none"),
+    }
+
     def __post_init__(self) -> None:
         graph = given_graph(self.topology)
         if graph is not None:
@@ -187,10 +198,7 @@ class Experiment:
                 f'protocol.name = "{part_name(self.protocol)}" does not say {", ".join(missing)}: a protocol declares '
                 f"{', '.join(FLAGS)}; see docs/contributing.md"
             )
-        require_at_least(self, "seed", 0, "it seeds the generators")
-        require_at_least(self, "rounds", 1, "it counts the mini-batches that every node draws")
-        require_at_least(self, "evaluate_every", 1, "it counts the rounds between two rows of the record")
-        require_at_least(self, "checkpoint_every", 0, "it counts the rounds between two checkpoints; 0 writes none")
+        check_ranges(self, RefusedEntry)
         for place, override in enumerate(self.overrides):
             build("learner", laid_over(describe(self.learner), override.learner), f"node[{place}].learner")
 

@@ -102,7 +102,6 @@ class Cell:
 
     @property
     def protocol(self) -> str:
-        """The name of its protocol."""
         part = self.config.get("protocol", "")
         return str(part.get("name", "")) if isinstance(part, Mapping) else str(part)
 

@@ -41,7 +41,6 @@ class Compilation:
         self._speak()
 
     def end(self) -> None:
-        """Note that it is done."""
         if threading.get_ident() != self._thread:
             return
         self.functions += 1

@@ -174,7 +174,6 @@ class _Crew(Generic[Task, Answer]):
             self.workers.remove(worker)
 
     def end(self) -> None:
-        """End the processes that are left."""
         for worker in self.workers:
             worker.process.terminate()  # which lets a run that is saved from time to time save itself once more
             worker.link.close()

@@ -42,7 +42,6 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def attribute(thing: object, name: str, value: object) -> Iterator[None]:
-    """Change an attribute that is there."""
     before = getattr(thing, name)
     setattr(thing, name, value)
     try:

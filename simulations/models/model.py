@@ -259,7 +259,7 @@ class Model:
         ------
         ValueError
             When the points do not have the model's columns, or the variance is not known: the learner does not carry
-            second-order knowledge, or the loss is not the squared one, or the file is older than variances in files.
+            second-order knowledge, or the loss is not the squared one.
         """
         return self._certain().variance(self.input_variables.scaled(self.as_array(points)))
 
@@ -290,8 +290,8 @@ class Model:
         if self.posterior is None:
             raise ValueError(
                 f'this model has no variance (loss {self.loss}): train with loss = "squared" and the learner newton, '
-                "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls; models written before "
-                "variances were kept are to be trained again. Other learners have an interval, where [evaluation] "
+                "rls or krls (with a ridge above 0), or the protocol drfgp or diffusion_rls. "
+                "Other learners have an interval, where [evaluation] "
                 'level has asked for a band, at a node without samples one with bands = "pooled"'
             )
         return self.posterior

@@ -44,8 +44,6 @@ Array = npt.NDArray[np.float64]
 
 FORMAT = "kernelswarm model"
 VERSION = 3
-"""Version 1 knew neither columns nor scaling: its models take and give the learner's own units. Version 2 knew inputs
-that are numbers only."""
 
 #: What a file calls a function that is no kernel expansion; one with a kernel needs no name.
 KINDS: dict[type, str] = {
@@ -172,10 +170,7 @@ def read(path: Path, kernel: Kernel | None, loss: Loss | None) -> Model:
     if node is not None and type(node) not in (int, str):
         raise InputError(f"{path}: node must be a whole number or text, not {shown(node)}")
     try:
-        inputs, targets = (
-            Variables.from_dict(description[key], key) if key in description else Variables()
-            for key in ("inputs", "targets")
-        )
+        inputs, targets = (Variables.from_dict(description.get(key), key) for key in ("inputs", "targets"))
         for key, variables, width in (("inputs", inputs, function.inputs), ("targets", targets, function.outputs)):
             if variables.mean is not None and len(variables.mean) != width:
                 raise ValueError(f"{key} has {len(variables.mean)} means, and the function has {width} {key}")
@@ -268,10 +263,10 @@ def _description(path: Path, entry: npt.NDArray[Any]) -> dict[str, Any]:
         raise InputError(f"{path}: description is not JSON text: {error}") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise InputError(f'{path}: description must be a table with format = "{FORMAT}"')
-    version = description.get("version")
-    if type(version) is not int or version not in range(1, VERSION + 1):
+    if description.get("version") != VERSION:
         raise InputError(
-            f"{path} has version {version}, this kernelswarm reads versions up to {VERSION}: update kernelswarm"
+            f"{path} has version {description.get('version')}, and this kernelswarm reads {VERSION}: train it again, "
+            "or take the kernelswarm that wrote it"
         )
     return description
 

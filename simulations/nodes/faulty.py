@@ -47,7 +47,6 @@ def measured(experiment: Experiment, source: Source, labels: Sequence[int], batc
 
 
 def spoken(experiment: Experiment) -> tuple[Fault, ...]:
-    """Return the faults of messages."""
     return tuple(fault for fault in experiment.faults if fault.of == "messages")
 
 

@@ -83,7 +83,6 @@ class State:
     _stop: Callable[[], None] = field(repr=False)
 
     def __repr__(self) -> str:
-        """Return a text with the round and the risk."""
         return f"State(round {self.round:,}, risk {self.row['risk']:.4g}, {number_of(len(self.nodes['node']), 'node')})"
 
     @property

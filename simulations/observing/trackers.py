@@ -51,12 +51,10 @@ class TensorBoard:
         self._writer.add_text("experiment", "\n".join(indented), 0)
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
-        """Write each figure as a scalar over the rounds."""
         for name, value in figures.items():
             self._writer.add_scalar(name, value, round)
 
     def close(self, failed: bool) -> None:
-        """Write what is left."""
         self._writer.close()
 
 
@@ -107,7 +105,6 @@ class MLflow:
             self._flush()
 
     def close(self, failed: bool) -> None:
-        """Write what is left, and end the run."""
         self._flush()
         self._client.set_terminated(self._run, status="FAILED" if failed else "FINISHED")
 
@@ -143,11 +140,9 @@ class WeightsAndBiases:
         )
 
     def write(self, round: int, figures: Mapping[str, float]) -> None:
-        """Write the figures at their round."""
         self._run.log(dict(figures), step=round)
 
     def close(self, failed: bool) -> None:
-        """Write what is left, and end the run."""
         self._run.finish(exit_code=int(failed))
 
 

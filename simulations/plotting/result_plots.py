@@ -40,7 +40,6 @@ class ResultPlots:
         self._result = result
 
     def __repr__(self) -> str:
-        """Name the figures."""
         names = [name for name in vars(type(self)) if not name.startswith("_")]
         return f"plots of {self._result!r}".partition("\n")[0] + f": {', '.join(names)}"
 

@@ -125,7 +125,6 @@ class Checkpoints:
             )
 
     def close(self) -> None:
-        """Let other processes write here."""
         self._held.close()
 
     def write(self, taken: Checkpoint) -> None:

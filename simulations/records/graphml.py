@@ -25,7 +25,6 @@ UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def write_graph(network: Graph | Adjacency, path: Path) -> None:
-    """Write a network as GraphML."""
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines(network))
 

@@ -86,14 +86,12 @@ class MeasuredTable(Mapping[str, npt.NDArray[Any]]):
         return polars.DataFrame(dict(self))
 
     def to_arrow(self) -> pyarrow.Table:
-        """Return an Arrow table."""
         import pyarrow
 
         return pyarrow.table(dict(self))
 
 
 def measured(columns: Mapping[str, npt.NDArray[Any]]) -> MeasuredTable:
-    """Return columns as a table; a table as it is."""
     return columns if isinstance(columns, MeasuredTable) else MeasuredTable(columns)
 
 

@@ -50,13 +50,11 @@ class InMemory:
         self._pieces: dict[str, list[Columns]] = {name: [] for name in TABLES}
 
     def add(self, rows: Mapping[str, Columns]) -> None:
-        """Append the rows of one evaluation."""
         for name, columns in rows.items():
             if columns:
                 self._pieces[name].append(columns)
 
     def tables(self) -> dict[str, MeasuredTable]:
-        """Join what was added."""
         return {name: MeasuredTable(joined(pieces)) for name, pieces in self._pieces.items()}
 
 

@@ -184,7 +184,6 @@ class Comparison:
 
     @property
     def failed(self) -> tuple[Run, ...]:
-        """The runs that did not end well."""
         return tuple(run for run in self.runs if run.failure)
 
     @property

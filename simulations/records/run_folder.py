@@ -196,20 +196,13 @@ def read_data(folder: Path) -> DataDescription:
     """
     path = folder / "data.json"
     if not path.exists():
-        raise InputError(f"{folder} holds no data.json{_earlier(folder)}")
+        raise InputError(f"{folder} holds no data.json")
     return _read(path, lambda path: DataDescription.from_json(path.read_text(encoding="utf-8")))
 
 
 def read_network(folder: Path) -> Adjacency:
     """Read a run's network; raises InputError where it is missing or damaged."""
     return Adjacency.of(_read(folder / "graph.graphml", read_graph))
-
-
-def _earlier(folder: Path) -> str:
-    return (
-        f", which says what its numbers stand for and which earlier versions did not write: "
-        f"kernelswarm run {folder / 'config.toml'} runs it anew"
-    )
 
 
 def _unfinished(folder: Path) -> Path:
@@ -265,8 +258,6 @@ def read(folder: str | Path, partial: bool = False) -> Result:
         hint = f"; kernelswarm resume {folder} goes on with it" if (folder / "checkpoints").is_dir() else ""
         if (folder / measurements.FOLDER).is_dir():
             hint += f"; kernelswarm plot {folder} draws what was measured until then"
-        if missing == ["data.json"]:
-            hint = _earlier(folder)
         raise InputError(f"{folder} is no complete run folder, as kernelswarm run writes them: it {lacking}{hint}")
     checksums.check(folder, [name for name in FILES if name != checksums.NAME])
     result = Result(

@@ -86,7 +86,6 @@ def _read(path: Path | None) -> tuple[Array, Array]:
 
 
 def _set(seed: int, which: int, points: Array, targets: Array, epochs: int, share: float = SHARE) -> Split:
-    """Draw a split."""
     random = generator(seed, Role.SPLIT, 0, which)
     order = random.permutation(len(points))
     cut = len(points) - len(points) // 5

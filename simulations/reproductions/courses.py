@@ -77,7 +77,6 @@ def course(
     rows: int = 1 << 30,
     order: Rows | None = None,
 ) -> Course:
-    """Learn classes, and test the function at each look."""
     found = [
         (float(look), *tested(function, learner.loss, *test, rows), float(function.order))
         for look, function, _ in followed(learner, *training, looks, classes, advance, order)

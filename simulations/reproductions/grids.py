@@ -79,7 +79,6 @@ class Grid:
         return list(product(*(range(len(axis.values)) for axis in self.axes)))
 
     def at(self, place: Place) -> Table:
-        """Return the tables at a place."""
         return self.table(*(axis.value(k) for axis, k in zip(self.axes, place, strict=True)))
 
     def words(self, place: Place, tried: Collection[Place] | None = None) -> str:

@@ -41,7 +41,6 @@ class Curve:
     spread: npt.ArrayLike | None = None
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
         look = {"color": self.color, "linestyle": self.dash, "label": self.label, **self.look}
         if self.x is None:
             axes.axhline(self.y, **look)  # type: ignore[arg-type]
@@ -85,7 +84,6 @@ class Panel:
     axes: Mapping[str, Any] = field(default_factory=dict)
 
     def draw(self, axes: Axes) -> None:
-        """Draw it."""
         for curve in self.curves:
             curve.draw(axes)
         axes.set(**{f"{axis}scale": "log" for axis in self.log}, title=self.title, xlabel=self.x, ylabel=self.y)

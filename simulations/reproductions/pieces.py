@@ -74,7 +74,6 @@ class Shelf:
             return None
 
     def keep(self, name: str, piece: Arrays) -> None:
-        """Keep a piece, whole or not at all."""
         written = io.BytesIO()
         write_arrays(written, piece)
         with self._writing():

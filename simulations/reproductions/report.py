@@ -45,7 +45,6 @@ def as_text(finding: Finding, width: int = 100) -> str:
 
 
 def as_markdown(finding: Finding) -> str:
-    """Return the table and the notes in Markdown."""
     marks = [f"**{markdown(mark)}**" for mark in _marks(finding)]
     notes = map(markdown, [verdict(finding), *finding.reproduction.notes])
     table = markdown_table(finding.claims)
@@ -54,7 +53,6 @@ def as_markdown(finding: Finding) -> str:
 
 
 def markdown_table(claims: Sequence[Claim]) -> str:
-    """Return the rows as a table in Markdown."""
     rows = [HEADINGS, *map(cells, claims)]
     lines = [f"| {' | '.join(map(markdown, row))} |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(HEADINGS), *lines[1:]])

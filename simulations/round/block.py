@@ -88,7 +88,6 @@ class AgentPlan:
         return len(cast(ParameterRule, self.rule).send(self.begin()))
 
     def build(self) -> Node:
-        """Make the agent."""
         agent = self._build()
         if self.level is not None:
             agent.keep_band(self.level, self.banded, self.pooled)
@@ -260,7 +259,6 @@ class Block:
         self._population.restart_sums()
 
     def snapshot(self) -> dict[int, Snapshot]:
-        """Return the agents' snapshots by their labels."""
         self._begin_sums()
         agents, drawn = self.agents, self._population.scatter()
         return {agent.node: take(agent, ahead) for agent, ahead in zip(agents, drawn, strict=True)}

@@ -26,7 +26,6 @@ class SummaryCrossing:
         self._width = 2 + population.agents[0].width_of_message
 
     def gather(self) -> bytes:
-        """Return what the nodes sent last to other blocks."""
         rows = []
         for place, slots in self._boundary:
             agent = self._population.agents[place]

@@ -54,7 +54,6 @@ class BatchBackend:
 
     @contextmanager
     def start(self, plans: Sequence[AgentPlan], tell: Callable[[str, int, int], None]) -> Iterator[BatchEngine]:
-        """Make the one agent."""
         tell("starting", 0, 1)
         yield BatchEngine(plans[0], self.source, self.seed)
 
@@ -82,7 +81,6 @@ class BatchEngine:
             self._agent = plan.build()
 
     def run(self, rounds: int) -> None:
-        """Count the rounds."""
         self._agent.round += rounds
 
     def report(self, pooled: HeldOut) -> Report:
@@ -93,7 +91,6 @@ class BatchEngine:
             return replace(found, remedies=[REMEDY] * len(found.nodes))
 
     def functions(self) -> LearnedFunctions:
-        """Return the fitted function."""
         return {self._agent.node: LearnedFunction(self._agent.function.arrays(), None, {})}
 
     def snapshot(self) -> Snapshots:
@@ -101,18 +98,15 @@ class BatchEngine:
         return {self._agent.node: Snapshot({"rounds": np.array(self._agent.round)}, {})}
 
     def restore(self, snapshots: Snapshots, round: int) -> None:
-        """Count from so many rounds."""
         self._agent.round = round
 
     def paces(self) -> None:
         """Return nothing: there is one process."""
 
     def describe(self) -> dict[str, object]:
-        """Return the facts about the solution, after the fit."""
         return {"name": "batch", "processes": 1, **self._solver}
 
     def failed(self, error: Exception, working: bool) -> EngineError:
-        """Return the error for an exception of a part."""
         node = self._plan.neighborhood.node
         return EngineError((node,), self._agent.round if working else 0, describe(error))
 

@@ -351,7 +351,6 @@ class Driver:
     def result(
         self, functions: LearnedFunctions, status: str, reason: str | None = None, failure: str | None = None
     ) -> Result:
-        """Return the result for a status, with the reason of a failure."""
         ending = Ending(
             status,
             reason,

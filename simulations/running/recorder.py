@@ -144,7 +144,6 @@ class Recorder:
             self._seen = np.asarray(nodes["samples"][latest], dtype=np.float64)
 
     def tables(self) -> dict[str, MeasuredTable]:
-        """Return the tables as columns."""
         return self.measurements.tables()
 
     def _disagreement(self, values: Sequence[Array]) -> float:

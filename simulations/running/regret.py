@@ -113,7 +113,6 @@ class Regret:
 
     @cached_property
     def _fitted(self) -> Callable[[Array], Array]:
-        """The function that fits the samples of all rounds."""
         experiment, source = self._network.experiment, open_stream(self._network.experiment, self._network.adjacency)
         kernel = batch_expansion(experiment.learner).kernel
         counts = rows_until(source, self._network.rounds * experiment.learner.batch_size)

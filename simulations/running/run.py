@@ -245,8 +245,8 @@ def _described(folder: Path, changes: Sequence[str]) -> Experiment:
     experiment = Experiment.from_file(folder / "config.toml", changes)
     table = _config(folder).get("topology", {})
     given = {key: value for key, value in table.items() if key not in ("schedule", "strict")}
-    # The network was a graph from Python, and is described as one again; older runs name no format.
-    if given | {"format": "auto"} == {"name": "file", "path": "graph.graphml", "format": "auto"}:
+    # The network was a graph from Python, and is described as one again.
+    if given == {"name": "file", "path": "graph.graphml", "format": "auto"}:
         experiment = replace(experiment, topology=read_graph(folder / "graph.graphml"))
     try:
         return replace(experiment, stream=with_data_in(experiment.stream, folder))

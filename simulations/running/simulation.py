@@ -134,7 +134,6 @@ class Simulation:
         self._context = contextvars.copy_context()  # each step runs in it, in whichever thread
 
     def __repr__(self) -> str:
-        """Return a text with the rounds done."""
         done, network = self._driver.done, self._driver.network
         ended = ", ended" if self._driver.functions is not None or self._ended is not None else ""
         nodes = number_of(network.adjacency.number_of_nodes(), "node")

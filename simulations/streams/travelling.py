@@ -113,7 +113,6 @@ class TravellingSamples:
         return pool([source.held_out(samples) for source in self.sources], None)
 
     def state(self) -> dict[str, Any]:
-        """Return how many mini-batches have been asked for."""
         return {"asked": self._asked}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -33,11 +33,9 @@ class NoSamples:
         return freeze(np.zeros((0, self.inputs))), freeze(np.zeros((0, self.targets)))
 
     def held_out(self, samples: int) -> HeldOut:
-        """Return no held-out samples."""
         return HeldOut(*self.draw(0))
 
     def state(self) -> dict[str, Any]:
-        """Return the state of what never moves."""
         return {"samples": 0}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from kernelswarm import testing
+from kernelswarm.ranges import Range, ranges_of
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.experiment.parts import part_name
 from kernelswarm.simulations.experiment.registry import PARTS
 from kernelswarm.simulations.testing import networks
@@ -62,6 +65,24 @@ def copy_by_pickle(value: T) -> T:
 def test_parts_travel_to_other_processes(kind: str, specimen: Specimen, tmp_path: Path) -> None:
     part = specimen.make(tmp_path)
     assert copy_by_pickle(part) == part
+
+
+def beyond(allowed: Range) -> list[float]:
+    """Numbers next to an interval, and what is none."""
+    below = allowed.low if allowed.opens else np.nextafter(allowed.low, -np.inf)
+    above = allowed.high if allowed.closes else np.nextafter(allowed.high, np.inf)
+    return [value for value in (below, above, np.nan) if value not in allowed]
+
+
+@pytest.mark.parametrize(("kind", "specimen"), specimens(), ids=repr)
+def test_numbers_beyond_the_range_of_a_key_are_refused(kind: str, specimen: Specimen, tmp_path: Path) -> None:
+    part = specimen.make(tmp_path)
+    for key, allowed in ranges_of(type(part)).items():
+        assert getattr(part, key) in allowed
+        for value in beyond(allowed):
+            with pytest.raises(RefusedKey) as refusal:
+                replace(part, **{key: value})
+            assert refusal.value.key == key
 
 
 @pytest.mark.parametrize("specimen", SPECIMENS["stream"], ids=repr)

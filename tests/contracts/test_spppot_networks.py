@@ -130,8 +130,6 @@ def test_events_are_read_from_a_file(tmp_path) -> None:
         ({"learner.loss.high": [0.0]}, r"^learner.loss.low = \[0.0\] must be below high"),
         ({"learner.loss.high": [0.9]}, r"^learner.loss.high: the box .* node 0 has \[0.9\d*\] outside it"),
         ({"learner.loss.low": []}, r"^learner.loss.low = \[\] must have one entry for each input"),
-        ({"learner.loss.floor": 0.0}, r"^learner.loss.floor = 0.0 must be positive"),
-        ({"learner.loss.floor": -1.0}, r"^learner.loss.floor = -1.0 must be positive"),
         (
             {"learner.loss": {"name": "poisson_process", "low": [0.0, 0.0], "high": [1.0, 1.0], "cells": [5, 5]}},
             r"^learner.loss.low = \[0.0, 0.0\] must have 1 entries, one for each input of the stream",
@@ -145,10 +143,8 @@ def test_events_are_read_from_a_file(tmp_path) -> None:
         ({"learner.loss": "logistic"}, r'^learner.loss = "logistic" takes the sign of f'),
         ({"learner.loss": {"name": "squared"}, "stream": "gaussian_mixture"}, r"^learner.loss of node 0 does not fit"),
         ({"stream": "gaussian_mixture"}, r"^learner.loss of node 0 does not fit the stream: .* events"),
-        ({"stream": {"name": "gaussian_density", "deviation": 0.0}}, r"^stream.deviation = 0.0 must be positive"),
         ({"stream": {"name": "gaussian_density", "centers": [[2.0]]}}, r"^stream.centers = .* no point of the box"),
         ({"stream": {"name": "gaussian_density", "centers": []}}, r"^stream.centers = \[\] must name at least one"),
-        ({"stream": {"name": "gaussian_density", "background": 1.5}}, r"^stream.background = 1.5 is a share"),
         ({"stream": {"name": "gaussian_density", "high": [-1.0]}}, r"^stream.low = .* must be below high"),
     ],
 )

@@ -12,20 +12,13 @@ from kernelswarm.graphs.files import read_graph
 from kernelswarm.graphs.spectrum import LARGEST_NODES, tractable
 from kernelswarm.graphs.validation import validate
 from kernelswarm.simulations.experiment.registry import find, names
+from tests.graphs.test_adjacency import contents
 
 FAMILIES = [name for name in names("topology") if name != "file"]
 
 
 def built(name):
     return Adjacency.of(find("topology", name, "topology")().build(np.random.default_rng(3))).graph
-
-
-def contents(graph):
-    return (
-        [*graph.nodes(data=True)],
-        [*graph.edges(data=True)],
-        [(node, [*around]) for node, around in graph.adjacency()],
-    )
 
 
 @pytest.mark.parametrize("name", FAMILIES)

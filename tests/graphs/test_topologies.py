@@ -124,30 +124,19 @@ def test_tree_of_any_size_fills_its_levels_in_turn(branching: int, nodes: int) -
     assert BalancedTree(branching, last, nodes) == BalancedTree(branching, last, nodes)  # the height agrees
 
 
+@pytest.mark.parametrize("family", [Grid, Torus])
 @given(rows=st.integers(1, 6), columns=st.integers(1, 6))
-def test_grid_joins_nodes_one_step_apart(rows: int, columns: int) -> None:
-    graph = build(Grid(rows, columns))
-    steps = {
-        (i, j)
-        for i in range(rows * columns)
-        for j in range(i + 1, rows * columns)
-        if abs(i // columns - j // columns) + abs(i % columns - j % columns) == 1
-    }
-    assert edges(graph) == steps
-
-
-@given(rows=st.integers(1, 6), columns=st.integers(1, 6))
-def test_torus_joins_nodes_one_step_apart_around_both_ways(rows: int, columns: int) -> None:
-    def around(first: int, second: int, size: int) -> int:
-        return min((first - second) % size, (second - first) % size)
+def test_lattices_join_nodes_one_step_apart(family: type[Grid], rows: int, columns: int) -> None:
+    def apart(first: int, second: int, size: int) -> int:
+        return min((first - second) % size, (second - first) % size) if family is Torus else abs(first - second)
 
     steps = {
         (i, j)
         for i in range(rows * columns)
         for j in range(i + 1, rows * columns)
-        if around(i // columns, j // columns, rows) + around(i % columns, j % columns, columns) == 1
+        if apart(i // columns, j // columns, rows) + apart(i % columns, j % columns, columns) == 1
     }
-    assert edges(build(Torus(rows, columns))) == steps
+    assert edges(build(family(rows, columns))) == steps
 
 
 @pytest.mark.parametrize(("nodes", "rows", "columns"), [(20, 4, 5), (36, 6, 6), (22, 2, 11), (3, 1, 3), (1, 1, 1)])

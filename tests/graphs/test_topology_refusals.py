@@ -58,18 +58,25 @@ def refused(topology: Topology) -> str:
     raise AssertionError(f"{topology} always found a connected network")
 
 
-def test_an_edge_probability_below_the_threshold_is_refused_with_the_threshold() -> None:
-    message = refused(ErdosRenyi(20, 0.02, attempts=5))
-    assert message.startswith(
-        "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell"
-    )
-    assert message.endswith("raise edge_probability above ln(nodes)/nodes = 0.15")
-
-
-def test_an_unlucky_edge_probability_above_the_threshold_is_refused_with_the_advice_to_try_again() -> None:
-    message = refused(ErdosRenyi(20, 0.16, attempts=1))
-    assert message.startswith("edge_probability = 0.16 gave no connected network of 20 nodes in the only draw")
-    assert message.endswith("raise edge_probability to 0.24 or raise attempts")
+@pytest.mark.parametrize(
+    ("topology", "begin", "end"),
+    [
+        (
+            ErdosRenyi(20, 0.02, attempts=5),
+            "edge_probability = 0.02 gave no connected network of 20 nodes in 5 draws (the last one fell",
+            "raise edge_probability above ln(nodes)/nodes = 0.15",
+        ),
+        (
+            ErdosRenyi(20, 0.16, attempts=1),
+            "edge_probability = 0.16 gave no connected network of 20 nodes in the only draw",
+            "raise edge_probability to 0.24 or raise attempts",
+        ),
+        (Regular(60, 2, attempts=1), "degree = 2 ", "use a degree of at least 3, or the ring"),
+    ],
+)
+def test_draws_that_never_connect_are_refused_with_what_to_raise(topology: Topology, begin: str, end: str) -> None:
+    message = refused(topology)
+    assert message.startswith(begin) and message.endswith(end)
 
 
 def test_a_radius_that_is_too_small_is_refused_with_one_that_would_do() -> None:
@@ -89,11 +96,6 @@ def test_the_connecting_radius_is_the_smallest_that_connects() -> None:
     assert not nx.is_connected(nx.random_geometric_graph(25, enough - 1e-9, pos=places))
 
 
-def test_unions_of_rings_are_refused_with_the_advice_of_a_higher_degree() -> None:
-    message = refused(Regular(60, 2, attempts=1))
-    assert message.startswith("degree = 2 ") and message.endswith("use a degree of at least 3, or the ring")
-
-
 # --- refusals
 
 
@@ -104,8 +106,6 @@ def test_unions_of_rings_are_refused_with_the_advice_of_a_higher_degree() -> Non
         (lambda: Path(-3), "nodes = -3 must be at least 1"),
         (lambda: Star(10**9), "nodes = 1000000000 must be at most 1,000,000"),
         (lambda: Complete(100_000), "nodes = 100000 gives about 5e+09 edges"),
-        (lambda: BalancedTree(0), "branching = 0 must be at least 1"),
-        (lambda: BalancedTree(2, -1), "height = -1 must be at least 0"),
         (lambda: BalancedTree(10, 12), "height = 12 makes a tree of more than 1,000,000 nodes"),
         (lambda: BalancedTree(2, 3, 20), "nodes = 20 makes a tree of height 4"),
         (lambda: BalancedTree(2, nodes=0), "nodes = 0 must be at least 1"),
@@ -126,16 +126,9 @@ def test_unions_of_rings_are_refused_with_the_advice_of_a_higher_degree() -> Non
         (lambda: Barbell(20, -2), "bridge = -2 must be at least 0"),
         (lambda: Barbell(20, 3), "bridge = 3 leaves 17 of 20 nodes"),
         (lambda: Barbell(20, 18), "bridge = 18 leaves fewer than two nodes"),
-        (lambda: ErdosRenyi(20, 0.0), "edge_probability = 0.0 must lie above 0"),
-        (lambda: ErdosRenyi(20, 1.5), "edge_probability = 1.5 must lie above 0"),
-        (lambda: ErdosRenyi(20, float("nan")), "edge_probability = nan must lie above 0"),
         (lambda: ErdosRenyi(100_000, 0.5), "edge_probability = 0.5 gives about 2.5e+09 edges"),
-        (lambda: ErdosRenyi(attempts=0), "attempts = 0 must be at least 1"),
-        (lambda: RandomGeometric(20, 0.0), "radius = 0.0 must be positive"),
-        (lambda: RandomGeometric(20, float("inf")), "radius = inf must be positive"),
         (lambda: SmallWorld(20, 3), "neighbors = 3 must be even"),
         (lambda: SmallWorld(20, 20), "neighbors = 20 must be less than nodes = 20"),
-        (lambda: SmallWorld(20, 4, -0.1), "rewire_probability = -0.1 must lie between 0 and 1"),
         (lambda: ScaleFree(20, 0), "attachments = 0 must be at least 1 and below nodes = 20"),
         (lambda: ScaleFree(20, 20), "attachments = 20 must be at least 1 and below nodes = 20"),
         (lambda: Regular(9, 3), "degree = 3 must be even for an odd number of nodes, 9"),

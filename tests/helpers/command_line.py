@@ -61,3 +61,10 @@ def commands(capsys: pytest.CaptureFixture[str]) -> Command:
         return Answer(code or 0, *capsys.readouterr())
 
     return call
+
+
+def paragraph(answer: Answer) -> str:
+    """What a refused command says: exit code 2 and one line."""
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("kernelswarm: ") and answer.err.count("\n") == 1
+    return answer.err

@@ -11,20 +11,28 @@ import numpy as np
 from kernelswarm.simulations.backends.serial import Serial, SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.records.result import Result
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves
+from tests.helpers.halves import Halves, plans_of
 
 Blocks = list[list[int]] | None
 """The places of the nodes of each block; None for all in one."""
 Known = dict[tuple[int, str], Any]
 
 
-def engine_in(experiment: Experiment, blocks: Blocks = None) -> SerialEngine:
+def engine_in(experiment: Experiment, blocks: Blocks = None, plain: bool = False) -> SerialEngine:
     """Return an engine that has run no round."""
-    plans = open_network(experiment).plans
+    plans = plans_of(experiment, plain)
     return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
+
+
+def engine_after(
+    experiment: Experiment, blocks: Blocks = None, plain: bool = False, rounds: int | None = None
+) -> SerialEngine:
+    """Return an engine that has run its rounds."""
+    engine = engine_in(experiment, blocks, plain)
+    engine.run(rounds or experiment.rounds)
+    return engine
 
 
 def changed_by(engine: SerialEngine) -> Known:
@@ -37,9 +45,11 @@ def changed_by(engine: SerialEngine) -> Known:
     }
 
 
-def states_after(experiment: Experiment, stops: Sequence[int], blocks: Blocks = None) -> list[Known]:
+def states_after(
+    experiment: Experiment, stops: Sequence[int], blocks: Blocks = None, plain: bool = False
+) -> list[Known]:
     """Return all that rounds have changed after each of some numbers of rounds."""
-    engine, found = engine_in(experiment, blocks), []
+    engine, found = engine_in(experiment, blocks, plain), []
     for count in stops:
         engine.run(count)
         found.append(changed_by(engine))
@@ -54,16 +64,18 @@ def assert_the_same_however_cut(experiment: Experiment, stops: Sequence[int], *c
     return wanted[-1]
 
 
-def assert_the_same_from_snapshots(experiment: Experiment, stops: Sequence[int], rounds: int, *cuts: Blocks) -> None:
-    """Assert that networks in one block, and in others, go on from snapshots with the bits of one that never rested."""
+def assert_the_same_from_snapshots(
+    experiment: Experiment, stops: Sequence[int], rounds: int, *cuts: Blocks, plain: bool = False
+) -> None:
+    """Assert that networks go on from snapshots with the bits of one that never rested: in one block, in others, and
+    where ``plain`` by methods."""
     for at in stops:
-        engine = engine_in(experiment)
+        engine, whole = engine_in(experiment), engine_in(experiment)
         engine.run(at)
         snapshots = engine.snapshot()
-        whole = engine_in(experiment)
         whole.run(at + rounds)
-        for blocks in (None, *cuts):
-            other = engine_in(experiment, blocks)
+        for blocks, by_methods in [(None, False), *((cut, False) for cut in cuts), *[(None, True)] * plain]:
+            other = engine_in(experiment, blocks, by_methods)
             other.restore(snapshots, at)
             other.run(rounds)
             assert same(changed_by(other), changed_by(whole))
@@ -83,6 +95,6 @@ def assert_equal_tables(found: Result, wanted: Result) -> None:
     assert found.summary["digest"] == wanted.summary["digest"]
     for name in ("nodes", "edges"):
         one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-        assert one.keys() == other.keys() and one
+        assert one.keys() == other.keys() and (one or name == "edges")
         for key, column in one.items():
             np.testing.assert_array_equal(column, other[key])

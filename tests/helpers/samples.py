@@ -20,3 +20,17 @@ def smooth(count: int = 300, inputs: int = 2, seed: int = 0) -> tuple[Array, Arr
     generator = np.random.default_rng(seed)
     points = generator.normal(size=(count, inputs))
     return points, np.sin(points[:, :1]) + 0.1 * generator.normal(size=(count, 1))
+
+
+def data(generator: np.random.Generator, loss: Loss, size: int) -> tuple[Array, Array]:
+    """Points in the plane with targets that fit the loss: a plane for regression, its thirds for classification."""
+    points = generator.normal(size=(size, 2))
+    height = points[:, :1] - 0.5 * points[:, 1:]
+    if loss.task == "regression":
+        return points, 0.7 * height
+    classes = 2 if loss.task == "binary" else 3
+    return points, np.digitize(height, [0.0] if classes == 2 else [-0.6, 0.6]).astype(np.float64)
+
+
+def outputs(loss: Loss) -> int:
+    return loss.outputs(1, {"regression": None, "binary": 2, "multiclass": 3}[loss.task])

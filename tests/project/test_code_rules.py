@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
+from kernelswarm.ranges import ranges_of
 from tests.helpers.syntax_trees import (
     FILES,
     calls,
@@ -98,6 +99,7 @@ def test_every_name_is_a_frozen_dataclass() -> None:
         module, _, attribute = target.partition(":")
         part = getattr(importlib.import_module(module), attribute)
         assert is_dataclass(part) and part.__dataclass_params__.frozen, f"{kind} {key!r} is {target}"
+        assert set(ranges_of(part)) <= {field.name for field in fields(part)}
 
 
 def defined(path: Path) -> Iterator[str]:

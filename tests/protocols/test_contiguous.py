@@ -59,6 +59,13 @@ def summed(matrix: ReadOnly, found: Array) -> None:
             found[i] += entry
 
 
+def arguments(compiled: Any) -> int:
+    """Return how many values the machine code of a compilation takes."""
+    name, code = compiled.fndesc.llvm_func_name, compiled.library.get_llvm_str()
+    (head,) = re.findall(rf"^define .*@{re.escape(name)}(\(.*)$", code, re.MULTILINE)
+    return str(head).count("%")
+
+
 def test_a_pointer_and_the_lengths_are_all_that_is_passed() -> None:
     summed.recompile()  # type: ignore[attr-defined]  # what is kept on the disk shows no code
     matrix, found = np.arange(12.0).reshape(3, 4), np.zeros(3)
@@ -66,9 +73,7 @@ def test_a_pointer_and_the_lengths_are_all_that_is_passed() -> None:
     assert found.tolist() == matrix.sum(1).tolist()
     (compiled,) = summed.overloads.values()  # type: ignore[attr-defined]
     assert compiled.signature.args == (Contiguous(types.float64, 2, True), Contiguous(types.float64, 1))
-    name, code = compiled.fndesc.llvm_func_name, compiled.library.get_llvm_str()
-    (head,) = re.findall(rf"^define .*@{re.escape(name)}(\(.*)$", code, re.MULTILINE)
-    assert head.count("%") == 2 + 3 + 2, "where results and errors go, pointers, and lengths"
+    assert arguments(compiled) == 2 + 3 + 2, "where results and errors go, pointers, and lengths"
 
 
 @pytest.mark.parametrize("matrix", [np.arange(24.0).reshape(4, 6)[:, ::2], np.asfortranarray(np.ones((3, 2)))])
@@ -220,9 +225,7 @@ def test_a_named_tuple_is_passed_as_its_members_are() -> None:
         assert found.tolist() == (0.5 * matrix.sum(1)).tolist()
     (compiled,) = scaled_sums.overloads.values()  # type: ignore[attr-defined]
     assert compiled.signature.args == SCALED_SUMS.args
-    name, code = compiled.fndesc.llvm_func_name, compiled.library.get_llvm_str()
-    (head,) = re.findall(rf"^define .*@{re.escape(name)}(\(.*)$", code, re.MULTILINE)
-    assert head.count("%") == 2 + 3 + 1 + 2 + 1, "where results and errors go, and the members one by one"
+    assert arguments(compiled) == 2 + 3 + 1 + 2 + 1, "where results and errors go, and the members one by one"
 
 
 def test_a_named_tuple_goes_to_a_function_at_an_address() -> None:

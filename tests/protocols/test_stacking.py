@@ -273,8 +273,6 @@ def test_classes_are_stacked_too():
         ({"links": {"trigger": {"threshold": 0.1}}}, "without noise or triggers"),
         ({"links": {"bandwidth": 9.0}}, "without noise or triggers"),
         ({"learner": {"name": "okfe", "rank": 4, "kernel": {"name": "gaussian", "bandwidth": 0.2}}}, "have no mean"),
-        ({"protocol": {"name": "stacking", "penalty": 0.0}}, "penalty = 0.0 must be a positive number"),
-        ({"protocol": {"name": "stacking", "dual_step": -1.0}}, "dual_step = -1.0 must be positive"),
     ],
 )
 def test_what_stacking_does_not_know_is_refused(tables, says):

@@ -32,7 +32,6 @@ class LateFunction:
 
     @property
     def place(self) -> int:
-        """The address of the number."""
         return int(self._found.ctypes.data)
 
     def expect(self) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from kernelswarm.agents.functions.kernel_sum import (
     scale,
     squared_length,
 )
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
@@ -42,6 +42,7 @@ from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.ranges import SEED, Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -96,20 +97,13 @@ class Bogd(KernelDescent):
     weight_bound: float | Literal["auto"] = "auto"
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_budget_size(self.budget_size, 2)
-        if self.weight_bound != "auto" and not self.weight_bound > 0.0:
-            raise RefusedKey(
-                "weight_bound", f"= {self.weight_bound!r} must be positive: use a huge number, such as 1e300, for none"
-            )
-        if self.seed < 0:
-            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
+    ranges: ClassVar = {
+        "budget_size": budget_from(2),
+        "weight_bound": Range("(0, inf]", "use a huge number, such as 1e300, for none", "auto"),
+        "seed": SEED,
+    }
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("weight_bound",) if self.weight_bound == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the bound that suits a sample of the data."""

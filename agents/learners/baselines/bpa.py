@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
 from kernelswarm.agents.functions.nearest_sum import NearestSum, come, leave, products_of, with_nearest
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
     DONE,
@@ -42,6 +42,7 @@ from kernelswarm.agents.parts.schedules import Constant, Schedule
 from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -100,18 +101,15 @@ class Bpa(MistakeDriven):
     step_size: Schedule = field(default=Constant(0.1), metadata={"part": "schedule", "scalar": "constant"})
     aggressiveness: float | Literal["auto"] = "auto"
 
+    ranges: ClassVar = {
+        "budget_size": budget_from(1),
+        "aggressiveness": Range("(0, inf]", "1 is usual, inf is no bound", "auto"),
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_budget_size(self.budget_size, 2 if self.maintenance == "nearest" else 1)
-        if self.aggressiveness != "auto" and not self.aggressiveness > 0.0:
-            raise RefusedKey(
-                "aggressiveness", f"= {self.aggressiveness!r} must be positive: 1 is usual, inf is no bound"
-            )
-
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return (*super().automatic, "aggressiveness") if self.aggressiveness == "auto" else super().automatic
+        if self.maintenance == "nearest":
+            budget_from(2).check("budget_size", self.budget_size)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the insensitivity and the aggressiveness that suit a sample of the data."""

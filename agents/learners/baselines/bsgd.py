@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from kernelswarm.agents.arithmetic.views import line
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.functions.kernel_sum import add_points, close_up, smallest
 from kernelswarm.agents.functions.merging import best_partner, merge
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
@@ -72,11 +72,14 @@ class Bsgd(KernelDescent):
     budget_size: int = 50
     maintenance: Literal["removal", "projection", "merging"] = "removal"
 
+    ranges: ClassVar = {"budget_size": budget_from(1)}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        merges = self.maintenance == "merging"
-        check_budget_size(self.budget_size, 2 if merges else 1)
-        if merges and not isinstance(self.kernel, Gaussian):
+        if self.maintenance != "merging":
+            return
+        budget_from(2).check("budget_size", self.budget_size)
+        if not isinstance(self.kernel, Gaussian):
             raise RefusedKey(
                 "kernel",
                 'has no merging of two points into one: take gaussian, or maintenance = "projection" or "removal"',

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from kernelswarm.agents.functions.combination import combine
 from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.functions.dual_sum import DualSum, add_combination, coefficients_of
 from kernelswarm.agents.functions.kernel_sum import close_up, enter, find, is_zero, scale, squared_length
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
     DONE,
@@ -30,6 +30,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_num
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.ranges import SEED
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -83,9 +84,13 @@ class DualSgd(KernelDescent):
     features: int = 100
     seed: int = 0
 
+    ranges: ClassVar = {
+        "budget_size": budget_from(1),
+        "seed": SEED,
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_budget_size(self.budget_size)
         if not 1 <= self.leaving <= self.budget_size:
             raise RefusedKey(
                 "leaving", f"= {self.leaving!r} must be from 1 to budget_size = {self.budget_size}: 1 is usual here"
@@ -93,16 +98,14 @@ class DualSgd(KernelDescent):
         if self.features < 2 or self.features % 2:
             raise RefusedKey(
                 "features",
-                f"= {self.features!r} must be even and at least 2, a cosine and a sine of each frequency: 100 "
-                "to 1000 are usual",
+                f"= {self.features!r} must be even and at least 2, a cosine and a sine of each frequency: "
+                "100 to 1000 are usual",
             )
-        if self.seed < 0:
-            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the "
-                "learner bsgd, which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the learner "
+                "bsgd, which works with any kernel",
                 self.kernel,
             )
 
@@ -124,7 +127,6 @@ class DualSgd(KernelDescent):
         return [float(self.budget_size), 0.0, 0.0, float(self.leaving), float(self.features)]
 
     def function_from(self, arrays: Mapping[str, Array]) -> DualSum:
-        """Rebuild a function from its saved arrays."""
         return DualSum.from_arrays(self.kernel, arrays)
 
     @property

@@ -18,7 +18,7 @@ from kernelswarm.agents.functions.kernel_sum import (
     scale,
     squared_length,
 )
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
@@ -83,9 +83,7 @@ class Forgetron(MistakeDriven):
     budget_size: int = 50
     keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_budget_size(self.budget_size)
+    ranges: ClassVar = {"budget_size": budget_from(1)}
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its numbers are the damage Q and the mistakes M."""

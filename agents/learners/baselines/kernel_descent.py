@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,14 @@ from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     is_unit,
 )
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, check_step, explicit_or_implicit
+from kernelswarm.agents.learners.descent import STEP_RANGES, DescentInSpace, check_step, explicit_or_implicit
 from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.agents.plain.kernels import kernel_diagonal, kernel_rows
 from kernelswarm.protocols.first_class import Integers, sole
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
 
 Array = npt.NDArray[np.float64]
 
@@ -62,7 +63,6 @@ class SumState:
 
     @property
     def numbers(self) -> Array:
-        """The rule's own numbers."""
         return self.function.storage[: self._count]
 
 
@@ -84,8 +84,10 @@ class KernelDescent(DescentInSpace):
     regularization: float = 1e-6
     batch_size: int = 1
 
+    ranges: ClassVar = STEP_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
+        check_step(self)
 
     @property
     @abstractmethod
@@ -170,7 +172,6 @@ class KernelDescent(DescentInSpace):
         state.function.inspect()
 
     def function(self, state: SumState) -> KernelSum:
-        """Return the current function."""
         return state.function
 
     def snapshot(self, state: SumState) -> dict[str, Array]:
@@ -188,7 +189,6 @@ class KernelDescent(DescentInSpace):
         state.numbers[:] = arrays["numbers"]
 
 
-def check_budget_size(budget_size: int, least: int = 1) -> None:
-    """Refuse a budget of too few points with a RefusedKey."""
-    if budget_size < least:
-        raise RefusedKey("budget_size", f"= {budget_size!r} must be at least {least}: 20 to 500 points are usual")
+def budget_from(least: int, *words: object) -> Range:
+    """Return the range of a budget's size."""
+    return Range(f"[{least}, inf)", "20 to 500 points are usual", *words)

@@ -224,7 +224,6 @@ class CompiledDescent(CompiledExpansion):
 
     @property
     def gradient(self) -> Compiled | None:
-        """The gradient of the learner."""
         return self._gradient
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -232,7 +231,6 @@ class CompiledDescent(CompiledExpansion):
         return points * points + HEADER + self._rule.rows * capacity + self._rule.numbers
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         if self._rule.blocks and points >= BLOCKED_FROM_SAMPLES:
             BY_PRODUCTS.expect()
             if state.function.order >= BLOCKED_FROM_ORDER:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from kernelswarm.agents.learners.kernel_steps import own_numbers
 from kernelswarm.agents.parts.losses import Absolute, Hinge, Loss, MulticlassHinge
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always
+from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -47,20 +48,14 @@ class MistakeDriven(KernelDescent):
     loss: Loss = field(default=Absolute(), metadata={"part": "loss"})
     insensitivity: float | Literal["auto"] = "auto"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.insensitivity != "auto" and not self.insensitivity >= 0.0:
-            raise RefusedKey("insensitivity", f"= {self.insensitivity!r} must not be negative: 0 makes all a mistake")
+    ranges: ClassVar = {"insensitivity": Range("[0, inf]", "0 makes all a mistake", "auto")}
 
     @property
     def surrogate(self) -> Loss:
         """The loss with coefficients of that size: those of every mistake are 1."""
         return SURROGATES[self.loss.task]
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("insensitivity",) if self.insensitivity == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with an insensitivity of a tenth of the spread of the targets, 0 for classes."""

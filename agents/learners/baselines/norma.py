@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import CompiledDescent, DictionaryRule
 from kernelswarm.agents.learners.baselines.removal_steps import KEEP_NEWEST
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -38,9 +38,7 @@ class Norma(KernelDescent):
     budget_size: int = 50
     keeps_newest: ClassVar[bool] = True  # points, whoever they come from
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_budget_size(self.budget_size)
+    ranges: ClassVar = {"budget_size": budget_from(1)}
 
     @property
     def rule(self) -> DictionaryRule:

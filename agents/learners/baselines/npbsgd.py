@@ -1,13 +1,14 @@
 """Nonparametric budgeted stochastic gradient descent: a coin decides whether a full dictionary may grow."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.arithmetic.abi import ORDER
 from kernelswarm.agents.functions.kernel_sum import KernelSum, add_points
-from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import KernelDescent, SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     ASKED,
     BUDGET_SIZE,
@@ -27,7 +28,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY
 from kernelswarm.protocols.chance import key_of, uniform
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import SEED, Range
 
 Array = npt.NDArray[np.float64]
 
@@ -73,13 +74,11 @@ class Npbsgd(KernelDescent):
     growth: float = 0.01
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_budget_size(self.budget_size)
-        if not 0.0 <= self.growth <= 1.0:
-            raise RefusedKey("growth", f"= {self.growth!r} must be a probability, from 0 to 1: 0.01 and less are usual")
-        if self.seed < 0:
-            raise RefusedKey("seed", f"= {self.seed!r} must not be negative: use 0 or any larger integer")
+    ranges: ClassVar = {
+        "budget_size": budget_from(1),
+        "growth": Range("[0, 1]", "0.01 and less are usual"),
+        "seed": SEED,
+    }
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts the coins tossed."""

@@ -47,7 +47,6 @@ LIMIT = FIRST
 
 
 def span_limit(kernel: Kernel) -> float:
-    """Return the limit for a kernel."""
     return math.inf if kernel.supremum is None else komp.DEPENDENT / kernel.supremum
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from kernelswarm.agents.arithmetic.komp import SPAN_THRESHOLD
 from kernelswarm.agents.arithmetic.views import table
 from kernelswarm.agents.functions.expansion import Expansion, tables
 from kernelswarm.agents.functions.kernel_sum import scale
-from kernelswarm.agents.learners.baselines.kernel_descent import SumState, check_budget_size
+from kernelswarm.agents.learners.baselines.kernel_descent import SumState, budget_from
 from kernelswarm.agents.learners.baselines.kernel_descent_steps import (
     BUDGET_SIZE,
     CHANGES,
@@ -41,7 +42,7 @@ from kernelswarm.agents.learners.kernel_steps import CAPACITY, own_numbers
 from kernelswarm.agents.plain.kernels import kernel_diagonal
 from kernelswarm.protocols.compiling import ReadOnly, cached_njit, inline_always, njit_no_refcount
 from kernelswarm.protocols.first_class import Integers
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
 
 Array = npt.NDArray[np.float64]
 
@@ -83,14 +84,10 @@ class Projectron(MistakeDriven):
     tolerance: float = 0.1
     budget_size: int | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.tolerance >= 0.0:
-            raise RefusedKey(
-                "tolerance", f"= {self.tolerance!r} must not be negative: 0 projects nothing but duplicates"
-            )
-        if self.budget_size is not None:
-            check_budget_size(self.budget_size)
+    ranges: ClassVar = {
+        "tolerance": Range("[0, inf]", "0 projects nothing but duplicates"),
+        "budget_size": budget_from(1, None),
+    }
 
     def init(self, inputs: int, outputs: int) -> SumState:
         """Return the state of f = 0; its number counts changes of the factor."""

@@ -45,7 +45,6 @@ def keep_all(
     shrink: float,
     eta: float,
 ) -> int:
-    """Add the points."""
     dictionary, old = sum_of(storage, counts[CAPACITY], points.shape[1], weights.shape[1])
     counts[ORDER] = add_points(dictionary, old, counts[ORDER], points, weights, shrink)
     return DONE

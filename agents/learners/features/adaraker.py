@@ -19,7 +19,7 @@ from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.protocols.parameters.hedge import shares_of
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 
 Array = npt.NDArray[np.float64]
 
@@ -117,11 +117,15 @@ class AdaRaker(Descent):
     restart: bool = False
     weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
+    ranges: ClassVar = {
+        "intervals": Range("[1, inf)"),
+        "shortest": Range("[1, inf)"),
+        "ratio": Range("[2, inf)"),
+    }
+
     def __post_init__(self) -> None:
-        self._raker.gain  # noqa: B018  refuses what raker refuses
-        for name, least in (("intervals", 1), ("shortest", 1), ("ratio", 2)):
-            if getattr(self, name) < least:
-                raise RefusedKey(name, f"= {getattr(self, name)!r} must be at least {least}")
+        check_ranges(self)
+        self._raker.gain  # noqa: B018
 
     @cached_property
     def _raker(self) -> Raker:
@@ -223,7 +227,6 @@ class AdaRaker(Descent):
         return state.function
 
     def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
-        """Rebuild a function from its saved arrays."""
         return self._raker.function_from(arrays)
 
     def snapshot(self, state: AdaRakerState) -> dict[str, Array]:

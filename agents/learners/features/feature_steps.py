@@ -146,11 +146,9 @@ class CompiledLinear:
         self._learner = learner
 
     def columns(self, state: Any, capacity: int) -> int:
-        """Return the number of features."""
         return len(state.function.coefficients)
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the number of coefficients."""
         return int(state.function.coefficients.size)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -158,11 +156,9 @@ class CompiledLinear:
         return points * points
 
     def steps(self, state: Any) -> int:
-        """Return the number of steps taken."""
         return int(state.steps)
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return the step sizes of the schedule."""
         return step_sizes(self._learner.step_size, first, steps)[:, np.newaxis]
 
     def order(self, state: Any) -> int:
@@ -174,12 +170,10 @@ class CompiledLinear:
         return 0
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the coefficients."""
         vector: Array = state.function.coefficients.reshape(-1)
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Have the coefficients live in another vector."""
         function = state.function
         coefficients = storage.reshape(function.coefficients.shape)
         coefficients[:] = function.coefficients
@@ -190,7 +184,6 @@ class CompiledLinear:
         return np.array([ALWAYS, NOTHING, state.function.order], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Count the steps."""
         state.steps += steps
 
     def maintain(self, state: Any) -> None:
@@ -201,16 +194,13 @@ class CompiledVector(CompiledLinear):
     """The same of learners whose states lie in one vector, ``state.storage``, and can ``move_to`` another."""
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
         return len(state.storage)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         vector: Array = state.storage
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         storage[:] = state.storage
         state.move_to(storage)
 
@@ -239,7 +229,6 @@ class CompiledFeatures(CompiledLinear):
         self._features = numbers
 
     def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner and its features."""
         function = state.function
         own = [self._learner.regularization, float(function.shrunk), float(len(function.coefficients))]
         return np.concatenate([own, self._features(state)])

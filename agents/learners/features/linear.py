@@ -144,7 +144,6 @@ class Linear(LinearInFeatures):
         return FeatureState(AffineFunction(np.zeros((inputs + self.intercept, outputs)), self.intercept))
 
     def function_from(self, arrays: Mapping[str, Array]) -> AffineFunction:
-        """Rebuild a function from its saved arrays."""
         return AffineFunction.from_arrays(arrays)
 
     @property

@@ -6,7 +6,7 @@ adds its features.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.contract import Function
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import Descent, check_step, joined
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, check_step, joined
 from kernelswarm.agents.learners.features.feature_steps import descend, gram_of
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
@@ -65,8 +65,10 @@ class LinearInFeatures(Descent):
     regularization: float = 1e-6
     batch_size: int = 1
 
+    ranges: ClassVar = STEP_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
+        check_step(self)
 
     def evaluate(self, state: FeatureState, points: Array) -> Evaluated:
         """Evaluate the current function at ``points`` (n, p), and keep the features for the step."""
@@ -109,7 +111,6 @@ class LinearInFeatures(Descent):
         return Info(0.0, eta)
 
     def function(self, state: FeatureState) -> FeatureFunction:
-        """Return the current function."""
         return state.function
 
     def coefficients(self, state: FeatureState) -> Array:

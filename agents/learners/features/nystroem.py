@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
-from kernelswarm.agents.learners.descent import DescentInSpace, Weighing, check_step, joined
+from kernelswarm.agents.learners.descent import STEP_RANGES, DescentInSpace, Weighing, check_step, joined
 from kernelswarm.agents.learners.features.nystroem_steps import CompiledNystroem, Landmarks, project, scratch
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.agents.plain.kernels import kernel_rows
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -72,10 +73,10 @@ class Nystroem(DescentInSpace):
     landmarks: int = 50
     rank: int | Literal["all"] = "all"
 
+    ranges: ClassVar = STEP_RANGES | {"landmarks": Range("[1, inf)", "20 to 500 are usual")}
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
-        if self.landmarks < 1:
-            raise RefusedKey("landmarks", f"= {self.landmarks!r} must be at least 1: 20 to 500 are usual")
+        check_step(self)
         if self.rank != "all" and not 1 <= self.rank <= self.landmarks:
             raise RefusedKey(
                 "rank", f'= {self.rank!r} must be "all", or from 1 to landmarks = {self.landmarks}: a fifth is usual'
@@ -133,7 +134,6 @@ class Nystroem(DescentInSpace):
         return self.landmarks if self.rank == "all" else self.rank
 
     def function(self, state: NystroemState) -> Expansion:
-        """Return the current function."""
         return state.function
 
     def snapshot(self, state: NystroemState) -> dict[str, Array]:

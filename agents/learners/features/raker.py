@@ -10,10 +10,10 @@ import numpy.typing as npt
 from kernelswarm.agents.functions.cosines import CosineFunction
 from kernelswarm.agents.functions.features import combine
 from kernelswarm.agents.learners.contract import Evaluated, Info, together
-from kernelswarm.agents.learners.descent import Descent, Weighing, check_step, joined, share
+from kernelswarm.agents.learners.descent import STEP_RANGES, Descent, Weighing, check_step, joined, share
 from kernelswarm.agents.learners.features import raker_steps
 from kernelswarm.agents.learners.features.random_features import RandomFeatures
-from kernelswarm.agents.learners.mixtures import Rate, check_mixture, rate_for, scaled_kernels
+from kernelswarm.agents.learners.mixtures import MIXTURE_RANGES, Rate, check_mixture, rate_for, scaled_kernels
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
@@ -113,10 +113,12 @@ class Raker(Descent):
     forgetting: float = 0.999
     weighs_widths: ClassVar[bool] = True  # bandwidths, by their losses: the data say which form their lengths have
 
+    ranges: ClassVar = STEP_RANGES | MIXTURE_RANGES
+
     def __post_init__(self) -> None:
-        check_step(self.step_size, self.regularization, self.batch_size)
+        check_step(self)
         self._mapping(0, self.kernel)
-        check_mixture(self.kernel, self.factors, self.rate, self.forgetting)
+        check_mixture(self.kernel, self.factors)
 
     def _mapping(self, place: int, kernel: Kernel) -> RandomFeatures:
         """Return the learner whose features a member has; its steps are never taken."""
@@ -135,7 +137,6 @@ class Raker(Descent):
 
     @property
     def hedge_rate(self) -> float:
-        """The rate of Hedge as a number."""
         return rate_for(self.rate, self.loss)
 
     def init(self, inputs: int, outputs: int) -> RakerState:
@@ -206,7 +207,6 @@ class Raker(Descent):
         return state.function
 
     def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
-        """Rebuild a function from its saved arrays."""
         return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
 
     def coefficients(self, state: RakerState) -> Array:

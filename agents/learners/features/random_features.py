@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from kernelswarm.agents.functions.cosines import CosineFunction, cosines
 from kernelswarm.agents.learners.features.feature_steps import CompiledFeatures, HandedFeatures
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel, Laplacian, Matern, StudentT
+from kernelswarm.ranges import SEED, Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -63,19 +64,17 @@ class RandomFeatures(LinearInFeatures):
     seed: int = 0
     phases: Literal["random", "paired"] = "random"
 
+    ranges: ClassVar = {"features": Range("[1, inf)", "100 to 1000 are usual"), "seed": SEED}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.features < 1:
-            raise RefusedKey("features", f"= {self.features!r} must be at least 1: 100 to 1000 are usual")
         if self.phases == "paired" and self.features % 2:
             raise RefusedKey("features", f'= {self.features!r} must be even where phases = "paired": take one more')
-        if self.seed < 0:
-            raise RefusedKey("seed", f"= {self.seed!r} must not be negative")
         if not isinstance(self.kernel, ShiftInvariant):
             raise RefusedKey(
                 "kernel",
-                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the "
-                "learner nystroem, which works with any kernel",
+                "has no random Fourier features here: take gaussian, laplacian, matern or student_t, or the learner "
+                "nystroem, which works with any kernel",
                 self.kernel,
             )
 
@@ -94,7 +93,6 @@ class RandomFeatures(LinearInFeatures):
         return FeatureState(CosineFunction(frequencies, phases, np.zeros((self.features, outputs))))
 
     def function_from(self, arrays: Mapping[str, Array]) -> CosineFunction:
-        """Rebuild a function from its saved arrays."""
         return CosineFunction(arrays["frequencies"], arrays["phases"], arrays["weights"])
 
     @property

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from kernelswarm.agents.parts.sample import Sample, spaced
 from kernelswarm.agents.plain.kernels import kernel_form, kernel_rows
 from kernelswarm.protocols.compiling import cached_njit
 from kernelswarm.protocols.first_class import Integers, address
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -86,10 +87,10 @@ class SharedNystroem(LinearInFeatures):
     landmarks: int = 50
     points: tuple[tuple[float, ...], ...] | Literal["sample"] = "sample"
 
+    ranges: ClassVar = {"landmarks": Range("[1, inf)", "20 to 500 are usual")}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.landmarks < 1:
-            raise RefusedKey("landmarks", f"= {self.landmarks!r} must be at least 1: 20 to 500 are usual")
         if self.points == "sample":
             return
         if not self.points or len({len(point) for point in self.points}) > 1:
@@ -128,7 +129,6 @@ class SharedNystroem(LinearInFeatures):
         return FeatureState(LandmarkFunction(self.kernel, points, basis, np.eye(len(points)), nothing))
 
     def function_from(self, arrays: Mapping[str, Array]) -> LandmarkFunction:
-        """Rebuild a function from its saved arrays."""
         names = ("points", "basis", "mixing", "coefficients")
         return LandmarkFunction(self.kernel, *(arrays[name] for name in names))
 

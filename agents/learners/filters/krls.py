@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Auto, Schedule
 from kernelswarm.agents.plain.kernels import kernel_rows
 from kernelswarm.protocols.solving.noise_variance import noise_of
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -101,18 +102,19 @@ class Krls(CertainDescent, DescentInSpace):
     forgetting: float | Literal["auto"] = 1.0
     batch_size: int = 1
 
+    ranges: ClassVar = {
+        "dependency": Range(f"[{LEAST_DEPENDENCY:g}, 1)", "1e-4 to 1e-2 are usual"),
+        "batch_size": Range("[1, inf)"),
+    }
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         check_certain(self.ridge, self.batch_size, self.loss, with_zero=True)
         check_forgetting(self.forgetting, self.loss)
         if self.ridge == 0.0 and self.share < 1.0:
             raise RefusedKey(
                 "ridge",
                 f"= 0 leaves no function where samples are forgotten: forgetting = {self.forgetting!r} needs one",
-            )
-        if not LEAST_DEPENDENCY <= self.dependency < 1.0:
-            raise RefusedKey(
-                "dependency",
-                f"= {self.dependency!r} must be at least {LEAST_DEPENDENCY:g} and below 1: 1e-4 to 1e-2 are usual",
             )
 
     def inner(self, state: KrlsState, at: Evaluated) -> Array:
@@ -175,11 +177,9 @@ class Krls(CertainDescent, DescentInSpace):
         return Info(0.0, eta)
 
     def function(self, state: KrlsState) -> SolvedSum:
-        """Return the current function."""
         return state.function
 
     def noise(self, state: KrlsState) -> Array:
-        """Return the state's estimate of the noise's variance."""
         return state.function.noise
 
     def posterior(self, state: KrlsState) -> Posterior | None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from kernelswarm.agents.parts.bandwidths import median_distance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.protocols.compiling import cached_njit, inline_always
 from kernelswarm.protocols.first_class import Integers
+from kernelswarm.ranges import Range, words_of
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -77,15 +78,9 @@ class Qklms(KernelDescent):
 
     quantization: float | Literal["auto"] = "auto"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.quantization != "auto" and not 0.0 <= self.quantization < math.inf:
-            raise RefusedKey("quantization", f'= {self.quantization!r} must be a distance, 0 or more, or "auto"')
+    ranges: ClassVar = {"quantization": Range("[0, inf)", "it is a distance", "auto")}
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return ("quantization",) if self.quantization == "auto" else ()
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the distance that suits a sample of the data."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,14 @@ from kernelswarm.agents.learners.descent import joined, share, weigh
 from kernelswarm.agents.learners.polk import Polk, PolkState
 from kernelswarm.agents.learners.risk.colk_steps import CompiledColk
 from kernelswarm.agents.learners.risk.compositional import (
+    WEIGHT,
     Composition,
     Pairing,
     TrackedMean,
     Weight,
     check_pairs,
+    check_tracking,
     weight_strengths,
-    weight_words,
 )
 from kernelswarm.agents.learners.risk.compositional_steps import Joined
 from kernelswarm.agents.learners.risk.kept_sample import KeptSample
@@ -32,6 +33,7 @@ from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
 from kernelswarm.agents.plain.kernels import kernel_rows
+from kernelswarm.ranges import words_of
 
 Array = npt.NDArray[np.float64]
 
@@ -121,16 +123,15 @@ class Colk(Polk):
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
     pairs: Pairing = "disjoint"
 
+    ranges: ClassVar = {"dispersion_weight": WEIGHT}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pairs == "disjoint":
             check_pairs(self.batch_size)
-        self.composition  # noqa: B018  made now, so that it refuses what is out of range
+        check_tracking(self.tracking_rate)
 
-    @property
-    def automatic(self) -> tuple[str, ...]:
-        """The keys that may be "auto", a word that data resolve into a number."""
-        return weight_words(self.dispersion_weight)
+    automatic = property(words_of)
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the weight that suits a sample of the data."""

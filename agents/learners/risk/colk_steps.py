@@ -105,11 +105,9 @@ class CompiledColk(CompiledPolk):
 
     @property
     def gradient(self) -> Any:
-        """The gradient of the composition."""
         return gradient
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of both functions."""
         return length(sums_of(state), capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -120,7 +118,6 @@ class CompiledColk(CompiledPolk):
         return int(polk + max(kept, earlier))
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return the step sizes of the schedules."""
         return self._composition.step_sizes(first, steps)
 
     def order(self, state: Any) -> int:
@@ -133,21 +130,17 @@ class CompiledColk(CompiledPolk):
         return len(state.function.points_buffer)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         vector: Array = state.vector
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         put_together(sums_of(state), storage, capacity)
         state.vector = storage
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         return np.append(super().counts(state, capacity, points), state.previous.order)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.previous.order = int(counts[PREVIOUS])
 

@@ -30,6 +30,7 @@ from kernelswarm.agents.parts.dispersions import Dispersion
 from kernelswarm.agents.parts.losses import Loss
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Schedule
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -78,16 +79,6 @@ class Composition:
     tracking: TrackedMean
     rate: Schedule
     pairing: Pairing = "disjoint"
-
-    def __post_init__(self) -> None:
-        if self.weight != "auto" and not 0.0 <= self.weight < math.inf:
-            raise RefusedKey(
-                "dispersion_weight", f"= {self.weight!r} must not be negative: 0 minimises the mean loss alone"
-            )
-        if self.rate.largest > 1.0:
-            raise RefusedKey(
-                "tracking_rate", f"= {self.rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds"
-            )
 
     def fitted_weight(self, sample: Sample) -> float:
         """Return the weight, or what a word stands for on a sample of the data: MOST_CHANGE over the largest |d'|.
@@ -200,14 +191,19 @@ class Composition:
         return Joined(*(array[:count] for array in kept))
 
 
-def weight_words(weight: Weight) -> tuple[str, ...]:
-    """Return the key of the weight where it holds a word."""
-    return ("dispersion_weight",) if weight == "auto" else ()
-
-
 def weight_strengths(weight: Weight) -> dict[str, float]:
     """Return the key that makes the dispersion's pull stronger, with its value."""
     return {"dispersion_weight": weight} if weight != "auto" and weight else {}
+
+
+WEIGHT = Range("[0, inf)", "0 minimises the mean loss alone", "auto")
+"""The range of ``dispersion_weight``."""
+
+
+def check_tracking(rate: Schedule) -> None:
+    """Refuse a rate of tracking means that can be above 1, with a RefusedKey."""
+    if rate.largest > 1.0:
+        raise RefusedKey("tracking_rate", f"= {rate.largest!r} must be in (0, 1]: 0.01 averages a hundred rounds")
 
 
 def check_pairs(batch_size: int) -> None:

@@ -47,6 +47,5 @@ class KeptSample:
             self.numbers[self.inputs : self.inputs + self.width] = targets[-1]
 
     def move(self, numbers: Array) -> None:
-        """Live in another vector from now on."""
         numbers[:] = self.numbers
         self.numbers = numbers

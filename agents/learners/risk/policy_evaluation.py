@@ -12,12 +12,12 @@ from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.descent import share
 from kernelswarm.agents.learners.polk import Polk, PolkState
-from kernelswarm.agents.learners.risk.compositional import check_pairs
+from kernelswarm.agents.learners.risk.compositional import check_pairs, check_tracking
 from kernelswarm.agents.learners.risk.policy_evaluation_steps import CompiledPolicy, coefficients_in, errors_in
 from kernelswarm.agents.parts.budgets import Budget, PerSample, begun
 from kernelswarm.agents.parts.losses import Loss, Squared
 from kernelswarm.agents.parts.schedules import Relative, Schedule
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range
 
 Array = npt.NDArray[np.float64]
 
@@ -83,15 +83,12 @@ class PolicyEvaluation(Polk):
     tracking_budget: Budget = field(default=PerSample(0.02), metadata={"part": "budget"})
     on_trial: ClassVar[bool] = False  # targets are rewards, and not values of its function
 
+    ranges: ClassVar = {"discount": Range("(0, 1)", "0.9 looks about ten steps ahead")}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_pairs(self.batch_size)
-        if not 0.0 < self.discount < 1.0:
-            raise RefusedKey(
-                "discount", f"= {self.discount!r} must be between 0 and 1: 0.9 looks about ten steps ahead"
-            )
-        if self.tracking_rate.largest > 1.0:
-            raise RefusedKey("tracking_rate", f"= {self.tracking_rate.largest!r} must be in (0, 1]")
+        check_tracking(self.tracking_rate)
 
     @cached_property
     def tracker(self) -> Polk:

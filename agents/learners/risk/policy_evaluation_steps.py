@@ -207,7 +207,6 @@ class CompiledPolicy(CompiledPolk):
 
     @property
     def gradient(self) -> Any:
-        """The residual times what moves it."""
         return gradient
 
     def step_sizes(self, first: int, steps: int) -> Array:
@@ -215,7 +214,6 @@ class CompiledPolicy(CompiledPolk):
         return np.column_stack([super().step_sizes(first, steps), self._tracker.step_sizes(first, steps)])
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of both functions."""
         return length(_sums(state), capacity)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -233,17 +231,14 @@ class CompiledPolicy(CompiledPolk):
         return len(state.function.points_buffer)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         vector: Array = state.vector
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         put_together(_sums(state), storage, capacity)
         state.vector = storage
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         values = super().counts(state, capacity, points)
         residual = self._tracker.counts(state.residual, capacity, self._learner.batch_size // 2)
         values[ROOM] = min(values[ROOM], residual[ROOM])
@@ -251,12 +246,10 @@ class CompiledPolicy(CompiledPolk):
         return np.concatenate([values, residual])
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state, counts[:POLK], steps)
         self._tracker.sync(state.residual, counts[POLK : 2 * POLK], steps)
 
     def maintain(self, state: Any) -> None:
-        """Do as POLK for both functions."""
         super().maintain(state)
         self._tracker.maintain(state.residual)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,20 @@ from kernelswarm.agents.learners.contract import Evaluated, Info
 from kernelswarm.agents.learners.features.feature_steps import descend
 from kernelswarm.agents.learners.features.linear_in_features import FeatureState, LinearInFeatures
 from kernelswarm.agents.learners.risk.compositional import (
+    WEIGHT,
     Composition,
     TrackedMean,
     Weight,
     check_pairs,
+    check_tracking,
     weight_strengths,
-    weight_words,
 )
 from kernelswarm.agents.learners.risk.rbf_network_steps import CompiledNetwork
 from kernelswarm.agents.parts.dispersions import Dispersion, Variance
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.sample import Sample
 from kernelswarm.agents.parts.schedules import Auto, Constant, Schedule
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -165,20 +167,22 @@ class RbfNetwork(LinearInFeatures):
     tracking: TrackedMean = "average"
     tracking_rate: Schedule = field(default=Constant(0.01), metadata={"part": "schedule", "scalar": "constant"})
 
+    ranges: ClassVar = {
+        "centers": Range("[2, inf)", "points of the grid along each input"),
+        "dispersion_weight": WEIGHT,
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_pairs(self.batch_size)
-        if self.centers < 2:
-            raise RefusedKey("centers", f"= {self.centers!r} must be at least 2: points of the grid along each input")
         if not isinstance(self.low, str) and not isinstance(self.high, str) and not self.low < self.high:
             raise RefusedKey("low", f"= {self.low!r} must be below high = {self.high!r}: they are the ends of the grid")
-        self.composition  # noqa: B018  made now, so that it refuses what is out of range
+        check_tracking(self.tracking_rate)
 
     @property
     def automatic(self) -> tuple[str, ...]:
         """The keys that may be "auto", a word that data resolve into a number."""
-        ends = tuple(key for key, end in (("low", self.low), ("high", self.high)) if end == "auto")
-        return ends + weight_words(self.dispersion_weight)
+        return tuple(key for key in ("low", "high", "dispersion_weight") if isinstance(getattr(self, key), str))
 
     def resolved(self, sample: Sample) -> Self:
         """Return the learner with the ends and the weight that a sample of the data gives."""
@@ -264,7 +268,6 @@ class RbfNetwork(LinearInFeatures):
         return Info(0.0, eta)
 
     def function_from(self, arrays: Mapping[str, Array]) -> NetworkFunction:
-        """Rebuild a function from its saved arrays."""
         return NetworkFunction(self.kernel, arrays["points"], arrays["weights"])
 
     def snapshot(self, state: FeatureState) -> dict[str, Array]:

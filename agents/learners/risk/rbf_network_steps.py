@@ -105,5 +105,4 @@ class CompiledNetwork(CompiledVector):
         return points * (points + int(state.function.inputs) + 2)
 
     def step_sizes(self, first: int, steps: int) -> Array:
-        """Return the step sizes of the schedules."""
         return self._composition.step_sizes(first, steps)

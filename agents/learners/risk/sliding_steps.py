@@ -206,11 +206,9 @@ class CompiledSlidingColk(CompiledColk):
 
     @property
     def gradient(self) -> Any:
-        """The gradient of the composition."""
         return gradient
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of both functions and the sample."""
         return length(sums_of(state), capacity) + len(state.kept.numbers)
 
     def scratch(self, state: Any, capacity: int, points: int) -> int:
@@ -233,17 +231,14 @@ class CompiledSlidingColk(CompiledColk):
         return capacity
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         super().move(state, storage, capacity)
         state.kept.move(storage[length(sums_of(state), capacity) :][: len(state.kept.numbers)])
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         counts = np.append(super().counts(state, capacity, points + 1), state.kept.width)
         counts[ROOM] -= 1
         return counts
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         super().sync(state, counts, steps)
         state.kept.width = int(counts[KEPT])

@@ -246,11 +246,9 @@ class Newton(CertainDescent, DescentInSpace):
         state.rebuilds += state.function.inspect()
 
     def function(self, state: NewtonState) -> InformedExpansion:
-        """Return the current function."""
         return state.function
 
     def noise(self, state: NewtonState) -> Array:
-        """Return the state's estimate of the noise's variance."""
         return state.function.noise
 
     def posterior(self, state: NewtonState) -> Posterior | None:

@@ -26,14 +26,13 @@ from kernelswarm.agents.arithmetic.views import line, table
 from kernelswarm.agents.functions.expansion import BLOCKED_FROM_SAMPLES, tables
 from kernelswarm.agents.functions.informed_expansion import information_in
 from kernelswarm.agents.functions.windowed_expansion import recent_and_window
-from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, CompiledExpansion, kernel_numbers, own_numbers
+from kernelswarm.agents.learners.kernel_steps import CAPACITY, CROSS, kernel_numbers, own_numbers
 from kernelswarm.agents.learners.polk_steps import (
     CHANGES,
+    ByProducts,
     bound_of_step,
     inner_products,
     is_large,
-    maintain,
-    prepare,
     wanted,
 )
 from kernelswarm.agents.learners.second_order import blocked_moves, moves, sample_terms
@@ -121,14 +120,12 @@ BY_PRODUCTS = LateFunction(large_step, TAUGHT_STEP)
 
 @inline_always
 def _epsilon(given: StepArguments) -> float:
-    """Return eps of a step."""
     own = own_numbers(given.numbers)
     return bound_of_step(given.tools[BUDGET_BOUND], _budget(own), given.sizes, given.storage[0], int(own[BATCH_SIZE]))
 
 
 @inline_always
 def _budget(own: Array) -> Array:
-    """Return the numbers of the budget."""
     first = FIRST + int(own[LOSS_NUMBERS])
     return line(own, first, len(own) - first)
 
@@ -195,7 +192,7 @@ def inner(
     moves.products(root, factor, order, rows, own[RIDGE], own[REACH], gram)
 
 
-class CompiledNewton(CompiledExpansion):
+class CompiledNewton(ByProducts):
     """The learner's functions and numbers for compiled rounds; in the storage lie the budget's state and the
     coordinate whose ridge is renewed next.
 
@@ -207,6 +204,7 @@ class CompiledNewton(CompiledExpansion):
 
     inner = staticmethod(inner)
     step = staticmethod(step)
+    late = BY_PRODUCTS
     taught_step = staticmethod(taught_step)
 
     def __init__(self, learner: Any) -> None:
@@ -241,19 +239,3 @@ class CompiledNewton(CompiledExpansion):
         outputs = state.function.outputs
         own = points * (points + 3 * outputs + 2)
         return int(5 * capacity + own + moves.room(capacity, points, outputs))
-
-    def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
-        counts, order = super().counts(state, capacity, points), state.function.order
-        prepare(BY_PRODUCTS, self._own, order, points)
-        counts[WANTS] = wanted(self._own, order, state.changes, BY_PRODUCTS.place)
-        return np.array([*counts.tolist(), state.changes], dtype=np.int64)
-
-    def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
-        super().sync(state, counts, steps)
-        state.changes = int(counts[CHANGES])
-
-    def maintain(self, state: Any) -> None:
-        """Look at the accuracy of the factor where that is due, and prepare what steps on many points need."""
-        maintain(state, self._learner, BY_PRODUCTS, self._own)

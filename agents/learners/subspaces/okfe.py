@@ -51,7 +51,6 @@ class Okfe(SubspaceDescent):
     censoring: Censoring = field(default=Threshold(), metadata={"part": "censoring", "scalar": "threshold"})
 
     def tracking(self) -> Tracking:
-        """Return how the subspace follows its samples."""
         return Tracking(
             self.rank, self.subspace_regularization, self.subspace_step, self.censoring, self.subspace_update
         )

@@ -40,7 +40,6 @@ class Okfeb(SubspaceDescent):
     censoring_from: Literal["rank", "budget"] = "rank"
 
     def tracking(self) -> Tracking:
-        """Return how the subspace follows its samples."""
         return Tracking(
             self.rank,
             self.subspace_regularization,

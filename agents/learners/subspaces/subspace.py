@@ -4,7 +4,7 @@ budget (OKFEB algorithms 2 to 5)."""
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from kernelswarm.agents.functions.features import ready
 from kernelswarm.agents.parts.kernels import Kernel
 from kernelswarm.agents.parts.subspace_rules import Censoring, Normalized, SubspaceStep, Threshold
 from kernelswarm.agents.plain.kernels import kernel_rows
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -58,20 +59,19 @@ class Tracking:
     recency: float = 1.0
     censoring_from: Literal["rank", "budget"] = "rank"
 
+    ranges: ClassVar = {
+        "rank": Range("[1, inf)", "5 to 50 are usual"),
+        "regularization": Range("(0, inf)", "1e-3 is usual"),
+        "recency": Range("(0, 1]", "1 keeps what matters most, 0.9 favours new points"),
+    }
+
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise RefusedKey("rank", f"= {self.rank!r} must be at least 1: 5 to 50 are usual")
-        if not self.regularization > 0.0:
-            raise RefusedKey("regularization", f"= {self.regularization!r} must be positive: 1e-3 is usual")
+        check_ranges(self)
         if self.budget_size is not None and self.budget_size < self.rank:
             raise RefusedKey(
                 "rank",
-                f"= {self.rank!r} must not be above budget_size = {self.budget_size!r}: budgets of 1.5 to 5 "
-                "times the rank are usual",
-            )
-        if not 0.0 < self.recency <= 1.0:
-            raise RefusedKey(
-                "recency", f"= {self.recency!r} must be in (0, 1]: 1 keeps what matters most, 0.9 favours new points"
+                f"= {self.rank!r} must not be above budget_size = {self.budget_size!r}: "
+                "budgets of 1.5 to 5 times the rank are usual",
             )
         if self.censoring_from == "budget" and self.budget_size is None:
             raise RefusedKey("censoring_from", '= "budget" needs a budget_size: without one no budget is ever full')
@@ -253,7 +253,6 @@ class Subspace:
         return {"points": self.points.copy(), "basis": self.factor.copy(), "mixing": self.mixing.copy()}
 
     def snapshot(self) -> dict[str, Array]:
-        """Return copies of all that visits change."""
         return {
             "points": self.points.copy(),
             "basis": self.factor.copy(),
@@ -285,7 +284,6 @@ class Subspace:
             self.compared += 1
 
     def reserve(self, points: int) -> None:
-        """Make room for so many more points."""
         needed, capacity = self.order + points, self.capacity
         if needed > capacity:
             capacity = max(needed, capacity + max(capacity // 8, 16))

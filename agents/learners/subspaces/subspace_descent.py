@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from kernelswarm.agents.learners.features.linear_in_features import LinearInFeat
 from kernelswarm.agents.learners.subspaces.subspace import Subspace, Tracking
 from kernelswarm.agents.parts.kernels import Gaussian, Kernel
 from kernelswarm.agents.parts.subspace_rules import Normalized, SubspaceStep
+from kernelswarm.ranges import Range
 from kernelswarm.refused_key import RefusedKey
 
 Array = npt.NDArray[np.float64]
@@ -71,17 +72,15 @@ class SubspaceDescent(LinearInFeatures, ABC):
     follow: bool = True
     coordinates: Literal["subspace", "points"] = "subspace"
 
+    ranges: ClassVar = {"subspace_regularization": Range("(0, inf)", "1e-3 is usual")}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.subspace_regularization > 0.0:
-            raise RefusedKey(
-                "subspace_regularization", f"= {self.subspace_regularization!r} must be positive: 1e-3 is usual"
-            )
         if self.coordinates == "points" and self.follow:
             raise RefusedKey(
                 "coordinates", '= "points" needs follow = false: weights that follow are the same function in both'
             )
-        self.tracking()  # refuses what does not fit together
+        self.tracking()
 
     @abstractmethod
     def tracking(self) -> Tracking:

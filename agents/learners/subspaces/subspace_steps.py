@@ -226,7 +226,6 @@ class CompiledSubspace(CompiledLinear):
         self._numbers: Array = np.concatenate([first, following.numbers, censoring.numbers, kernel.numbers])
 
     def numbers(self, state: Any) -> Array:
-        """Return the numbers of the learner and its parts."""
         return self._numbers
 
     def _room(self, state: Any, capacity: int) -> int:
@@ -234,7 +233,6 @@ class CompiledSubspace(CompiledLinear):
         return int(state.subspace.capacity) if self._bounded else capacity
 
     def length(self, state: Any, capacity: int) -> int:
-        """Return the numbers of a state."""
         return int(state.subspace.length(self._room(state, capacity)))
 
     def order(self, state: Any) -> int:
@@ -249,23 +247,19 @@ class CompiledSubspace(CompiledLinear):
         return int(state.subspace.capacity)
 
     def storage(self, state: Any) -> Array:
-        """Return the vector of the state."""
         vector: Array = state.subspace.storage
         return vector
 
     def move(self, state: Any, storage: Array, capacity: int) -> None:
-        """Move the state into another vector."""
         state.subspace.move(storage, self._room(state, capacity))
         state.refer()
 
     def counts(self, state: Any, capacity: int, points: int) -> Integers:
-        """Return the state's integers."""
         subspace, room = state.subspace, self._room(state, capacity)
         free = ALWAYS if self._bounded else room - subspace.order
         return np.array([free, NOTHING, subspace.order, room, subspace.samples, subspace.compared], dtype=np.int64)
 
     def sync(self, state: Any, counts: Integers, steps: int) -> None:
-        """Bring a state up to date."""
         subspace = state.subspace
         subspace.order, subspace.samples, subspace.compared = (int(counts[k]) for k in (ORDER, SAMPLES, COMPARED))
         state.steps += steps

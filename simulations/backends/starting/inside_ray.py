@@ -197,7 +197,6 @@ class DriversActor:
         return self
 
     def remote(self) -> Any:
-        """Return the actor."""
         return self._actor
 
 

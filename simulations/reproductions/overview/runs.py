@@ -35,7 +35,6 @@ class Overview:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        """Those that did not end."""
         return tuple(outcome for outcome in self.outcomes if outcome.state == "failed")
 
 

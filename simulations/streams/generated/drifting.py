@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.ranges import (
-    check_finite,
-    check_interval,
-    check_not_negative,
-    check_positive,
-    check_share,
-)
+from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, check_ranges
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import NoisyCurve, node_intervals, open_curves
+from kernelswarm.simulations.streams.generated.sine_regression import check_interval
 from kernelswarm.simulations.streams.generated.synthetic import Ages
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
 
@@ -56,12 +52,20 @@ class Drifting:
     overlap: float = 0.2
     shift: float = 1.0
 
+    ranges: ClassVar = {
+        "period": POSITIVE,
+        "noise": NOT_NEGATIVE,
+        "shift": NOT_NEGATIVE,
+        "amplitude": FINITE,
+        "frequency": FINITE,
+        "low": FINITE,
+        "high": FINITE,
+        "overlap": SHARE,
+    }
+
     def __post_init__(self) -> None:
-        check_positive(period=self.period)
-        check_not_negative(noise=self.noise, shift=self.shift)
-        check_finite(amplitude=self.amplitude, frequency=self.frequency)
+        check_ranges(self)
         check_interval(self.low, self.high)
-        check_share(overlap=self.overlap)
         check_split(self.split, ("iid", "patches", "target_shift"), "drifting")
 
     @property

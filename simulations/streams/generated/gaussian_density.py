@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from kernelswarm.agents.parts.grids import Grid
+from kernelswarm.ranges import POSITIVE, SHARE, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.core.ranges import check_positive, check_share
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source, freeze
 from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences
@@ -37,7 +38,6 @@ class Density:
 
     @property
     def volume(self) -> float:
-        """The volume of the box."""
         return float(np.prod(self.high - self.low))
 
     @cached_property
@@ -120,9 +120,10 @@ class GaussianDensity:
     low: tuple[float, ...] = (0.0,)
     high: tuple[float, ...] = (1.0,)
 
+    ranges: ClassVar = {"deviation": POSITIVE, "background": SHARE}
+
     def __post_init__(self) -> None:
-        check_positive(deviation=self.deviation)
-        check_share(background=self.background)
+        check_ranges(self)
         Grid(self.low, self.high, (1,) * len(self.low))
         if not self.centers:
             raise RefusedKey("centers", "= [] must name at least one: use background = 1.0 for uniform events")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
+from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.mixtures import BayesDecision, Mixture
@@ -64,11 +65,18 @@ class GaussianMixture:
     split: Split = "iid"
     concentration: float = 1.0
 
+    ranges: ClassVar = {
+        "classes": Range("[2, inf)"),
+        "modes": Range("[1, inf)"),
+        "inputs": Range("[1, inf)"),
+        "radius": NOT_NEGATIVE,
+        "variance_between": NOT_NEGATIVE,
+        "variance_within": POSITIVE,
+        "concentration": POSITIVE,
+    }
+
     def __post_init__(self) -> None:
-        check_at_least(2, classes=self.classes)
-        check_at_least(1, modes=self.modes, inputs=self.inputs)
-        check_not_negative(radius=self.radius, variance_between=self.variance_between)
-        check_positive(variance_within=self.variance_within, concentration=self.concentration)
+        check_ranges(self)
         check_split(self.split, ("iid", "label_skew", "patches"), "gaussian_mixture")
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:

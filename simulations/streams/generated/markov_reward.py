@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.core.messages import shown
-from kernelswarm.simulations.core.ranges import check_finite, check_not_negative, check_positive
+from kernelswarm.ranges import FINITE, NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from kernelswarm.simulations.streams.contract import Array, HeldOut, Source
 from kernelswarm.simulations.streams.generated.synthetic import Ages, SyntheticSource, sources_of
 from kernelswarm.simulations.streams.splits import ShiftDifferences
@@ -52,17 +51,18 @@ class MarkovReward:
     noise: float = 0.1
     discount: float = 0.9
 
+    ranges: ClassVar = {
+        "correlation": Range("[0, 1)", "at 1 the chain stands still"),
+        "discount": Range("(0, 1)", "use the learner's"),
+        "spread": POSITIVE,
+        "amplitude": FINITE,
+        "frequency": FINITE,
+        "phase": FINITE,
+        "noise": NOT_NEGATIVE,
+    }
+
     def __post_init__(self) -> None:
-        if not 0.0 <= self.correlation < 1.0:
-            raise RefusedKey(
-                "correlation",
-                f"= {shown(self.correlation)} must be at least 0 and below 1: at 1 the chain stands still",
-            )
-        if not 0.0 < self.discount < 1.0:
-            raise RefusedKey("discount", f"= {shown(self.discount)} must be between 0 and 1: use the learner's")
-        check_positive(spread=self.spread)
-        check_finite(amplitude=self.amplitude, frequency=self.frequency, phase=self.phase)
-        check_not_negative(noise=self.noise)
+        check_ranges(self)
 
     @property
     def inputs(self) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive, check_share
+from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, SHARE, Range, check_ranges
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import NoisyCurve, node_intervals, open_curves
@@ -66,11 +67,16 @@ class SensorField:
     split: Split = "iid"
     overlap: float = 0.2
 
+    ranges: ClassVar = {
+        "length": POSITIVE,
+        "amplitude": POSITIVE,
+        "noise": NOT_NEGATIVE,
+        "terms": Range("[1, inf)"),
+        "overlap": SHARE,
+    }
+
     def __post_init__(self) -> None:
-        check_positive(length=self.length, amplitude=self.amplitude)
-        check_not_negative(noise=self.noise)
-        check_at_least(1, terms=self.terms)
-        check_share(overlap=self.overlap)
+        check_ranges(self)
         check_split(self.split, ("iid", "patches"), "sensor_field")
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:

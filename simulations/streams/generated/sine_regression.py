@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
-from kernelswarm.simulations.core.ranges import check_finite, check_interval, check_not_negative, check_share
+from kernelswarm.ranges import FINITE, NOT_NEGATIVE, SHARE, check_ranges
+from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.streams.contract import Array, Source
 from kernelswarm.simulations.streams.generated.curves import NoisyCurve, node_intervals, open_curves
 from kernelswarm.simulations.streams.generated.synthetic import Ages
 from kernelswarm.simulations.streams.splits import ShiftDifferences, Split, check_split, offsets
+
+
+def check_interval(low: float, high: float) -> None:
+    """Refuse an empty interval of inputs."""
+    if not low < high:
+        raise RefusedKey("low", f"= {low!r} must be below high = {high!r}: they are the ends of the interval of inputs")
 
 
 @dataclass(frozen=True)
@@ -53,10 +61,22 @@ class SineRegression:
     overlap: float = 0.2
     shift: float = 1.0
 
+    ranges: ClassVar = {
+        "noise": NOT_NEGATIVE,
+        "outlier_size": NOT_NEGATIVE,
+        "shift": NOT_NEGATIVE,
+        "outlier_fraction": SHARE,
+        "overlap": SHARE,
+        "slope": FINITE,
+        "amplitude": FINITE,
+        "frequency": FINITE,
+        "phase": FINITE,
+        "low": FINITE,
+        "high": FINITE,
+    }
+
     def __post_init__(self) -> None:
-        check_not_negative(noise=self.noise, outlier_size=self.outlier_size, shift=self.shift)
-        check_share(outlier_fraction=self.outlier_fraction, overlap=self.overlap)
-        check_finite(slope=self.slope, amplitude=self.amplitude, frequency=self.frequency, phase=self.phase)
+        check_ranges(self)
         check_interval(self.low, self.high)
         check_split(self.split, ("iid", "patches", "target_shift"), "sine_regression")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelswarm.graphs.given.names import compared
+from kernelswarm.ranges import NOT_NEGATIVE, POSITIVE, Range, check_ranges
 from kernelswarm.refused_key import RefusedKey
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import number_of, shown
 from kernelswarm.simulations.core.node_names import alike, in_order
-from kernelswarm.simulations.core.ranges import check_at_least, check_not_negative, check_positive
 from kernelswarm.simulations.core.seeding import Role, generator
 from kernelswarm.simulations.streams.calendars import Calendar
 from kernelswarm.simulations.streams.contract import Array
@@ -54,23 +54,22 @@ class Dealing:
         """Tell whether the nodes' rows belong to the same steps one by one: they name their node, and keep order."""
         return rows.ids is not None and self.order != "shuffled"
 
+    ranges: ClassVar = {
+        "concentration": POSITIVE,
+        "shift": NOT_NEGATIVE,
+        "epochs": Range("[1, inf)"),
+        "test_fraction": Range("(0, 1)", "every node needs rows to learn from and rows to measure its risk on"),
+    }
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         check_split(self.split, ("iid", "label_skew", "patches", "target_shift", "sorted"), "finite data")
-        check_positive(concentration=self.concentration)
-        check_not_negative(shift=self.shift)
-        check_at_least(1, epochs=self.epochs)
         check_scaling(standardize=self.standardize, standardize_targets=self.standardize_targets)
         if self.order not in get_args(Order):
             raise RefusedKey("order", f'= {shown(self.order)} must be "shuffled", "file" or "time"')
         check_missing(self.missing)
         if self.times not in get_args(TimesAs):
             raise RefusedKey("times", f'= {shown(self.times)} must be "days" or "cycles"')
-        if not 0 < self.test_fraction < 1:
-            raise RefusedKey(
-                "test_fraction",
-                f"= {shown(self.test_fraction)} must lie between 0 and 1: every node needs rows to "
-                "learn from and rows to measure its risk on",
-            )
 
     def scaling(self, task: str) -> tuple[Scaling, Scaling]:
         """Return how inputs and targets are scaled for a task."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from kernelswarm.refused_key import RefusedKey
+from kernelswarm.ranges import Range, check_ranges
 from kernelswarm.simulations.core.coding import Missing
 from kernelswarm.simulations.core.messages import shown
 from kernelswarm.simulations.streams.contract import Array, Source
@@ -62,14 +62,13 @@ class OpenML:
     missing: Missing = "refuse"
     cache: Path | None = None
 
+    ranges: ClassVar = {"version": Range("[0, inf)", "use 0 for the newest active version")}
+
     def __post_init__(self) -> None:
+        check_ranges(self)
         self._dealing()
         if self.cache is not None:
-            object.__setattr__(self, "cache", Path(self.cache))  # a string from Python
-        if self.version < 0:
-            raise RefusedKey(
-                "version", f"= {shown(self.version)} must not be negative: use 0 for the newest active version"
-            )
+            object.__setattr__(self, "cache", Path(self.cache))
 
     def open(self, nodes: int, seed: int, held_out: int, locations: Array | None) -> Source:
         return open_rows(self._read(), None, self.task, self._dealing(), nodes, seed, held_out, locations)

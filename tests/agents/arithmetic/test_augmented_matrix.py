@@ -1,25 +1,17 @@
 """What is done to the rows on a board is what the plain formulas say, to the bit, and touches nothing else."""
 
-import functools
 import hashlib
 import math
 
 import numpy as np
 import pytest
-from numba import njit
 
 from kernelswarm.agents.arithmetic import augmented_matrix, elimination
 from kernelswarm.agents.arithmetic.simd import ROWS, SIMD_WIDTH, sum_rows, whole
+from tests.agents.arithmetic.test_simd import compiled
 
 SIZES = [(1, 0), (2, 3), (3, 15), (5, 8), (8, 9), (9, 1), (15, 8), (17, 20)]
 """Points, and those of the dictionary."""
-
-
-@functools.cache  # compiled once for all sizes
-def compiled(function, arguments):
-    """Compiled code that calls what only compiled code can call."""
-    names = ", ".join(f"a{k}" for k in range(arguments))
-    return njit(eval(f"lambda {names}: function({names})", {"function": function}))
 
 
 def eliminated(count, order, steps, pairs=False):

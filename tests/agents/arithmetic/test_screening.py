@@ -1,10 +1,7 @@
 """Points of a step that KOMP would take straight out again never enter, and nothing is decided otherwise for that."""
 
-import functools
-
 import numpy as np
 import pytest
-from numba import njit
 
 from kernelswarm.agents.arithmetic import simd
 from kernelswarm.agents.arithmetic.inverse_factor import Added
@@ -13,6 +10,7 @@ from kernelswarm.agents.arithmetic.screening import screen
 from kernelswarm.agents.arithmetic.simd import SIMD_WIDTH
 from kernelswarm.agents.functions.expansion import Expansion
 from kernelswarm.agents.parts.kernels import Gaussian, Laplacian, Linear
+from tests.agents.arithmetic.test_simd import compiled
 from tests.helpers.naive import destructive_komp, refit
 
 TIE = 1e-6  # decisions closer than this may fall either way in floating point
@@ -135,13 +133,6 @@ def test_kernels_that_are_zero_somewhere_are_screened_too():
     function.step(points, np.ones((4, 1)), function.rows(points), 1.0, 1e-3)
     np.testing.assert_allclose(function.values(np.eye(2)), [[2.0], [3.0]], rtol=1e-10)
     assert function.order == 2
-
-
-@functools.cache  # compiled once for all sizes
-def compiled(function, arguments):
-    """Compiled code that calls what only compiled code can call."""
-    names = ", ".join(f"a{k}" for k in range(arguments))
-    return njit(eval(f"lambda {names}: function({names})", {"function": function}))
 
 
 @pytest.mark.parametrize("size", [0, SIMD_WIDTH, 3 * SIMD_WIDTH])

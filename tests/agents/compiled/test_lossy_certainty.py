@@ -18,11 +18,10 @@ from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, NOTHING
 from tests.helpers.plain_parts import shaken
+from tests.helpers.same_bits import assert_the_same_from_snapshots, states_after
 from tests.simulations.round.test_certainty_on_unreliable_links import BLOCKS, KINDS, LEARNERS, described
 from tests.simulations.round.test_counts_of_points import (
-    assert_it_goes_on,
     assert_same_tables,
-    states_after,
 )
 
 Array = npt.NDArray[np.float64]
@@ -83,7 +82,7 @@ def test_the_same_bits_whatever_is_sent(shape: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["late and lost", *MIXES])
 def test_it_goes_on_from_snapshots(kind: str) -> None:
     """Messages on their way keep their variances, from arrays to arrays."""
-    assert_it_goes_on(network(kind, "sizes that differ"), (2, 7, 15), 11, BLOCKS)
+    assert_the_same_from_snapshots(network(kind, "sizes that differ"), (2, 7, 15), 11, BLOCKS, plain=True)
 
 
 def test_runs_in_threads_and_blocks_have_one_table() -> None:

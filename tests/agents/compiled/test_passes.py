@@ -1,9 +1,6 @@
 """A pass in compiled code gives the bits of single steps; what it cannot do is left to them."""
 
-import copy
 import math
-import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -137,41 +134,6 @@ def test_large_dictionaries_and_many_inputs_are_the_same_learner():
     passes.learn(learner, state, points, targets)
     assert state.function.order > 500  # so that blocked steps were taken
     assert_equal(state, single_steps(learner, points, targets, outputs))
-
-
-@dataclass(frozen=True)
-class Warped(Gaussian):
-    """A kernel of the user's own, which computes something else than the class it extends."""
-
-    def cross(self, points, centers):
-        return super().cross(np.tanh(points), np.tanh(centers))
-
-
-def test_a_kernel_of_ones_own_is_learned_with_as_step_by_step():
-    points, targets, outputs = data(Squared(), 120)
-    learner = Polk(Squared(), Warped(0.5), Constant(0.2), 1e-4, 1, Epsilon(0.05))
-    assert passes.obstacle(learner) is None
-    state = learner.init(2, outputs)
-    passes.learn(learner, state, points, targets)
-    assert_equal(state, single_steps(learner, points, targets, outputs))
-
-
-@pytest.mark.parametrize(
-    "copied", [copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))], ids=["copy", "pickle"]
-)
-def test_a_copy_of_a_state_goes_on_by_itself(copied):
-    points, targets, outputs = data(Squared(), 300)
-    learner = Polk(Squared(), Gaussian(0.4), Constant(0.2), 1e-4, 1, Epsilon(0.05))
-    state = learner.init(2, outputs)
-    passes.learn(learner, state, points[:100], targets[:100])
-    other = copied(state)
-    held = state.function.weights.copy()
-    for n in (100, 101):  # single steps, then a compiled pass
-        own = learner.evaluate(other, points[n : n + 1])
-        learner.step(other, [own], [learner.gradient(other, own, targets[n : n + 1])], None, targets[n : n + 1])
-    passes.learn(learner, other, points[102:], targets[102:])
-    np.testing.assert_array_equal(state.function.weights, held)
-    assert_equal(other, single_steps(learner, points, targets, outputs))
 
 
 def test_divergence_stops_before_the_step():

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from kernelswarm import Experiment, SimulationError, simulate
+from kernelswarm import Experiment, simulate
 from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.parts.budgets import Epsilon, Parsimony
@@ -22,11 +22,10 @@ from kernelswarm.agents.plain.rules import rule_form
 from kernelswarm.protocols.compiled import CompiledRule
 from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.tolerances import Constant as Bound
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Override
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing import networks
 from kernelswarm.simulations.testing.networks import require_the_same_bits, small_network
+from tests.helpers.failures import assert_interrupted, raised_alike
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import (
     FailingLoss,
@@ -226,27 +225,12 @@ def test_what_a_part_raises_is_raised_with_the_node_and_the_round(protocol: str,
     description = failing(protocol=PROTOCOLS[protocol])
     if lossy:
         description = description.with_changes({"links": {"loss": 0.3}})
-    messages = []
-    for size, plain in ((4, True), (4, False), (2, False)):
-        with pytest.raises(SimulationError) as failure:
-            simulate(replace(description, backend=Halves(size, plain)))
-        cause = failure.value.__cause__
-        assert cause is not None
-        assert isinstance(cause.__cause__, LookupError)
-        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
-        assert cause.__cause__.__context__ is cause.__cause__.__cause__
-        messages.append(str(failure.value))
-    assert messages == [messages[0]] * 3
-    assert messages[0].startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
+    message = raised_alike(description, Halves(4, plain=True), Halves(4), Halves(2))
+    assert message.startswith("node 2 failed in round 11: LookupError: there is no such key (plain_parts.py, line")
 
 
 def test_an_interrupted_part_ends_the_round_and_the_engine_can_be_closed() -> None:
-    engine = SerialEngine([open_network(failing("interrupts")).plans])
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(40)
-    engine.close()
-    again = SerialEngine([open_network(failing("interrupts")).plans])
-    again.run(10)  # the mark is of round 11
+    assert_interrupted(lambda: failing("interrupts"), 10)  # the mark is of round 11
 
 
 @dataclass(frozen=True)

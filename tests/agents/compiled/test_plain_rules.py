@@ -17,9 +17,9 @@ from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.node.node import DivergenceError
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
+from tests.helpers.failures import assert_interrupted, raised_alike
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import Marked, PlainPowers
 from tests.helpers.plain_rules import (
@@ -121,28 +121,15 @@ def failing(method: str, way: str, links: str) -> Experiment:
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 @pytest.mark.parametrize("method", ["adapt", "receive"])
 def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: str) -> None:
-    experiment, messages = failing(method, "raises", links), []
-    for size in (6, 2):
-        with pytest.raises(SimulationError) as failure:
-            simulate(replace(experiment, backend=Halves(size)))
-        cause = failure.value.__cause__
-        assert cause is not None and isinstance(cause.__cause__, LookupError)
-        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
-        messages.append(str(failure.value))
-    assert messages == [messages[0]] * 2
+    message = raised_alike(failing(method, "raises", links), Halves(6), Halves(2))
     round = 11 if method == "receive" else 10  # the samples are seen when the round before ends
-    assert messages[0].startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
+    assert message.startswith(f"node 2 failed in round {round}: LookupError: there is no such key (plain_parts.py")
 
 
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 @pytest.mark.parametrize("method", ["adapt", "receive"])
 def test_an_interrupted_protocol_ends_the_round_and_the_engine_can_be_closed(method: str, links: str) -> None:
-    engine = SerialEngine([open_network(failing(method, "interrupts", links)).plans])
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(40)
-    engine.close()
-    again = SerialEngine([open_network(failing(method, "interrupts", links)).plans])
-    again.run(9)  # the mark is of round 11
+    assert_interrupted(lambda: failing(method, "interrupts", links), 9)  # the mark is of round 11
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kernelswarm import SimulationError, simulate
 from kernelswarm.agents.learners.features.linear import Linear
 from kernelswarm.agents.parts.schedules import Constant
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.parameters.diffusion import Diffusion
 from kernelswarm.simulations.experiment.experiment import Experiment, Override
+from tests.helpers.failures import raised_alike
 from tests.helpers.halves import Halves
 from tests.helpers.link_mixes import MIXES
 from tests.helpers.plain_parts import Marked, PlainPowers, PlainSquared
@@ -87,14 +87,7 @@ def test_the_same_digests_and_tables(links: str) -> None:
 @pytest.mark.parametrize("links", ["ideal", "lossy"])
 def test_what_a_learner_raises_names_its_node(links: str) -> None:
     experiment = described({"name": "diffusion"}, links, replace(POWERS, batch_size=1, failing=True), stream=Marked())
-    messages = []
-    for size in (6, 2):
-        with pytest.raises(SimulationError) as failure:
-            simulate(replace(experiment, backend=Halves(size)))
-        cause = failure.value.__cause__
-        assert cause is not None and isinstance(cause.__cause__, LookupError)
-        messages.append(str(failure.value))
-    assert messages == [messages[0]] * 2 and "there is no such key" in messages[0]
+    assert "there is no such key" in raised_alike(experiment, Halves(6), Halves(2))
 
 
 def test_learners_that_rounds_call_are_named() -> None:

@@ -96,17 +96,6 @@ def pooled(description):
     return pool([source.held_out(0) for source in open_network(description).source.nodes], 50)
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=list(PROTOCOLS))
-def test_same_bits_as_by_methods(protocol, batch):
-    description = experiment(protocol, batch=batch)
-    arrays, single = engines(description)
-    for rounds in (1, 7, 40):
-        arrays.run(rounds)
-        single.run(rounds)
-        assert_equal(arrays, single, pooled(description))
-
-
 def test_one_node_with_many_neighbours_takes_no_room_from_the_others():
     """A symmetric step takes in a point for each neighbour: room for a factor and for rows grows with the square."""
     description = Experiment.from_dict(
@@ -164,19 +153,6 @@ def noted(method, found):
         return method(self, *arguments, **named)
 
     return call
-
-
-@pytest.mark.parametrize(
-    "protocol", ["consensus", "consensus, symmetric", "proximity, symmetric", "proximity, adaptive"]
-)
-@pytest.mark.parametrize("blocks", [[[0, 1], [2, 3, 4]], [[0, 3], [4], [1, 2]]], ids=str)
-def test_same_bits_in_blocks(protocol, blocks):
-    description = experiment(PROTOCOLS[protocol], batch=2)
-    arrays, single = engines(description, blocks)
-    for rounds in (3, 30):
-        arrays.run(rounds)
-        single.run(rounds)
-        assert_equal(arrays, single, pooled(description))
 
 
 @pytest.mark.parametrize(("stream", "loss"), [(stream, loss) for stream, all_of in LOSSES.items() for loss in all_of])

@@ -1,6 +1,6 @@
 """Nodes that send vectors live in arrays: in blocks, from snapshots, under protocols that hand nothing over."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
@@ -15,11 +15,8 @@ from kernelswarm.protocols.parameters.domkl import Domkl
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
 from kernelswarm.simulations.running.network import open_network
-from kernelswarm.simulations.testing.plain_twins import plain_twin
-from tests.helpers.equality import same
-from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, states_after
 from tests.helpers.unreliable_vectors import GrownError, Network, assert_as_the_formulas_say
-from tests.helpers.vector_protocols import PROTOCOLS, learner_for
+from tests.helpers.vector_protocols import learner_for
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
 LEARNERS = [
@@ -41,29 +38,6 @@ def experiment(protocol, learner, graph=GRAPH):
 
 def block(described, part=slice(None)):
     return Block(open_network(described).plans[part])
-
-
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner["name"])
-@pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
-def test_what_a_protocol_hands_over_has_the_bits_of_its_methods(protocol, learner):
-    described = experiment(protocol, learner)
-    asked = replace(described, protocol=plain_twin(described.protocol))
-    # Of each protocol one learner lives more rounds than are drawn ahead, each in turn.
-    long = (PROTOCOLS.index(protocol) + LEARNERS.index(learner)) % 2 == 0
-    stops = (1, 17, 300 if long else 30)
-    found = states_after(described, stops)
-    assert same(states_after(asked, stops), found)
-    learned = [array for (_, key), array in found[-1].items() if key == "learner.coefficients"]
-    assert all(np.abs(array).max() > 0.05 for array in learned)
-
-
-def test_blocks_understand_each_other():
-    described = experiment({"name": "gradient_tracking"}, LEARNERS[0])
-    assert_the_same_however_cut(described, (41,), [[0, 2, 4], [1, 3]], [[0], [1], [2], [3], [4]])
-
-
-def test_arrays_go_on_where_they_were_left():
-    assert_the_same_from_snapshots(experiment({"name": "ditto"}, LEARNERS[1]), (20,), 30, [[0, 3], [1, 2, 4]])
 
 
 def test_arrays_last_where_data_ends(tmp_path):

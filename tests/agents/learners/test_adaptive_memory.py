@@ -203,23 +203,6 @@ def test_on_features_nothing_is_forgotten_while_the_target_stays_and_states_go_o
         Rls(loss=Huber(), forgetting="auto")
 
 
-def test_a_state_that_was_put_back_goes_on_with_the_same_bits():
-    ours = learner(budget=Epsilon(0.05), batch_size=3)
-    points, targets = wave(300, 9)
-    whole, halves = ours.init(2, 2), ours.init(2, 2)
-    passes.learn(ours, whole, points, targets)
-    passes.learn(ours, halves, points[:171], targets[:171])
-    again = ours.init(2, 2)
-    ours.restore(again, ours.snapshot(halves))
-    for start in range(171, 300, 3):  # one step after the other, outside of compiled passes
-        batch, wanted = points[start : start + 3], targets[start : start + 3]
-        own = ours.evaluate(again, batch)
-        ours.step(again, [own], [ours.gradient(again, own, wanted)], None, wanted)
-    assert whole.function.window[0] < 150.0
-    for name, array in ours.snapshot(whole).items():
-        assert np.array_equal(array, ours.snapshot(again)[name]), name
-
-
 @pytest.mark.parametrize("steps_of_noise", [1.0, 1e-9, 1e6])
 def test_the_unit_of_targets_does_not_matter(steps_of_noise):
     ours = learner(budget=Epsilon(0.0))

@@ -30,6 +30,7 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.experiment.parts import build
 from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import DISPERSIONS
+from tests.helpers.samples import outputs
 
 Array = np.ndarray
 LOSSES: list[Loss] = [Squared(), Huber(0.5), Logistic(), MulticlassLogistic()]
@@ -42,10 +43,6 @@ def data(generator: np.random.Generator, loss: Loss, size: int) -> tuple[Array, 
         return points, height
     cuts = [0.0] if loss.task == "binary" else [-0.4, 0.4]
     return points, np.digitize(height, cuts).astype(np.float64)
-
-
-def outputs(loss: Loss) -> int:
-    return loss.outputs(1, {"regression": None, "binary": 2, "multiclass": 3}[loss.task])
 
 
 def learn(learner: Any, points: Array, targets: Array, state: Any = None, implicit: bool = False) -> Any:
@@ -281,24 +278,6 @@ def test_dispersions_are_what_their_names_say() -> None:
     positive = np.mean(np.maximum(losses - mean, 0.0) ** 2)
     assert Semivariance(1e-6).values(losses, mean).mean() == pytest.approx(positive, rel=1e-4)
     assert Semivariance(0.5).values(np.array([0.0]), 0.0)[0] == pytest.approx((0.5 * math.log(2.0)) ** 2)
-
-
-@pytest.mark.parametrize("name", ["colk", "rbf_network"])
-@pytest.mark.parametrize("tracking", ["difference", "average"])
-def test_a_restored_learner_goes_on_with_the_same_bits(name: str, tracking: str) -> None:
-    kernel = {"name": "gaussian", "bandwidth": 0.2}
-    keys: dict[str, Any] = {"centers": 9, "low": -1.0, "high": 1.0} if name == "rbf_network" else {"budget": EPSILON}
-    table = {"name": name, "kernel": kernel, "dispersion": "semivariance", "tracking": tracking, "batch_size": 4}
-    learner = build("learner", table | keys | {"step_size": 0.1, "dispersion_weight": 0.01})
-    points, targets = data(np.random.default_rng(9), Squared(), 300)
-    completed = learn(learner, points[:150], targets[:150])
-    again = learner.init(2, 1)
-    learner.restore(again, learner.snapshot(completed))
-    for state in (completed, again):
-        learn(learner, points[150:], targets[150:], state)
-    left, right = learner.snapshot(completed), learner.snapshot(again)
-    assert left.keys() == right.keys()
-    assert all(np.array_equal(left[key], right[key]) and np.isfinite(left[key]).all() for key in left)
 
 
 def test_a_step_without_own_samples_leaves_the_tracking_alone() -> None:

@@ -116,32 +116,6 @@ def test_distance_is_that_of_the_space_whatever_the_subspaces(learner):
     np.testing.assert_allclose(one.values(points), learner.kernel.cross(points, one.points) @ one.weights, atol=1e-9)
 
 
-@EVERY
-def test_a_function_rebuilt_from_its_arrays_has_the_same_bits_and_stays(learner):
-    generator = np.random.default_rng(4)
-    state = learn(learner, *data(generator, learner.loss, 30), 3)
-    arrays = learner.function(state).arrays()
-    again, points = learner.function_from(arrays), generator.normal(size=(50, 2))
-    before = learner.function(state).values(points)
-    np.testing.assert_array_equal(again.values(points), before)
-    learn(learner, *data(generator, learner.loss, 9), state=state)
-    np.testing.assert_array_equal(again.values(points), before)
-    assert np.any(learner.function(state).values(points) != before)
-
-
-@EVERY
-def test_a_restored_learner_goes_on_with_the_same_bits(learner):
-    generator = np.random.default_rng(7)
-    state = learn(learner, *data(generator, learner.loss, 45))
-    again = learner.init(2, 1)
-    learner.restore(again, learner.snapshot(state))
-    later = data(generator, learner.loss, 40)
-    for one in (state, again):
-        learn(learner, *later, 2, one)
-    for name, array in learner.snapshot(state).items():
-        np.testing.assert_array_equal(learner.snapshot(again)[name], array)
-
-
 def test_features_are_no_longer_than_the_kernel_allows():
     learner = LEARNERS["okfeb"]
     state = learn(learner, *data(np.random.default_rng(8), learner.loss, 100))

@@ -160,14 +160,9 @@ def test_bare_steps_suit_kernels_of_any_size(kernel: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "keys", "message"),
     [
-        ("learner", {"discount": 1.0}, "learner.discount = 1.0 must be between 0 and 1"),
         ("learner", {"batch_size": 3}, "learner.batch_size = 3 must be even"),
         ("learner", {"tracking_rate": 2.0}, r"learner.tracking_rate = 2.0 must be in \(0, 1\]"),
         ("learner", {"loss": "squared"}, 'learner.loss = "squared" is not a key of policy_evaluation'),
-        ("stream", {"discount": 0.0}, "stream.discount = 0.0 must be between 0 and 1"),
-        ("stream", {"correlation": 1.0}, "stream.correlation = 1.0 must be at least 0 and below 1"),
-        ("stream", {"spread": 0.0}, "stream.spread = 0.0 must be positive"),
-        ("stream", {"noise": -1.0}, "stream.noise = -1.0 must not be negative"),
     ],
 )
 def test_bad_input_is_refused_by_its_key(table: str, keys: dict[str, Any], message: str) -> None:

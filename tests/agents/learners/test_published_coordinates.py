@@ -64,24 +64,6 @@ def test_weights_stay_with_their_points(learner):
     np.testing.assert_allclose(z @ z.T, lone.features(GRID) @ lone.features(GRID).T, rtol=1e-5, atol=1e-7)
 
 
-def test_a_restored_learner_goes_on_with_the_same_bits():
-    learner, generator = LEARNERS["okfeb"], np.random.default_rng(3)
-    state = learner.init(2, 1)
-
-    def follow(state, x):
-        at = learner.evaluate(state, x)
-        learner.step(state, [at], [learner.gradient(state, at, x[:, :1])], [2.0], x[:, :1])
-
-    for x in generator.normal(size=(12, 2, 2)):
-        follow(state, x)
-    again = learner.init(2, 1)
-    learner.restore(again, learner.snapshot(state))
-    for x in generator.normal(size=(5, 2, 2)):
-        follow(state, x)
-        follow(again, x)
-    np.testing.assert_array_equal(learner.function(again).values(GRID), learner.function(state).values(GRID))
-
-
 def test_weights_that_follow_have_no_coordinates_of_their_own():
     with pytest.raises(ValueError, match='coordinates = "points" needs follow = false'):
         Okfeb(coordinates="points")

@@ -85,7 +85,7 @@ def test_the_word_is_a_share_of_the_inputs_own_distances():
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_what_is_no_distance_is_refused(value):
-    with pytest.raises(ValueError, match=r"^quantization = .* must be a distance, 0 or more"):
+    with pytest.raises(ValueError, match=r"^quantization = .* .*: it is a distance"):
         learner(quantization=value)
 
 

@@ -1,14 +1,11 @@
 """COLK on sliding pairs takes the steps of eq. 47 at every sample, whatever the batches, and keeps one sample."""
 
-import copy
 import math
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kernelswarm.agents.compiled import passes
 from kernelswarm.agents.learners.polk import Polk
 from kernelswarm.agents.learners.risk.colk import Colk
 from kernelswarm.agents.parts.budgets import Epsilon
@@ -16,7 +13,7 @@ from kernelswarm.agents.parts.dispersions import CentralMoments, Dispersion
 from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.agents.parts.losses import Huber, Loss, MulticlassLogistic, Squared
 from kernelswarm.agents.parts.schedules import Constant
-from tests.agents.learners.test_colk import data, learn, outputs, same
+from tests.agents.learners.test_colk import data, learn, same
 from tests.contracts.specimens import DISPERSIONS
 
 Array = np.ndarray
@@ -170,25 +167,6 @@ def test_a_step_without_own_samples_leaves_the_tracking_and_the_kept_sample_alon
     for name in ("center", "previous_points", "previous_weights", "kept_points", "kept_targets"):
         np.testing.assert_array_equal(after[name], before[name])
     assert not np.array_equal(after["weights"], before["weights"])
-
-
-@pytest.mark.parametrize("loss", [Squared(), MulticlassLogistic()], ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("seen", [0, 1, 151])
-def test_a_restored_or_copied_learner_goes_on_with_the_same_bits(loss: Loss, seen: int) -> None:
-    learner = colk(3, loss=loss, budget=Epsilon(0.01), dispersion_weight=0.01)
-    points, targets = data(np.random.default_rng(9), loss, 300)
-    completed, again = (learner.init(2, outputs(loss)) for _ in range(2))
-    passes.learn(learner, completed, points[:seen], targets[:seen])
-    learner.restore(again, learner.snapshot(completed))
-    states = [completed, again, copy.deepcopy(completed), pickle.loads(pickle.dumps(completed))]
-    for state in states:
-        passes.learn(learner, state, points[seen:], targets[seen:])
-    found = [learner.snapshot(state) for state in states]
-    assert {"kept_points", "kept_targets"} <= found[0].keys()
-    for other in found[1:]:
-        assert other.keys() == found[0].keys()
-        for name, array in found[0].items():
-            np.testing.assert_array_equal(other[name], array, err_msg=name)
 
 
 def test_neighbours_are_asked_about_fresh_samples_only_and_steps_may_be_twice_as_large() -> None:

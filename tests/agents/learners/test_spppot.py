@@ -313,24 +313,6 @@ def test_at_agreement_an_implicit_step_on_a_density_is_the_explicit_one(mirror_m
     np.testing.assert_allclose(states[0].function.values(x), states[1].function.values(x), rtol=1e-12)
 
 
-def test_a_restored_learner_takes_the_same_steps():
-    learner = poisson(batch_size=4, budget=TargetOrder(20, alpha=0.01))
-    state = started(learner, steps=30)
-    again = learner.init(1, 1)
-    learner.restore(again, learner.snapshot(state))
-    generator = np.random.default_rng(7)
-    for _ in range(20):
-        points = generator.random((4, 1))
-        for each in (state, again):
-            learn(learner, each, points, np.ones((4, 1)))
-    for name, array in learner.snapshot(state).items():
-        np.testing.assert_array_equal(learner.snapshot(again)[name], array)
-    rebuilt = learner.function_from(learner.function(state).arrays())
-    np.testing.assert_array_equal(rebuilt.values(points), learner.function(again).values(points))
-    assert rebuilt.distance(learner.function(state)) == 0.0
-    assert np.isnan(rebuilt.distance(state.dual.function))
-
-
 @pytest.mark.parametrize("floor", [1e-6, 0.2])
 def test_the_loss_of_events_is_convex_with_the_slope_it_gives(floor):
     generator = np.random.default_rng(3)

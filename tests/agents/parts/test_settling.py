@@ -83,11 +83,6 @@ def test_while_it_falls_from_the_first_sample_on_a_running_mean_is_the_mean() ->
     ("numbers", "message"),
     [
         ((0.0, 2.0, 9.0), "value = 0.0 must be positive"),
-        ((math.inf, 2.0, 9.0), "value = inf must be positive"),
-        ((0.1, 0.5, 9.0), "start = 0.5 must be at least 1"),
-        ((0.1, math.inf, 9.0), "start = inf must be at least 1"),
-        ((0.1, math.nan, 9.0), "start = nan must be at least 1"),
-        ((0.1, 2.0, 0.0), "steps = 0.0 must be positive"),
     ],
 )
 def test_numbers_out_of_range_are_refused(numbers: tuple[float, float, float], message: str) -> None:

@@ -19,6 +19,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.testing.plain_twins import plain_twin
 from tests.agents.populations import test_stacked_population as stacked
 from tests.helpers.equality import same
+from tests.helpers.failures import assert_interrupted, raised_alike
 from tests.helpers.halves import Halves
 from tests.helpers.plain_rules import PlainEnsemble, PlainStacking, Regret
 from tests.helpers.same_bits import (
@@ -104,27 +105,14 @@ def failing(method: str, way: str, links: dict[str, Any]) -> Experiment:
 @FEW
 @pytest.mark.parametrize("method", ["learn", "receive"])
 def test_what_a_protocol_raises_is_raised_with_the_node_and_the_round(method: str, links: dict[str, Any]) -> None:
-    messages = []
-    for size in (5, 2):
-        with pytest.raises(SimulationError) as failure:
-            simulate(replace(failing(method, "raises", links), backend=Halves(size)))
-        cause = failure.value.__cause__
-        assert cause is not None and isinstance(cause.__cause__, LookupError)
-        assert isinstance(cause.__cause__.__cause__, KeyError)  # its own cause, and nothing of numba's
-        messages.append(str(failure.value))
-    assert messages == [messages[0]] * 2
+    message = raised_alike(failing(method, "raises", links), Halves(5), Halves(2))
     round = 11 if method == "learn" else 12  # it counts the rounds in which it has received something
-    assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in messages[0]
+    assert f"failed in round {round}: LookupError: there is no such key (plain_parts.py" in message
 
 
 @FEW
 def test_an_interrupted_protocol_ends_the_round_and_the_engine_can_be_closed(links: dict[str, Any]) -> None:
-    engine = SerialEngine([open_network(failing("learn", "interrupts", links)).plans])
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(40)
-    engine.close()
-    again = SerialEngine([open_network(failing("learn", "interrupts", links)).plans])
-    again.run(10)
+    assert_interrupted(lambda: failing("learn", "interrupts", links), 10)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Nodes with copies of their learner live in arrays: in blocks, from snapshots, to the end of their data."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 import networkx as nx
@@ -13,12 +12,9 @@ from kernelswarm.agents.populations import lossy_stacked_population, stacked_pop
 from kernelswarm.agents.populations.populating import in_python
 from kernelswarm.protocols.ensemble.stacking import Stacking
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.streams.contract import HeldOut, Source
-from kernelswarm.simulations.streams.pooled import pool
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
-from tests.helpers.cases import case
-from tests.helpers.same_bits import engine_in
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, states_after
 from tests.helpers.stacked_network import StackedNetwork, assert_as_the_formulas_say
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 5), (5, 7)])
@@ -61,34 +57,11 @@ def experiment(**tables):
     return Experiment.from_dict({**keys, **NUMBERS, **tables, "rounds": 40, "evaluate_every": 40})
 
 
-def completed(description, blocks, rounds, rests=False):
-    """All that is measured and learned after each of some numbers of rounds."""
-    network = open_network(description)
-    held_out = pool([source.held_out(0) for source in network.source.nodes], 20)
-    engine, found = engine_in(description, blocks), []
-    for count in rounds:
-        if rests and found:
-            left = engine.snapshot()
-            engine = engine_in(description, blocks)
-            engine.restore(left, 0)
-        engine.run(count)
-        report = vars(engine.report(held_out))
-        functions = {label: (dict(known.arrays), known.duals) for label, known in engine.functions().items()}
-        tallies = {agent.node: deepcopy(agent.tally) for block in engine.blocks for agent in block.agents}
-        counts = {
-            label: (tally.scalars_sent, tally.bytes_sent, tally.traffic, tally.rounds, tally.compression_error)
-            for label, tally in tallies.items()
-        }
-        found.append((report, functions, counts))
-    return found
-
-
 def assert_the_same(description, rounds, rests=False):
     """Hold two blocks to one, and both, where they rest, to one that never does."""
-    wanted = completed(description, ONE, rounds)
-    for blocks in (ONE, TWO) if rests else (TWO,):
-        with case("blocks", blocks):
-            np.testing.assert_equal(completed(description, blocks, rounds, rests), wanted)
+    assert_the_same_however_cut(description, rounds, TWO)
+    if rests:
+        assert_the_same_from_snapshots(description, (rounds[0], sum(rounds[:2])), rounds[-1], TWO)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +123,7 @@ def test_what_grows_without_bound_is_found_at_the_node_and_in_the_round_that_the
     expected = wanted.first_to_grow(40)
     for blocks in (ONE, TWO) if not tables else (ONE,):
         with pytest.raises(node.DivergenceError) as caught:
-            completed(experiment(**tables), blocks, (40,))
+            states_after(experiment(**tables), (40,), blocks)
         assert str(caught.value).split(": lower")[0] == expected.split(": lower")[0]
 
 

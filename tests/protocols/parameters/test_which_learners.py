@@ -40,7 +40,7 @@ def test_no_penalty_makes_the_sound_forms_diverge(protocol, penalty):
 @pytest.mark.parametrize(
     ("protocol", "message"),
     [
-        ({"name": "odkla", "penalty": -1.0}, "not negative"),
+        ({"name": "odkla", "penalty": -1.0}, "not be negative"),
         ({"name": "diffusion", "rate": 0.0}, "rate"),
         ({"name": "dkla", "forgetting": 1.5}, "forgetting"),
         ({"name": "domkl", "forgetting": 0.0}, "forgetting"),

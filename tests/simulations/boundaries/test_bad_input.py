@@ -98,10 +98,10 @@ CHANGES = [
     ("node=[3]", "node[0] = 3 must be a table", ""),
     ("node=[{nodes=0,learner={}}]", "node[0].nodes = 0 must be a list, each entry a whole number", ""),
     # out of range
-    ("seed=-1", "seed = -1 must be at least 0", ""),
+    ("seed=-1", "seed = -1 must not be negative", ""),
     ("rounds=0", "rounds = 0 must be at least 1", ""),
     ("evaluate_every=0", "evaluate_every = 0 must be at least 1", ""),
-    ("checkpoint_every=-1", "checkpoint_every = -1 must be at least 0", ""),
+    ("checkpoint_every=-1", "checkpoint_every = -1 must not be negative", ""),
     ("evaluation.global_samples=0", "evaluation.global_samples = 0 must be at least 1", ""),
     ("topology.nodes=0", "topology.nodes = 0 must be at least 1", ""),
     ("stream.noise=-1", "stream.noise = -1", ""),
@@ -125,8 +125,8 @@ CHANGES = [
         "nystroem",
     ),
     ("learner={name='newton',loss='absolute'}", 'learner.loss = "absolute" has no curvature', "squared"),
-    ("protocol.penalty=-1", "protocol.penalty = -1.0 must be", ""),
-    ("protocol={name='proximity',gamma=-1}", "protocol.gamma = -1.0 must be", ""),
+    ("protocol.penalty=-1", "protocol.penalty = -1.0 must not be", ""),
+    ("protocol={name='proximity',gamma=-1}", "protocol.gamma = -1.0 must not be", ""),
     ("node=[{nodes=[],learner={}}]", "node[0].nodes = [] must name at least one node", ""),
     ("node=[{nodes=[0],learner={batch_size=0}}]", "node[0].learner.batch_size = 0 must be at least 1", ""),
     # unknown names

@@ -20,7 +20,7 @@ from kernelswarm.simulations.machine.archives import ArchiveError, read_arrays
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import read
 from kernelswarm.simulations.running.run import resume
-from tests.helpers.command_line import SMALL, Answer, Command, commands
+from tests.helpers.command_line import SMALL, Command, commands, paragraph
 
 LONG = "x" * 300
 
@@ -31,13 +31,6 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
     Path("small.toml").write_text(SMALL)
     Path("loop").symlink_to("loop")
     return commands(capsys)
-
-
-def paragraph(answer: Answer) -> str:
-    """What a refused command says: exit code 2 and one line."""
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("kernelswarm: ") and answer.err.count("\n") == 1
-    return answer.err
 
 
 @pytest.mark.parametrize("path", ["", " ", LONG, f"{LONG}/x", "loop", "loop/x", "a\0b"])

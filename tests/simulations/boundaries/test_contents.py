@@ -25,7 +25,7 @@ from kernelswarm.simulations.records.checkpoints import newest
 from kernelswarm.simulations.records.model_loading import load
 from kernelswarm.simulations.records.run_folder import FILES
 from kernelswarm.simulations.running.run import run
-from tests.helpers.command_line import SMALL, Answer, Command, commands
+from tests.helpers.command_line import SMALL, Command, commands, paragraph
 from tests.helpers.damage import packed
 from tests.helpers.fuzz_kinds import sealed
 
@@ -35,13 +35,6 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     Path("small.toml").write_text(SMALL)
     return commands(capsys)
-
-
-def paragraph(answer: Answer) -> str:
-    """What a refused command says: exit code 2 and one line."""
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith("kernelswarm: ") and answer.err.count("\n") == 1
-    return answer.err
 
 
 NAMES_OF_NODES = ["10000000000000000001", "10000000000000000002", "10000000000000000003"]

@@ -21,16 +21,10 @@ from kernelswarm.simulations.figures import style
 from kernelswarm.simulations.records.graphml import lines
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import File
-from tests.helpers.command_line import SMALL, Command, commands
+from tests.helpers.command_line import SMALL, Command
 
 LABELS = ['<b>&"x"', "$\\frac{1}$", "Größe_1%#{}~^", "a\nb"]
 NODES = ["n<&>", "$x_{1$", "Zoë\t'q'", "x" * 150]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:

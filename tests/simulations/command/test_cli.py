@@ -302,6 +302,7 @@ def test_lists_of_kinds_have_keys_and_plurals(call: Command) -> None:
     assert call("list", "link_delays") == call("list", "link_delay")
     assert "regularization = 1e-06" in call("list", "learners").out
     assert "epsilon  (required: a number)" in call("list", "budgets").out
+    assert 'dual_step = "auto"  # positive, or "auto"' in call("list", "proximity").out
 
 
 def test_init_writes_a_file_that_runs_as_it_is(call: Command) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kernelswarm.simulations.core.errors import InputError
@@ -11,13 +9,7 @@ from kernelswarm.simulations.core.messages import SYNONYMS, underscored
 from kernelswarm.simulations.core.terms import TERMS
 from kernelswarm.simulations.experiment.parts import PARTS
 from kernelswarm.simulations.experiment.registry import find
-from tests.helpers.command_line import Command, commands
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
+from tests.helpers.command_line import Command
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,13 @@
 """The estimators multiply matrices in as many threads as they are asked to, one unless asked."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
 from kernelswarm import PolkRegressor
-from kernelswarm.agents.parts.kernels import Gaussian
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.machine.parallel import cores
-
-
-@dataclass(frozen=True)
-class Watching(Gaussian):
-    """A kernel that notes how many threads the libraries of linear algebra may use while it is evaluated."""
-
-    libraries: ClassVar[ThreadpoolController]  # found once: looking for them takes milliseconds
-    seen: ClassVar[set[int]] = set()
-
-    def cross(self, points, centers):
-        self.seen.update(library["num_threads"] for library in self.libraries.select(user_api="blas").info())
-        return super().cross(points, centers)
+from tests.simulations.running.test_threads import Watching
 
 
 @pytest.mark.parametrize(("jobs", "threads"), [(None, 1), (1, 1), (2, 2), (-1, cores())])

@@ -16,13 +16,7 @@ from kernelswarm.graphs.given.names import compared
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
-from tests.helpers.command_line import Command, commands
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
+from tests.helpers.command_line import Command
 
 
 def write_rows(names: Sequence[str], columns: str = "site;temp;y") -> None:

@@ -17,7 +17,7 @@ from kernelswarm.simulations.records.target_units import amount
 from kernelswarm.simulations.running.network import build_topology
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import FORMATS
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 random = np.random.default_rng(0)
 POINTS = random.normal(size=(60, 2))
@@ -28,12 +28,6 @@ TARGETS: dict[str, tuple[Any, str, str]] = {
     "classes with decimals": (np.where(POINTS[:, 1] > 0.0, 1.0, -1.0), "classification", "logistic"),
     "two columns": (POINTS, "regression", "squared"),
 }
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 @pytest.mark.parametrize("kind", TARGETS)

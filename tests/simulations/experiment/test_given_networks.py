@@ -13,15 +13,9 @@ from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.without_data import NoSamples
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 POINTS = np.random.default_rng(3).normal(size=(90, 2))
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 def rows_of(*names: Any) -> None:

@@ -17,17 +17,11 @@ from kernelswarm import InputError, simulate
 from kernelswarm.graphs.files import read_graph
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.network import open_network
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 SENSORS = [773869, 767541, 767542, 717447]
 BEGIN = datetime(2012, 3, 1)
 ROUND = [(0, 1), (1, 2), (2, 3), (3, 0)]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 def readings(names: list[int]) -> list[str]:

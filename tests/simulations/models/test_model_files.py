@@ -202,7 +202,7 @@ def corrupt(path: Path) -> None:
         (lambda path: np.savez(path, x=np.ones(3)), "has no description: it was not written by save_model"),
         (spoiled(lambda arrays: arrays.update(description=np.array("{"))), "description is not JSON text"),
         (spoiled(lambda arrays: arrays.update(description=np.array("[1]"))), "description must be a table with format"),
-        (spoiled(described(version=4)), "has version 4, this kernelswarm reads versions up to 3: update kernelswarm"),
+        (spoiled(described(version=4)), "has version 4, and this kernelswarm reads 3: train it again"),
         (spoiled(described(kernel={"name": "gausian"})), "kernel must be a table with a name among gaussian, "),
         (spoiled(described(kernel={"name": ["gaussian"]})), "kernel must be a table with a name among gaussian, "),
         (

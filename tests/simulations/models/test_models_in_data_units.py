@@ -163,22 +163,6 @@ def test_a_model_file_carries_units_labels_and_the_nodes_name(tmp_path: Path, lo
     assert np.array_equal(again.evaluate(data.x), model.evaluate(data.x))
 
 
-def test_model_files_of_the_first_version_are_read_in_the_learners_units(tmp_path: Path) -> None:
-    function = KernelSum(Gaussian(0.5), 1, 1).assign(np.array([[0.0], [1.0]]), np.array([[2.0], [-1.0]]))
-    description = {
-        "format": "kernelswarm model",
-        "version": 1,
-        "loss": {"name": "squared"},
-        "flat": True,
-        "kernel": {"name": "gaussian", "bandwidth": 0.5},
-    }
-    np.savez(tmp_path / "old.npz", description=np.array(json.dumps(description)), **function.arrays())
-    grid = np.linspace(-1.0, 2.0, 9)[:, None]
-    model = load_model(tmp_path / "old.npz")
-    np.testing.assert_array_equal(model.predict(grid), function.values(grid)[:, 0])
-    assert model.node is None and model.input_variables.names == ()
-
-
 def test_damaged_units_in_a_model_file_are_refused(tmp_path: Path) -> None:
     function = KernelSum(Gaussian(0.5), 2, 1).assign(np.zeros((1, 2)), np.ones((1, 1)))
     scaled = Variables(("a", "b"), np.zeros(2), np.ones(2))

@@ -132,18 +132,11 @@ def test_gaps_are_filled_from_above_where_the_last_value_counts() -> None:
     np.testing.assert_array_equal(model.predict(COLUMNS), model.predict({**COLUMNS, "warmth": filled}))
 
 
-def test_files_hold_the_coding_as_json_and_older_ones_are_read(folder: Path, tmp_path: Path) -> None:
+def test_files_hold_the_coding_as_json(folder: Path) -> None:
     arrays = dict(np.load(folder / "model.npz", allow_pickle=False))
     description = json.loads(str(arrays["description"]))
-    assert description["version"] == 3
     kinds = [column["kind"] for column in description["inputs"]["coding"]["columns"]]
     assert kinds == ["time", "words", "number", "number"]
-    del description["inputs"]["coding"]
-    description["version"] = 2
-    np.savez(tmp_path / "old.npz", **(arrays | {"description": np.array(json.dumps(description))}))
-    old = load_model(tmp_path / "old.npz")
-    points = load_model(folder / "model.npz").as_array(COLUMNS)
-    np.testing.assert_array_equal(old.predict(points), expected(folder))
 
 
 @pytest.mark.parametrize(

@@ -179,17 +179,11 @@ def test_the_network_of_vectors_knows_what_all_nodes_have_seen(protocol: str, le
     assert result.nodes["width"][-3] == pytest.approx(2.0 * model.half_widths(held_out.points, 0.9).mean(), rel=1e-12)
 
 
-def test_files_from_before_are_read_and_damaged_ones_refused(tmp_path: Path) -> None:
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
     model = simulate(**KEYS, stream="sine_regression").model(0)
     save_model(model, tmp_path / "model.npz")
     arrays = read_arrays(tmp_path / "model.npz")
-    old = {name: array for name, array in arrays.items() if not name.startswith("posterior")}
-    np.savez(tmp_path / "old.npz", **old)
-    again = load_model(tmp_path / "old.npz")
-    np.testing.assert_array_equal(again.predict(AT), model.predict(AT))
-    with pytest.raises(ValueError, match="trained again"):
-        again.predict(AT, return_std=True)
-    for name in arrays.keys() - old.keys():
+    for name in (name for name in arrays if name.startswith("posterior")):
         for damaged in (
             {key: array for key, array in arrays.items() if key != name},
             {**arrays, name: arrays[name][:-1]},

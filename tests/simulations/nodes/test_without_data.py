@@ -21,11 +21,10 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.without_data import NoSamples
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES
+from tests.helpers.same_bits import assert_the_same_from_snapshots, states_after
 from tests.simulations.round.test_counts_of_points import (
     RULES,
-    assert_it_goes_on,
     assert_same_tables,
-    states_after,
 )
 
 STATIONS = nx.Graph([("north", "gateway"), ("gateway", "hut"), ("hut", "south"), ("south", "attic")])
@@ -204,7 +203,7 @@ def assert_same_everywhere(experiment: Experiment) -> None:
     for blocks in (None, BLOCKS):
         for one, other in zip(states_after(experiment, stages, blocks), wanted, strict=True):
             assert same(one, other)
-    assert_it_goes_on(experiment, [3, 9], 12, BLOCKS)
+    assert_the_same_from_snapshots(experiment, [3, 9], 12, BLOCKS, plain=True)
 
 
 @pytest.mark.parametrize("links", ["ideal", "bursts kept", "churn without memory", "long delay", "everything"])

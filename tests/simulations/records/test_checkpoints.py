@@ -300,24 +300,11 @@ class Remembering(Consensus):
         return {"strength": super().init(neighborhood)}
 
 
-def test_protocols_that_cannot_be_saved_are_refused() -> None:
-    plans = [replace(plan, rule=Remembering()) for plan in open_network(experiment()).plans]
-    wanted = r"protocols that can be saved, and of Remembering a link state holds dict, .*: see docs/contributing.md"
-    with pytest.raises(InputError, match=wanted):
-        checkpoint.refuse_unsaved(plans)
-
-
 @dataclass(frozen=True)
 class Forgetful:
     """A learner with nothing but a batch size."""
 
     batch_size: int = 1
-
-
-def test_learners_that_cannot_be_saved_are_refused() -> None:
-    plans = [replace(plan, learner=Forgetful()) for plan in open_network(experiment()).plans]
-    with pytest.raises(InputError, match="learners that can be saved, and Forgetful has no snapshot"):
-        checkpoint.refuse_unsaved(plans)
 
 
 class Endless:
@@ -327,9 +314,21 @@ class Endless:
         return {"generator": object()}
 
 
-def test_sources_that_cannot_be_saved_are_refused() -> None:
-    plans = [replace(plan, source=Endless()) for plan in open_network(experiment()).plans]
-    with pytest.raises(InputError, match="a state of plain numbers, and Endless has none"):
+@pytest.mark.parametrize(
+    ("part", "wanted"),
+    [
+        (
+            {"rule": Remembering()},
+            r"protocols that can be saved, and of Remembering a link state holds dict, .*: see docs/contributing.md",
+        ),
+        ({"learner": Forgetful()}, "learners that can be saved, and Forgetful has no snapshot"),
+        ({"source": Endless()}, "a state of plain numbers, and Endless has none"),
+    ],
+    ids=["protocol", "learner", "source"],
+)
+def test_what_cannot_be_saved_is_refused(part: dict[str, Any], wanted: str) -> None:
+    plans = [replace(plan, **part) for plan in open_network(experiment()).plans]
+    with pytest.raises(InputError, match=wanted):
         checkpoint.refuse_unsaved(plans)
 
 

@@ -9,6 +9,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import networkx as nx
 import numpy as np
@@ -92,22 +93,18 @@ def test_no_number_is_needed_beside_other_runs(result: Result, tmp_path: Path) -
     assert write(result, tmp_path / "run").name == "run"
 
 
-def test_failed_write_leaves_nothing(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*arguments: object, **more: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(run_folder, "write_arrays", full)
-    with pytest.raises(SimulationError, match="could not be written: No space left on device"):
-        write(result, tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_interrupted_write_leaves_nothing(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*arguments: object, **more: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run_folder, "write_arrays", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize(
+    ("cause", "raised", "message"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), SimulationError, "not be written: No space left on device"),
+        (KeyboardInterrupt(), KeyboardInterrupt, ""),
+    ],
+)
+def test_a_write_that_ends_early_leaves_nothing(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: BaseException, raised: Any, message: str
+) -> None:
+    monkeypatch.setattr(run_folder, "write_arrays", Mock(side_effect=cause))
+    with pytest.raises(raised, match=message):
         write(result, tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 

@@ -222,7 +222,7 @@ def test_what_has_no_band_is_refused() -> None:
     with pytest.raises(InputError, match=r"evaluation\.level.*predict_proba"):
         simulate(**classes, evaluation=EVALUATION)
     for level in (-0.1, 1.0, 90.0):
-        with pytest.raises(InputError, match="between 0 and 1"):
+        with pytest.raises(InputError, match=r"in \[0, 1\)"):
             simulate(**KEYS, evaluation={"level": level})
     with pytest.raises(InputError, match="bands"):
         simulate(**KEYS, evaluation={"level": 0.9, "bands": "bootstrap"})

@@ -11,7 +11,6 @@ from kernelswarm.protocols.consensus import Consensus
 from kernelswarm.protocols.core.certainty import certainty_of
 from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
@@ -19,9 +18,9 @@ from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH
 from tests.helpers.naive_network import Batches
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 BLOCKS = [[0, 3], [1], [2, 4]]
 KERNEL = {"name": "gaussian", "bandwidth": 0.15}
@@ -55,13 +54,6 @@ def described(rounds=20, certainty=3.0, replay=1, **tables):
             **tables,
         }
     )
-
-
-def engine_after(experiment, blocks=None, plain=False, rounds=None):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
 
 
 def learned(engine):
@@ -130,12 +122,7 @@ def test_all_ways_to_run_a_network_give_the_same_bits(case):
     whole = learned(engine)
     assert same(whole, learned(engine_after(experiment, BLOCKS)))
     assert same(whole, learned(engine_after(experiment, BLOCKS, plain=True)))
-    first = engine_after(experiment, rounds=9)
-    plans = open_network(experiment).plans
-    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
-    other.restore(first.snapshot(), 9)
-    other.run(11)
-    assert same(whole, learned(other))
+    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
     assert not same(whole, learned(engine_after(described(**{**CASES[case], "certainty": 0.0}))))
 
 

@@ -10,15 +10,14 @@ import pytest
 
 from kernelswarm.graphs.schedules.random_schedules import Gossip
 from kernelswarm.protocols.links.distortion import EXACT
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
 from kernelswarm.simulations.running.network import open_network
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, NOTHING
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 RATIO = 3.0
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -57,13 +56,6 @@ def described(rounds=20, learner=RLS, certainty=RATIO, schedule=None, **tables):
     return experiment if schedule is None else replace(experiment, schedule=schedule)
 
 
-def engine_after(experiment, blocks=None, rounds=None, plain=False):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
-
-
 def agents_of(engine):
     return [agent for block in engine.blocks for agent in block.agents]
 
@@ -87,12 +79,7 @@ def test_all_ways_to_run_a_network_give_the_same_bits(kind):
     experiment = described(learner=LEARNERS["newton"], **KINDS[kind])
     whole = learned(engine_after(experiment))
     assert same(whole, learned(engine_after(experiment, BLOCKS)))
-    first = engine_after(experiment, rounds=9)
-    plans = open_network(experiment).plans
-    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
-    other.restore(first.snapshot(), 9)
-    other.run(11)
-    assert same(whole, learned(other))
+    assert_the_same_from_snapshots(experiment, (9,), 11, BLOCKS)
     assert not same(whole, learned(engine_after(described(learner=LEARNERS["newton"], certainty=0.0, **KINDS[kind]))))
 
 

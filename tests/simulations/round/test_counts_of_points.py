@@ -17,8 +17,14 @@ from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.halves import Halves
 from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
-from tests.helpers.same_bits import assert_equal_tables
-from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, engine_of, known, turns
+from tests.helpers.same_bits import (
+    assert_equal_tables,
+    assert_the_same_from_snapshots,
+    changed_by,
+    engine_in,
+    states_after,
+)
+from tests.simulations.round.test_data_that_end import BLOCKS, EACH, GRAPH, described, turns
 
 LARGER = [{"nodes": [1, 4], "learner": {"batch_size": 3}}, {"nodes": [2], "learner": {"batch_size": 2}}]
 ROWS = (31, 20, 17, 12, 26, 8)
@@ -59,15 +65,6 @@ def network(rule: str, case: str, learner: str = "polk", **tables: Any) -> Exper
     return described("symmetric", batch, learner, **{"stream": stream, "protocol": protocol, **chosen})
 
 
-def states_after(experiment: Experiment, rounds: tuple[int, ...], blocks: Any = None, plain: bool = False) -> list[Any]:
-    """Return all that rounds have changed after each of some numbers of rounds."""
-    engine, found = engine_of(experiment, blocks, plain), []
-    for count in rounds:
-        engine.run(count)
-        found.append(known(engine))
-    return found
-
-
 def assert_the_same_bits(
     experiment: Experiment, rounds: tuple[int, ...], cuts: Sequence[Any]
 ) -> dict[tuple[int, str], Any]:
@@ -79,20 +76,6 @@ def assert_the_same_bits(
             assert same(one, other)
     last: dict[tuple[int, str], Any] = wanted[-1]
     return last
-
-
-def assert_it_goes_on(experiment: Experiment, checkpoints: Sequence[int], rounds: int, blocks: Any) -> None:
-    """Assert that a network goes on from snapshots with the same bits, in one block, in several, and by methods."""
-    for at in checkpoints:
-        engine = engine_of(experiment)
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(rounds)
-        for cut, plain in ((None, False), (blocks, False), (None, True)):
-            other = engine_of(experiment, cut, plain)
-            other.restore(snapshots, at)
-            other.run(rounds)
-            assert same(known(other), known(engine))
 
 
 def assert_same_tables(experiment: Experiment, nodes: int) -> None:
@@ -128,7 +111,6 @@ def turns_but_transitions(first: int) -> list[tuple[str, dict[str, Any], str]]:
 
 @pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(0), ids=str)
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
-    """In the other form on unreliable links (test_counts_on_unreliable_links.py)."""
     sizes = [{"nodes": [1, 4], "learner": {"batch_size": 4}}]  # even, for learners of pairs
     experiment = network(rule, "all", learner, keys=keys, batch=2, node=sizes)
     assert same(states_after(experiment, (22,)), states_after(experiment, (22,), plain=True))
@@ -167,10 +149,10 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
         experiment = described("isolated", 3, "multi_kernel", rows=ROWS)
     else:
         experiment = network(rule, case, "multi_kernel")
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     arrays.run(45)
     single.run(45)
-    assert same(known(arrays), known(single))
+    assert same(changed_by(arrays), changed_by(single))
     if rule == "one-sided, explicit":  # nothing is kept for steps that nodes without data will not take
         asked = [
             node
@@ -184,7 +166,7 @@ def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case)
-    assert_it_goes_on(experiment, (3, 9), 10, BLOCKS)
+    assert_the_same_from_snapshots(experiment, (3, 9), 10, BLOCKS, plain=True)
 
 
 @ENDS_AND_ALL
@@ -214,14 +196,14 @@ def test_matrix_products_begin_with_the_step_that_is_on_enough_points() -> None:
         stream={"name": "sine_regression", "noise": 0.3},
         keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
     )
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     for _ in range(6):
         arrays.run(5)
         single.run(5)
-        assert same(known(arrays), known(single))
+        assert same(changed_by(arrays), changed_by(single))
     assert max(agent.function.order for agent in arrays.blocks[0].agents) > 150
 
 
 def test_the_graph_has_nodes_of_several_degrees() -> None:
     assert {degree for _, degree in GRAPH.degree} == {1, 2, 3}
-    assert isinstance(engine_of(network("symmetric", "all")), SerialEngine)
+    assert isinstance(engine_in(network("symmetric", "all")), SerialEngine)

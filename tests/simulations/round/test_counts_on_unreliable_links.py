@@ -14,18 +14,15 @@ from kernelswarm.simulations.experiment.parts import build
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
 from tests.helpers.link_mixes import GRAPH, MIXES
-from tests.helpers.plain_parts import PlainConsensus, PlainGaussian, PlainSquared
+from tests.helpers.same_bits import assert_the_same_from_snapshots, changed_by, engine_in
 from tests.simulations.round.test_counts_of_points import (
     ENDS_AND_ALL,
     RATE,
     RULES,
-    assert_it_goes_on,
     assert_same_tables,
     assert_the_same_bits,
-    states_after,
-    turns_but_transitions,
 )
-from tests.simulations.round.test_data_that_end import described, engine_of, known
+from tests.simulations.round.test_data_that_end import described
 from tests.simulations.round.test_rounds_without_samples import described as described_with_gaps
 from tests.simulations.round.test_rounds_without_samples import table
 
@@ -102,40 +99,21 @@ def test_rounds_without_samples_have_the_same_bits(rule: str, batch: int) -> Non
     assert_the_same_bits(experiment, (5, 20, 20), (None, [[0, 2], [1, 3]]))
 
 
-@pytest.mark.parametrize(("learner", "keys", "rule"), turns_but_transitions(1), ids=str)
-def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
-    sizes = [{"nodes": [1, 7], "learner": {"batch_size": 4}}]  # even, for learners of pairs
-    experiment = network(rule, "all", "delay", learner, keys=keys, batch=2, node=sizes)
-    assert same(states_after(experiment, (22,)), states_after(experiment, (22,), plain=True))
-
-
-@ENDS_AND_ALL
-def test_plain_python_keeps_its_bits(case: str) -> None:
-    own = {"kernel": PlainGaussian(0.3), "loss": PlainSquared()}
-    for rule in (RULES["one-sided"], RULES["symmetric"], PlainConsensus(0.3)):
-        experiment = network("symmetric", case, "churn without memory", keys=own)
-        if isinstance(rule, PlainConsensus):
-            if case == "all":
-                continue  # it knows of no replay
-            experiment = replace(experiment, protocol=rule)
-        assert same(states_after(experiment, (3, 12)), states_after(experiment, (3, 12), plain=True))
-
-
 @ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["one-sided, explicit", "symmetric"])
 def test_learners_in_plain_python_keep_their_bits(rule: str, case: str) -> None:
     experiment = network(rule, case, "churn without memory", "multi_kernel")
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     arrays.run(25)
     single.run(25)
-    assert same(known(arrays), known(single))
+    assert same(changed_by(arrays), changed_by(single))
 
 
 @ENDS_AND_ALL
 @pytest.mark.parametrize("rule", ["symmetric", "one-sided, explicit", "proximity", "stacking"])
 def test_a_network_goes_on_from_a_checkpoint(rule: str, case: str) -> None:
     experiment = network(rule, case, "rounded" if rule == "stacking" else "everything")
-    assert_it_goes_on(experiment, (3, 10), 10, BLOCKS)
+    assert_the_same_from_snapshots(experiment, (3, 10), 10, BLOCKS, plain=True)
 
 
 @ENDS_AND_ALL
@@ -175,7 +153,7 @@ def test_pooled_bands_keep_their_bits(rule: str, mix: str) -> None:
 @pytest.mark.parametrize("rule", ["symmetric", "stacking"])
 def test_pooled_bands_go_on_from_a_checkpoint(rule: str) -> None:
     experiment = network(rule, "all", "rounded" if rule == "stacking" else "everything", evaluation=POOLED)
-    assert_it_goes_on(experiment, (3, 10), 10, BLOCKS)
+    assert_the_same_from_snapshots(experiment, (3, 10), 10, BLOCKS, plain=True)
 
 
 @pytest.mark.parametrize("replay", [0.4, 2])
@@ -203,9 +181,9 @@ def test_steps_on_many_points_with_large_functions_are_matrix_products() -> None
         keys={"kernel": {"name": "laplacian", "bandwidth": 0.05}, "budget": {"epsilon": 0.0}},
         seed=5,
     )
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     for rounds in (20, 8, 1, 1, 5):
         arrays.run(rounds)
         single.run(rounds)
-        assert same(known(arrays), known(single))
+        assert same(changed_by(arrays), changed_by(single))
     assert max(agent.function.order for agent in arrays.blocks[0].agents) > 128

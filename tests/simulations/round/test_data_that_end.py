@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 
 from kernelswarm.agents.compiled.population import Population
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
-from kernelswarm.simulations.running.simulation import simulate
 from tests.contracts.specimens import SIZES
 from tests.helpers.ending import Ending
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves, plans_of
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_tables, changed_by, engine_in
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5)])
 ROWS = (31, 12, 17, 12, 24, 8)
@@ -54,23 +51,8 @@ def described(rule: str, batch: int = 1, learner: str = "polk", rows: Any = ROWS
     )
 
 
-def engine_of(experiment: Experiment, blocks: Any = None, plain: bool = False) -> SerialEngine:
-    plans = plans_of(experiment, plain)
-    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-
-
 def rounds_of(experiment: Experiment) -> int:
     return -(-max(ROWS) // experiment.learner.batch_size)
-
-
-def known(engine: SerialEngine) -> dict[tuple[int, str], Any]:
-    """Return all that rounds change: functions, links, sums, and the samples in flight; not how many are at hand."""
-    return {
-        (node, name): array
-        for node, kept in engine.snapshot().items()
-        for name, array in kept.arrays.items()
-        if not name.startswith("ahead_")
-    }
 
 
 def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
@@ -85,26 +67,17 @@ def stages(experiment: Experiment, *engines: SerialEngine) -> Iterator[None]:
 @EVERY_RULE
 def test_the_same_bits_in_all_blocks_and_by_methods(rule: str, batch: int) -> None:
     experiment = described(rule, batch)
-    single = engine_of(experiment, plain=True)
-    cuts = [engine_of(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
+    single = engine_in(experiment, plain=True)
+    cuts = [engine_in(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
     for _ in stages(experiment, single, *cuts):
-        wanted = known(single)
-        assert all(same(known(arrays), wanted) for arrays in cuts)
+        wanted = changed_by(single)
+        assert all(same(changed_by(arrays), wanted) for arrays in cuts)
 
 
 @EVERY_BATCH
 @EVERY_RULE
 def test_the_same_digests_and_tables(rule: str, batch: int) -> None:
-    experiment = described(rule, batch)
-    wanted = simulate(replace(experiment, backend=Halves(6, plain=True)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one.keys() == other.keys() and (one or rule == "isolated")
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_the_same_tables(described(rule, batch))
 
 
 FORMS = ("symmetric", "one-sided")
@@ -124,10 +97,10 @@ def turns(first: int) -> list[tuple[str, dict[str, Any], str]]:
 def test_every_learner_keeps_its_bits(learner: str, keys: dict[str, Any], rule: str) -> None:
     """In the other form with replayed points and batches of two sizes: test_counts_of_points.py."""
     experiment = described(rule, 2, learner, keys=keys)
-    arrays, single = engine_of(experiment), engine_of(experiment, plain=True)
+    arrays, single = engine_in(experiment), engine_in(experiment, plain=True)
     for _ in stages(experiment, arrays, single):
         pass
-    assert same(known(arrays), known(single))
+    assert same(changed_by(arrays), changed_by(single))
 
 
 def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +108,7 @@ def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     begin = Population.__init__
     monkeypatch.setattr(Population, "__init__", lambda new, agents: (found.append(len(agents)), begin(new, agents))[1])
     experiment = described("symmetric")
-    engine_of(experiment).run(rounds_of(experiment))
+    engine_in(experiment).run(rounds_of(experiment))
     assert found == [6]
 
 
@@ -145,34 +118,25 @@ def test_the_same_arrays_last_to_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_network_goes_on_from_a_checkpoint(rule: str, batch: int, at: int) -> None:
     """Before a node's data end, between two ends, and while batches in flight are not whole."""
     experiment = described(rule, batch)
-    engine = engine_of(experiment)
-    engine.run(at)
-    snapshots = engine.snapshot()
-    rest = rounds_of(experiment) - at
-    engine.run(rest)
-    for blocks, plain in ((None, False), (BLOCKS, False), (EACH, False), (None, True)):
-        other = engine_of(experiment, blocks, plain)
-        other.restore(snapshots, at)
-        other.run(rest)
-        assert same(known(other), known(engine))
+    assert_the_same_from_snapshots(experiment, (at,), rounds_of(experiment) - at, BLOCKS, EACH, plain=True)
 
 
 @EVERY_BATCH
 @EVERY_RULE
 def test_data_may_end_before_the_network_is_primed(rule: str, batch: int) -> None:
     experiment = described(rule, batch, rows=(30, 1, 16, 3, 1, 8))
-    single = engine_of(experiment, plain=True)
-    engines = [engine_of(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
+    single = engine_in(experiment, plain=True)
+    engines = [engine_in(experiment, blocks) for blocks in (None, BLOCKS, EACH)]
     for rounds in (2, 3, 5):
         single.run(rounds)
         for engine in engines:
             engine.run(rounds)
-            assert same(known(engine), known(single))
+            assert same(changed_by(engine), changed_by(single))
 
 
 def test_samples_that_are_put_back_do_not_pile_up() -> None:
     experiment = described("symmetric")
-    engine = engine_of(experiment)
+    engine = engine_in(experiment)
     for _ in stages(experiment, engine):
         for agent in engine.blocks[0].agents:
             source: Any = agent.source

@@ -14,7 +14,6 @@ from kernelswarm.agents.compiled import passes
 from kernelswarm.graphs.adjacency import Adjacency
 from kernelswarm.graphs.spanning_tree import spanning_tree
 from kernelswarm.simulations.backends.ray_backend import Ray
-from kernelswarm.simulations.backends.serial import Serial
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import examine
@@ -23,9 +22,7 @@ from kernelswarm.simulations.running.run import resume, run
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.contract import HeldOut, Source
 from kernelswarm.simulations.streams.rows.finite import FiniteSource
-from tests.helpers.equality import same
-from tests.helpers.halves import Halves
-from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_however_cut, assert_the_same_tables
 
 PATH = nx.relabel_nodes(nx.path_graph(4), {0: 2, 1: 3, 2: 5, 3: 9})
 RING = nx.cycle_graph(6)
@@ -153,12 +150,7 @@ def test_the_same_bits_however_a_network_is_run(learner: str) -> None:
     experiment = described(learner, IN_PARTS, share=0.5)
     assert_the_same_however_cut(experiment, (1, 4, 7), [[0], [1, 2, 3, 4]], [[0, 2], [1, 4], [3]])
     assert_the_same_from_snapshots(experiment, (1, 6), 5, [[0, 2], [1, 3, 4]])
-    wanted, *others = (
-        simulate(replace(experiment, backend=backend)) for backend in (Serial(threads=1), Serial(threads=3), Halves(2))
-    )
-    for found in others:
-        assert found.summary["digest"] == wanted.summary["digest"]
-        assert same(dict(found.nodes), dict(wanted.nodes))
+    assert_the_same_tables(experiment)
 
 
 def test_resumed_it_has_the_same_bits(tmp_path: Path) -> None:

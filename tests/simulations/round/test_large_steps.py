@@ -4,22 +4,19 @@ agent by agent."""
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import pytest
 
-from kernelswarm import simulate
 from kernelswarm.agents.compiled import population
 from kernelswarm.agents.functions import expansion
 from kernelswarm.agents.learners import polk_steps
 from kernelswarm.agents.learners.second_order import newton, newton_steps
-from kernelswarm.simulations.backends.serial import Serial, SerialEngine
+from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from tests.helpers.equality import same
-from tests.helpers.halves import Halves, plans_of
+from tests.helpers.same_bits import assert_the_same_from_snapshots, assert_the_same_tables, engine_in
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)])
 BLOCKS = [[0, 3], [1, 2, 4]]
@@ -72,18 +69,13 @@ def described(learner: dict[str, Any], **tables: Any) -> Experiment:
     return Experiment.from_dict({**keys, **tables})
 
 
-def engine_of(experiment: Experiment, blocks: list[list[int]] | None = None, plain: bool = False) -> SerialEngine:
-    plans = plans_of(experiment, plain)
-    return SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-
-
 def learned(engine: SerialEngine) -> dict[int, Any]:
     return {node: (dict(found.arrays), found.duals) for node, found in engine.functions().items()}
 
 
 def states_after(experiment: Experiment, *given: Any, rounds: tuple[int, ...] = (3, 5, 8)) -> list[Any]:
     """Return what is learned after each of some numbers of rounds; blocks stay in arrays."""
-    engine, found = engine_of(experiment, *given), []
+    engine, found = engine_in(experiment, *given), []
     for count in rounds:
         engine.run(count)
         found.append(learned(engine))
@@ -122,30 +114,12 @@ def test_networks_that_grow_into_matrix_products_have_the_same_bits(learner: str
 )
 def test_networks_go_on_from_before_and_after(learner: str, way: str, small: Any) -> None:
     experiment = described(LEARNERS[learner], **WAYS[way])
-    engine = engine_of(experiment)
-    for at in (3, 11):
-        engine.run(at)
-        snapshots = engine.snapshot()
-        engine.run(9)
-        for blocks, plain in ((None, False), (BLOCKS, False), (None, True)):
-            other = engine_of(experiment, blocks, plain)
-            other.restore(snapshots, at)
-            other.run(9)
-            assert same(learned(other), learned(engine))
+    assert_the_same_from_snapshots(experiment, (3, 14), 9, BLOCKS, plain=True)
 
 
 @pytest.mark.parametrize("learner", ["polk", "newton"])
 def test_threads_and_blocks_have_the_same_tables(learner: str, small: Any) -> None:
-    experiment = described(LEARNERS[learner], protocol="consensus")
-    wanted = simulate(replace(experiment, backend=Halves(5, plain=True)))
-    for backend in (Serial(threads=1), Serial(threads=3), Halves(2)):
-        found = simulate(replace(experiment, backend=backend))
-        assert found.summary["digest"] == wanted.summary["digest"]
-        for name in ("nodes", "edges"):
-            one, other = dict(getattr(found, name)), dict(getattr(wanted, name))
-            assert one and one.keys() == other.keys()
-            for key, column in one.items():
-                np.testing.assert_array_equal(column, other[key])
+    assert_the_same_tables(described(LEARNERS[learner], protocol="consensus"))
 
 
 @pytest.mark.parametrize("links", [{}, LOSSY], ids=["ideal", "lossy"])
@@ -168,10 +142,10 @@ def test_dictionaries_of_different_sizes_have_room_of_their_own(links: dict[str,
     nodes = [{"nodes": [2], "learner": {"batch_size": 40}}]
     experiment = described(learner, topology=nx.path_graph(11), node=nodes, **tables)
     wanted = states_after(experiment, None, True)
-    alike = engine_of(experiment)
+    alike = engine_in(experiment)
     alike.run(16)
     monkeypatch.setattr(population, "UNUSED", 0)
-    own = engine_of(experiment)
+    own = engine_in(experiment)
     for count, then in zip((3, 5, 8), wanted, strict=True):
         own.run(count)
         assert same(learned(own), then)

@@ -11,9 +11,8 @@ import pytest
 from kernelswarm.agents.node.node import PRIMING
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
-from tests.helpers.equality import same
 from tests.helpers.halves import plans_of
-from tests.simulations.round.test_data_that_end import engine_of, known
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_in
 
 GRAPH = nx.disjoint_union(nx.path_graph(4), nx.empty_graph(1))
 BLOCKS = [[0, 2], [1, 3, 4]]
@@ -76,20 +75,12 @@ def test_the_first_samples_are_learned_from_first(protocol: str, links: dict[str
 @EVERY_PROTOCOL
 def test_a_network_goes_on_from_what_primed_it(protocol: str, links: dict[str, Any]) -> None:
     """In one block, in several, and by methods."""
-    experiment = described(protocol, links)
-    engine = engine_of(experiment)
-    snapshots = engine.snapshot()
-    engine.run(9)
-    for blocks, plain in ((None, False), (BLOCKS, False), (BLOCKS, True)):
-        other = engine_of(experiment, blocks, plain)
-        other.restore(snapshots, 0)
-        other.run(9)
-        assert same(known(other), known(engine))
+    assert_the_same_from_snapshots(described(protocol, links), (0,), 9, BLOCKS, plain=True)
 
 
 @EVERY_PROTOCOL
 def test_no_function_is_evaluated_for_a_snapshot(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = engine_of(described(protocol, {}), plain=True)
+    engine = engine_in(described(protocol, {}), plain=True)
     engine.run(3)
     asked: list[Any] = []
     learner = type(engine.blocks[0].agents[0].learner)

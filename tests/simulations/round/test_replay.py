@@ -24,7 +24,6 @@ from kernelswarm.protocols.links.distortion import EXACT
 from kernelswarm.protocols.proximity import Proximity
 from kernelswarm.protocols.replay import Replay, replay_of
 from kernelswarm.refused_key import RefusedKey
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.running.check import as_text, examine
 from kernelswarm.simulations.running.forecast import message_bytes
@@ -33,9 +32,9 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.generated.sine_regression import SineRegression
 from tests.contracts.specimens import SIZES, TRANSITIONS
 from tests.helpers.equality import same
-from tests.helpers.halves import plans_of
 from tests.helpers.link_mixes import GRAPH, MIXES, NOTHING
 from tests.helpers.naive_network import Batches, DualAscent, NaiveNode, coupled_round
+from tests.helpers.same_bits import assert_the_same_from_snapshots, engine_after
 
 KERNEL = Laplacian(0.3)  # well conditioned, so that no point falls into the span of the others
 BLOCKS = [[0, 3], [1], [2, 4]]
@@ -67,13 +66,6 @@ def described(rule="consensus", rounds=24, schedule=None, **tables):
     return found if schedule is None else replace(found, schedule=schedule)
 
 
-def engine_after(experiment, blocks=None, plain=False, rounds=None):
-    plans = plans_of(experiment, plain)
-    engine = SerialEngine([plans] if blocks is None else [[plans[k] for k in block] for block in blocks])
-    engine.run(rounds or experiment.rounds)
-    return engine
-
-
 def learned(engine):
     found = {}
     for block in engine.blocks:
@@ -84,7 +76,7 @@ def learned(engine):
     return found
 
 
-@pytest.mark.parametrize("points", [0.5, 1, 3])
+@pytest.mark.parametrize("points", [0, 0.5, 1, 3])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("step", ["explicit", "implicit"])
 @pytest.mark.parametrize("form", ["one_sided", "symmetric"])
@@ -185,14 +177,7 @@ def test_a_restored_network_goes_on_with_the_points_that_it_kept(rule, mix):
     if rule == "stacking" and mix not in ("none", "rounded"):
         pytest.skip("refused, whatever is replayed")
     experiment = described(rule, **MIXES.get(mix, {}))
-    engine = engine_after(experiment, rounds=11)
-    snapshots = engine.snapshot()
-    engine.run(13)
-    plans = open_network(experiment).plans
-    other = SerialEngine([[plans[k] for k in block] for block in BLOCKS])
-    other.restore(snapshots, 11)
-    other.run(13)
-    assert same(learned(engine), learned(other))
+    assert_the_same_from_snapshots(experiment, (11,), 13, BLOCKS)
 
 
 @EVERY_RULE

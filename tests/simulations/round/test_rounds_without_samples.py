@@ -21,7 +21,7 @@ from kernelswarm.simulations.running.network import Network, open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.rows.from_python import from_python
-from kernelswarm.simulations.testing.plain_twins import plain_plans
+from tests.helpers.same_bits import assert_the_same_from_snapshots
 
 NODES, STEPS = 4, 40
 GRAPH = nx.cycle_graph(NODES)
@@ -127,20 +127,8 @@ def test_the_same_bits_in_blocks_by_methods_and_resumed(learner: dict[str, Any])
     protocol = "diffusion" if learner is FEATURES else {"name": "proximity"}
     experiment = described(table(), protocol, learner, rows={"epochs": 3})
     rounds = 3 * STEPS // learner.get("batch_size", 1) + 2
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans])
-    engine.run(17)
-    snapshots = engine.snapshot()
-    engine.run(rounds - 17)
-    expected = learned(engine)
-    plans = plain_plans(open_network(experiment).plans)
-    apart = SerialEngine([plans[:1], plans[1:]])
-    apart.run(rounds)
-    assert_same(learned(apart), expected)
-    resumed = SerialEngine([open_network(experiment).plans])
-    resumed.restore(snapshots, 17)
-    resumed.run(rounds - 17)
-    assert_same(learned(resumed), expected)
+    others = list(range(1, len(open_network(experiment).plans)))
+    assert_the_same_from_snapshots(experiment, (17,), rounds - 17, [[0], others], plain=True)
 
 
 @pytest.mark.usefixtures("kept_ray")

@@ -11,7 +11,6 @@ import pytest
 
 from kernelswarm.agents.compiled import passes
 from kernelswarm.protocols.unreliable.realization import LOST, Realization
-from kernelswarm.simulations.backends.serial import SerialEngine
 from kernelswarm.simulations.core.errors import InputError
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.round.block import Block
@@ -20,6 +19,7 @@ from kernelswarm.simulations.running.network import open_network
 from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.travelling import links_of
 from kernelswarm.simulations.testing.plain_twins import plain_plans
+from tests.helpers.same_bits import assert_the_same_from_snapshots
 
 GRAPH = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 7)])
 NOTHING = {"loss": {"name": "bursts", "good": 0.0, "bad": 0.0}}
@@ -90,20 +90,8 @@ def test_it_is_a_pass_over_the_samples_that_arrive() -> None:
 @pytest.mark.parametrize("averaged", [True, False])
 def test_restored_it_goes_on_with_the_same_bits(averaged: bool, clock: dict[str, Any]) -> None:
     protocol = {"name": "centralized", "averaged": averaged}
-    tables = {"clock": clock} if clock else {}
-    experiment = described(EVERYTHING, protocol=protocol, **tables)
-    plans = open_network(experiment).plans
-    engine = SerialEngine([plans])
-    engine.run(17)
-    snapshots = engine.snapshot()
-    engine.run(23)
-    again = SerialEngine([open_network(experiment).plans])
-    again.restore(snapshots, 17)
-    again.run(23)
-    left, right = (one.functions()[0].arrays for one in (engine, again))
-    assert left["weights"].any()
-    for name, array in left.items():
-        np.testing.assert_array_equal(array, right[name])
+    experiment = described(EVERYTHING, protocol=protocol, **({"clock": clock} if clock else {}))
+    assert_the_same_from_snapshots(experiment, (17,), 23)
 
 
 @pytest.mark.parametrize("averaged", [True, False])

@@ -379,10 +379,8 @@ def test_a_comparison_holds_it_beside_the_others(tmp_path: Path, monkeypatch: py
             },
             "no least value",
         ),
-        ({"protocol": {"name": "batch", "rows": 1}}, r"protocol.rows = 1 must be at least 2"),
-        ({"protocol": {"name": "batch", "landmarks": 0}}, r"protocol.landmarks = 0 must be at least 1"),
     ],
-    ids=["bootstrapped targets", "integral", "rows", "landmarks"],
+    ids=["bootstrapped targets", "integral"],
 )
 def test_what_cannot_be_fitted_is_refused_at_once(keys: dict[str, Any], cause: str) -> None:
     with pytest.raises(InputError, match=cause):

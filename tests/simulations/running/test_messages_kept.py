@@ -90,6 +90,7 @@ def at_sizes(protocol: Any, links: Any, **changes: Any) -> list[Experiment]:
         ("diffusion", LINKS[4]),
         ("diffusion_rls", LINKS[3]),
         ("dkla", LINKS[0]),
+        ("stacking", LINKS[0]),
     ],
     ids=str,
 )
@@ -102,12 +103,6 @@ def test_messages_on_their_way_take_what_is_estimated(protocol: Any, links: Any)
         assert edge == 0.0
     else:
         assert 0.7 < edge / (lossy[1] - ideal[1]) < 1.4
-
-
-def test_copies_of_a_learner_are_counted_with_their_mixture() -> None:
-    ideal, lossy = (grown([measured(one) for one in at_sizes("stacking", each)]) for each in (None, LINKS[0]))
-    node, edge = grown([estimate(one) for one in at_sizes("stacking", LINKS[0])])
-    assert 0.7 < node / (lossy[0] - ideal[0]) < 1.4 and 0.7 < edge / (lossy[1] - ideal[1]) < 1.4
 
 
 def test_variances_are_counted_with_the_values_that_they_are_of() -> None:

@@ -15,15 +15,9 @@ from kernelswarm.simulations.running.simulation import simulate
 from kernelswarm.simulations.streams.rows.encoding.numerals import parsed
 from kernelswarm.simulations.streams.rows.encoding.times import of_text
 from kernelswarm.simulations.streams.written.copies import repeated_rows
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 RANDOM = np.random.default_rng(11)
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 def init(call: Command, data: str, *options: str) -> Any:

@@ -234,10 +234,8 @@ def test_splits_that_do_not_fit_the_task_are_refused(tmp_path: Path) -> None:
     ("keys", "message"),
     [
         ({"epochs": 0}, "epochs = 0 must be at least 1"),
-        ({"test_fraction": 0.0}, "test_fraction = 0.0 must lie between 0 and 1"),
-        ({"test_fraction": 1.0}, "test_fraction = 1.0 must lie between 0 and 1"),
-        ({"concentration": 0.0}, "concentration = 0.0 must be positive"),
-        ({"shift": -1.0}, "shift = -1.0 must not be negative"),
+        ({"test_fraction": 0.0}, "test_fraction = 0.0 must be between 0 and 1"),
+        ({"test_fraction": 1.0}, "test_fraction = 1.0 must be between 0 and 1"),
         ({"delimiter": "ab"}, 'delimiter = "ab" must be one character'),
         ({"split": "by_label"}, 'split = "by_label" must be "iid", "label_skew", .* or "sorted"'),
     ],

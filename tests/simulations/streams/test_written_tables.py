@@ -18,7 +18,7 @@ from kernelswarm.simulations.experiment.data_files import digests
 from kernelswarm.simulations.experiment.experiment import Experiment
 from kernelswarm.simulations.streams.rows.file import File
 from kernelswarm.simulations.streams.written.head import head_of
-from tests.helpers.command_line import Command, commands
+from tests.helpers.command_line import Command
 
 ROWS = [(k * 0.5, k % 7 + 0.25, k * k + 0.125) for k in range(12)]
 BODY = "".join(f"{a},{b},{y}\n" for a, b, y in ROWS)
@@ -53,12 +53,6 @@ WRITTEN: dict[str, str | bytes] = {
     "windows, blanks": PLAIN.replace(",", "   ").replace("\n", " \r\n"),
     "gzip": gzip.compress(f"# packed\n{PLAIN}".encode("utf-16")),
 }
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.chdir(tmp_path)
-    return commands(capsys)
 
 
 def write(place: Path, text: str | bytes) -> Path:

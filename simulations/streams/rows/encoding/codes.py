@@ -86,7 +86,6 @@ def check_codes(asked: NaValues) -> None:
 
 
 def named_in(asked: NaValues) -> list[str]:
-    """Return the columns that are named."""
     return list(asked) if isinstance(asked, Mapping) else []
 
 
