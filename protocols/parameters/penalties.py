@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 from kernelswarm.protocols.contract import Neighborhood, Step, take_published
 from kernelswarm.protocols.core.data_size import DataSize, significant
 from kernelswarm.protocols.parameters.contract import Vectors
-from kernelswarm.ranges import PENALTY, words_of
+from kernelswarm.ranges import PENALTY
 from kernelswarm.refused_key import RefusedKey
 
 USUAL = 0.1
@@ -42,7 +42,10 @@ class Penalized(Vectors):
         """The key that makes the coupling stronger, with its value."""
         return {"penalty": self.strength}
 
-    automatic = property(words_of)
+    @property
+    def automatic(self) -> tuple[str, ...]:
+        """The penalty, where it is "auto"; what other keys call so, such as the rate of DOMKL, rounds resolve."""
+        return ("penalty",) if self.penalty == "auto" else ()
 
     def resolved(self, sample: DataSize) -> Self:
         """Return the protocol with the penalty that suits a sample of the data."""
