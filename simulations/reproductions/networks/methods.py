@@ -146,6 +146,12 @@ class Method:
     small_only: bool = False
     batch: bool = False
 
+    @property
+    def like(self) -> str:
+        """The learner that alone does the same: `rls` solves least squares on random features."""
+        solves = self.squared_only and self.learner == "random_features" and not self.batch
+        return "rls" if solves else self.learner
+
     def suits(self, task: Task) -> bool:
         """Tell whether it can learn a task, and whether bytes are tuned there if it is a budget."""
         return not (

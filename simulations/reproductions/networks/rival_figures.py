@@ -42,7 +42,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
         Panel(list(_curves(points)), stream, "MB sent by all nodes", "error", log="xy")
         for stream, points in streams.items()
     ]
-    figure = drawn(panels, (5.8 * columns, 4.2 * rows + 0.6), columns, below=4, of_all=True)
+    figure = drawn(panels, (5.8 * columns, 4.2 * rows + 0.6), columns, below=2 * columns, of_all=True)
     for axes, points in zip(figure.axes, streams.values(), strict=True):
         for point in corners(front(points)):
             if point.bytes:
@@ -56,7 +56,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
                     fontsize=7,
                 )
         left, right = axes.get_xlim()
-        axes.set_xlim(left / (right / left) ** 0.3, right)  # where the names of the cheapest stand
+        axes.set_xlim(left / (right / left) ** 0.55, right)  # where the names of the cheapest stand
     return figure
 
 

@@ -253,7 +253,7 @@ def _rows(found: Found) -> Iterator[Claim]:
     for (stream, method), tuned in found.items():
         errors, stopped = tuned.errors, int(np.isnan(tuned.errors).sum())
         measured = f"error {_spread(errors)}" if not stopped else f"{stopped} of {len(errors)} runs stopped"
-        null = alone.get(METHODS[method].learner, method)
+        null = alone.get(METHODS[method].like, method)
         if null != method and (stream, null) in found and not METHODS[method].begins:
             measured += f", {np.mean(errors) / np.mean(found[stream, null].errors):.2g} of {null}"
         if tuned.bytes:
