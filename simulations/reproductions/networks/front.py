@@ -45,9 +45,13 @@ def front(points: Sequence[Point]) -> list[Point]:
 
 
 def corners(front: Sequence[Point]) -> list[Point]:
-    """Return the points of a front that err less than the one before by the factor :data:`NEAR` at least."""
-    found = list(front[:1])
-    for point in front[1:]:
-        if point.error * NEAR <= found[-1].error:
-            found.append(point)
-    return found
+    """Return the point of a front with the fewest bytes of those that err at most :data:`NEAR` times the least error.
+
+    Of what is cheaper than it the same again, and so on; by their bytes.
+    """
+    found: list[Point] = []
+    cheaper = list(front)
+    while cheaper:
+        found.append(next(point for point in cheaper if point.error <= NEAR * cheaper[-1].error))
+        cheaper = [point for point in cheaper if point.bytes < found[-1].bytes]
+    return found[::-1]

@@ -34,7 +34,7 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     """Draw each method's error against its bytes, with the front of each family and of all, a panel for each stream.
 
     Methods that err more than the best learner alone are worth no byte, and are left out. Corners of the common front
-    have names, in the area under it that is empty by its definition.
+    are named at the left, where nothing is cheaper than the first of them.
     """
     columns = min(COLUMNS, len(streams))
     rows = -(-len(streams) // columns)
@@ -44,19 +44,16 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     ]
     figure = drawn(panels, (5.8 * columns, 4.2 * rows + 0.6), columns, below=2 * columns, of_all=True)
     for axes, points in zip(figure.axes, streams.values(), strict=True):
-        for point in corners(front(points)):
-            if point.bytes:
-                axes.annotate(
-                    point.method,
-                    (point.bytes / 1e6, point.error),
-                    (-3, -3),
-                    textcoords="offset points",
-                    ha="right",
-                    va="top",
-                    fontsize=7,
-                )
         left, right = axes.get_xlim()
-        axes.set_xlim(left / (right / left) ** 0.55, right)  # where the names of the cheapest stand
+        axes.set_xlim(left / (right / left) ** 0.7, right)
+        named = [point for point in corners(front(points)) if point.bytes]
+        for number, point in enumerate(named, 1):
+            place, offset = (point.bytes / 1e6, point.error), (-4, -3)
+            axes.annotate(
+                f"{number}", place, offset, textcoords="offset points", ha="right", va="top", fontsize=8, weight="bold"
+            )
+        names = "\n".join(f"{number} {point.method}" for number, point in enumerate(named, 1))
+        axes.text(0.02, 0.88, names, transform=axes.transAxes, va="top", fontsize=7.5)
     return figure
 
 
