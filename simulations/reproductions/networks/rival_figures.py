@@ -29,12 +29,15 @@ LEVELS: Mapping[Family, tuple[str, str, str]] = {
 
 COLUMNS = 2
 
+SHOWN = 1.3
+"""How many times the error of the best learner alone is drawn at most."""
+
 
 def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
     """Draw each method's error against its bytes, with the front of each family and of all, a panel for each stream.
 
-    Methods that err more than the best learner alone are worth no byte, and are left out. Corners of the common front
-    are named at the left, where nothing is cheaper than the first of them.
+    Methods that err more than the best learner alone are worth no byte: what errs :data:`SHOWN` times as much is left
+    out. Corners of the common front are named at the left, where nothing is cheaper than the first of them.
     """
     columns = min(COLUMNS, len(streams))
     rows = -(-len(streams) // columns)
@@ -53,22 +56,23 @@ def draw(streams: Mapping[str, Sequence[Point]]) -> Figure:
                 f"{number}", place, offset, textcoords="offset points", ha="right", va="top", fontsize=8, weight="bold"
             )
         names = "\n".join(f"{number} {point.method}" for number, point in enumerate(named, 1))
-        axes.text(0.02, 0.88, names, transform=axes.transAxes, va="top", fontsize=7.5)
+        axes.text(0.02, 0.8, names, transform=axes.transAxes, va="top", fontsize=7.5)
     return figure
 
 
 def _curves(points: Sequence[Point]) -> Iterator[Curve]:
     """Yield the lines of what is no network, each family's points with its front, and the common front."""
     level = min((point.error for point in points if point.family == "alone"), default=float("inf"))
+    points = [point for point in points if point.error <= SHOWN * level]
     for family, (color, dash, words) in LEVELS.items():
-        best = min((point for point in points if point.family == family), key=lambda point: point.error, default=None)
-        if best is not None:
-            yield Curve(None, best.error, color, words, dash, look={"linewidth": 1.2})
+        errors = [point.error for point in points if point.family == family]
+        if errors:
+            yield Curve(None, min(errors), color, words, dash, look={"linewidth": 1.2})
     for family, (color, marker, words) in LOOKS.items():
-        shown = [point for point in points if point.family == family and point.error <= level]
+        shown = [point for point in points if point.family == family]
         yield _curve(shown, color, None, marker, 3, linestyle="", alpha=0.4)
         yield _curve(front(shown), color, words, marker, 5, linewidth=1.0)
-    common = [point for point in front(points) if point.bytes and point.error <= level]
+    common = [point for point in front(points) if point.bytes]
     yield _curve(common, style.BLACK, "front of all", "", 0, linewidth=4.0, alpha=0.25)
 
 

@@ -290,8 +290,8 @@ def _notes(seeds: int, rounds: int) -> list[str]:
         "its error over that of the same learner in isolated nodes.",
         "The front of a stream holds all rows, learners alone and nulls among them, of which no other sends at most as "
         "much and errs at most as much. Its last corner has the fewest bytes for an error within "
-        f"{NEAR - 1.0:.0%} of the least, the one before the same among what is cheaper, and so on. One learner with all "
-        "samples is left out, since no node has its function.",
+        f"{NEAR - 1.0:.0%} of the least, the one before the same among what is cheaper, and so on. One learner with "
+        "all samples is left out, since no node has its function.",
         "Bytes are those of all messages in the whole run, 8 for each number. Centralized counts every sample once.",
         "DeKRR-DDRF is a batch method. Before its first round a node has all its samples, those that others see one a "
         "round, and its neighbours' points. It then exchanges weights in as many rounds as others have. Each node "
