@@ -271,27 +271,26 @@ def _notes(seeds: int, rounds: int) -> list[str]:
         f"learned. An error is the median of the last {LAST} of {EVALUATIONS} evaluations; mean and standard deviation "
         f"over {seeds} seeds. Errors are against the noise-free target, on all nodes' data; on a node's own where "
         "targets differ. Of classes it is the share that is wrong.",
-        "One rule for all: each method begins in the middle of the values in METHODS, of the one or two keys that "
-        f"matter most to it. Its seed is {TUNED_WITH} beyond the first that is measured. Then what lies beside the "
+        "One rule for all: each method has one or two keys that matter most to it. It begins in the middle of their "
+        f"values in METHODS. Its seed is {TUNED_WITH} beyond the first that is measured. Then what lies beside the "
         "best setting is tried too, in each key a value lower and a value higher. That is repeated up to "
         f"{BEYOND} times. So nothing beside it is better, within 1%, on that seed. Rows say where the search ended "
         "before that. Forgetting is tried where targets move. The kernel and the number of random features (100, "
         "shared by all nodes) are given. Nystroem has 100 landmarks at most, those that others span left out. Raker "
         "and DOMKL have 20 features of each of five kernels, whose bandwidths are a quarter to four times that.",
         "Bytes are tuned by one rule too, on one target, patches, the sensor field and housing. Rows name what is sent "
-        "less of: features, rounds between messages, edges that are there for a share of the rounds, cells that are "
-        "published less often, the share of samples. Each such row begins at its method's best settings, and what lies "
-        "beside is tried once. krls, consensus with Raker, flooding beyond the four shares and the other streams have "
-        "no such rows, for the time that they take.",
-        "What was shrunk: one pilot seed, three seeds that are measured, and searches that begin at one setting, where "
-        "an earlier run had two, five and nine. A difference of a tenth is no claim.",
+        "less of. That is features, rounds with messages, edges that are seldom there, cells and their news, or the "
+        "share of samples. Each such row begins at its method's best settings, and what lies beside is tried once. "
+        "krls and consensus with Raker have no such rows, for the time that they take.",
+        "What was shrunk for the time at hand: one pilot seed, three measured seeds, searches that begin at one "
+        "setting. An earlier run had two, five and nine. A difference of a tenth is no claim.",
         "Nulls: flooding sends samples, and statistics sends sums of features, to every node once. They have no row "
         "where targets differ, and statistics none where they move or are classes. A row's share of a learner alone is "
         "its error over that of the same learner in isolated nodes.",
-        "The front of a stream holds all rows, learners alone and nulls among them, of which no other sends at most as "
-        "much and errs at most as much. Its last corner has the fewest bytes for an error within "
-        f"{NEAR - 1.0:.0%} of the least, the one before the same among what is cheaper, and so on. One learner with "
-        "all samples is left out, since no node has its function.",
+        "The front of a stream holds all rows, learners alone and nulls among them, that no other dominates. Another "
+        "dominates that sends at most as much and errs at most as much. The last corner has the fewest bytes for an "
+        f"error within {NEAR - 1.0:.0%} of the least. The one before has the same among what is cheaper, and so on. "
+        "One learner with all samples is left out, since no node has its function.",
         "Bytes are those of all messages in the whole run, 8 for each number. Centralized counts every sample once.",
         "DeKRR-DDRF is a batch method. Before its first round a node has all its samples, those that others see one a "
         "round, and its neighbours' points. It then exchanges weights in as many rounds as others have. Each node "
