@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, NamedTuple
 
 Table = Mapping[str, Any]
@@ -74,9 +73,9 @@ class Grid:
     table: Callable[..., Table]
 
     @property
-    def first(self) -> list[Place]:
-        """The places of all combinations that are tried first."""
-        return list(product(*(range(len(axis.values)) for axis in self.axes)))
+    def middle(self) -> Place:
+        """The place of the middle values."""
+        return tuple(len(axis.values) // 2 for axis in self.axes)
 
     def at(self, place: Place) -> Table:
         return self.table(*(axis.value(k) for axis, k in zip(self.axes, place, strict=True)))

@@ -28,8 +28,8 @@ WITH_HOUSING = (
     "or on a node's own. They are shares of the targets' variance, for no target is known without noise. Inputs and "
     f"targets are standardised, the kernel's bandwidth is {BANDWIDTH:g}. Methods are tuned on one half of the rows, "
     "drawn once and for all, and measured on the other. Each error has the settings that are best by it. Forgetting is "
-    "left out, since no target moves. krls keeps most of the points here and takes half a minute a run and more. Of it "
-    "three penalties are tried with one ridge, and nothing beside these."
+    "left out, since no target moves. Networks with krls, and newton that learns from all samples at every node, keep "
+    "most of the points here. They take half a minute a run and more, and have no row."
 )
 WITHOUT_HOUSING = "California housing by location is left out: its data is not at hand."
 
@@ -69,6 +69,6 @@ def _task(points: Array, targets: Array) -> Task:
         {", all areas": "global_error", ", own area": "error"},
         data=(points, targets),
         large=True,
-        pilots=1,
+        budgets=True,
         rounds=min(ROUNDS, int((1.0 - TEST_FRACTION) * (len(points) // methods.GRAPH["nodes"])) - 1),
     )
